@@ -258,6 +258,7 @@ config::LoadResult short_run(config::LoadResult loaded, const Path& folder, int6
   c.validation.set.clear();
   c.checkpoint.interval = 0;
   c.checkpoint.interval_seconds = 0;
+  c.checkpoint.interval_epochs = 0;
   c.checkpoint.extra_steps.clear();
   c.checkpoint.last_save_in_hf = false;
   return loaded;

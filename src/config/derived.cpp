@@ -39,6 +39,13 @@ int64_t total_steps(const RunConfig& config, int64_t samples_per_epoch) {
   return std::max<int64_t>(static_cast<int64_t>(std::ceil(steps - 1e-9 * steps)), 1);
 }
 
+double epoch_parts(const RunConfig& config, int64_t samples_per_epoch, uint64_t samples) {
+  if (config.checkpoint.interval_epochs <= 0) return 0;
+  const double part = std::max(config.checkpoint.interval_epochs * static_cast<double>(samples_per_epoch), 1.0);
+  const double parts = static_cast<double>(samples) / part;
+  return std::floor(parts + 1e-9 * parts);  // 1.1 epochs of 100 samples are 110, as in total_steps
+}
+
 Path RunConfig::initial_load_path() const {
   const std::string& given = checkpoint.initial_load_path;
   return hub::is_name(given) ? hub::folder_of(hub::parse_name(given)) : join_path(base_folder, given);

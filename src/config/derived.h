@@ -18,6 +18,10 @@ int64_t cpu_threads(const RunConfig& config);         // of the process: trainin
 // of windows in the data; only a length in epochs needs it.
 int64_t total_steps(const RunConfig& config, int64_t samples_per_epoch);
 
+// Parts of checkpoint.interval_epochs that the first `samples` samples of a training end: a whole number, which only
+// grows. 0 without the key. An epoch has `samples_per_epoch` samples, as for total_steps.
+double epoch_parts(const RunConfig& config, int64_t samples_per_epoch, uint64_t samples);
+
 // Whether a run without checkpoints of its own continues another run, rather than load only its weights.
 bool is_branch(const RunConfig& config);
 // Whether a branch leaves out `what`, by checkpoint.exclude_from_loading: "optimizer", "dataloader", "train_state".

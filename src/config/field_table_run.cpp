@@ -114,7 +114,8 @@ std::vector<Field> checkpoint_fields() {
     {"checkpoint", "interval_seconds", slot<&RunConfig::checkpoint, &Checkpoint::interval_seconds>, kMayChange, "s",
      "between checkpoints, in addition to interval; 0 means never", at_least(0)},
     {"checkpoint", "interval_epochs", slot<&RunConfig::checkpoint, &Checkpoint::interval_epochs>, kMayChange, "epochs",
-     "between checkpoints, in addition to interval: after the step that ends each such part; 0 means never",
+     "between checkpoints, in addition to interval: after the step that ends each such part; an epoch is that of "
+     "training.epochs, every sequence of all sources once; 0 means never",
      at_least(0)},
     {"checkpoint", "extra_steps", slot<&RunConfig::checkpoint, &Checkpoint::extra_steps>, kMayChange, "steps",
      "further steps after which there is a checkpoint; these are never deleted", at_least(0)},

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -35,6 +34,7 @@
 #include "train/libtorch_error.h"
 #include "train/profiler.h"
 #include "train/sample_texts.h"
+#include "train/save_times.h"
 #include "train/step.h"
 #include "train/step_feed.h"
 #include "train/validate.h"
@@ -75,12 +75,13 @@ class Trainer {
                           .lease = run.folder.lease(),
                           .keep = checkpoint::keep_rules(run.config.checkpoint),
                           .behind = run.config.checkpoint.async_mode == config::AsyncMode::kAsync}),
-        extra_steps_(checkpoint::keep_rules(run.config.checkpoint).steps),
         sample_texts_(run, plan_, groups_, group.control()),
+        save_times_(run.config, run.data.windows()),
         feed_(run, group.control()),
         journal_(journal_options(run, progress_, group.rank(), log)) {
     if (!start.from_elsewhere) checkpoint_ = start.checkpoint;
     control_.together("the first weights", [&] { start.fill(run, weights_); });
+    paused_sample_ = progress_.next_sample;
     begin_from(progress_.next_sample);
   }
 
@@ -104,13 +105,14 @@ class Trainer {
       Pause pause;
       const bool ahead = ops::works_ahead(run_.device);
       if (ahead) {
-        pause = pause_after(now.t);
+        pause = pause_after(now);
         if (!pause.any()) next_ = launch(now.t + 1);
       }
       std::optional<metrics::Record> record = finish(now);
       check_lease();
       if (!record) continue;  // the training went back
-      if (!ahead) pause = pause_after(now.t);
+      if (!ahead) pause = pause_after(now);
+      paused_sample_ = progress_.next_sample;
       saver_.advance(pause.written_step);
       report_save();
       if (pause.validate) validate(model_, weights_, run_, *record);
@@ -157,17 +159,16 @@ class Trainer {
     step_.begin_from(guard_.state(progress_.step - progress_.optimizer_start));
   }
 
-  Pause pause_after(int64_t t) {
+  Pause pause_after(const Launched& step) {
     Pause pause;
-    const bool last = t == run_.steps;
+    const bool last = step.t == run_.steps;
     if (!last) {
       pause.failed = feed_.note().failed;
       pause.written_step = feed_.note().written_step;
     }
     if (control_.size() == 1) feed_.hear_requests();
-    const int64_t interval = run_.config.checkpoint.interval;
-    pause.validate = run_.validates() && t % run_.config.validation.freq == 0;
-    pause.save = (interval > 0 && t % interval == 0) || extra_steps_.contains(t) || feed_.asked_to_save() ||
+    pause.validate = run_.validates() && step.t % run_.config.validation.freq == 0;
+    pause.save = save_times_.after(step.t, paused_sample_, step.next_sample) || feed_.asked_to_save() ||
                  feed_.asked_to_leave() || last;
     pause.leave = feed_.asked_to_leave() && !last;
     return pause;
@@ -251,6 +252,7 @@ class Trainer {
     progress_ = saved;
     progress_.health = guard_.health();
     progress_.next_sample = step.next_sample;
+    paused_sample_ = saved.next_sample;
     begin_from(step.next_sample);
     journal_.rewind({.name = "rewind",
                      .step = progress_.step,
@@ -306,11 +308,12 @@ class Trainer {
   model::Transformer model_;
   TrainStep step_;
   run::Saver saver_;
-  const std::set<int64_t> extra_steps_;
   SampleTexts sample_texts_;
+  const SaveTimes save_times_;
   StepFeed feed_;
   Journal journal_;
   std::optional<Path> checkpoint_;  // the last one, for a rewind
+  uint64_t paused_sample_ = 0;      // samples before it were followed by a pause
   double ended_s_ = 0;              // when the last step ended
   double lease_checked_s_ = monotonic_seconds();
   std::optional<Launched> next_;  // a step that a GPU computes already

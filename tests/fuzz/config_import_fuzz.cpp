@@ -24,6 +24,17 @@ std::vector<std::string> seeds() {
       "\"norm\": \"rmsnorm\", \"use_bias_in_attn_linear\": false, \"mlp_type\": \"llama\", \"activation\": \"silu\",\n"
       "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 1e-4, \"betas\": [0.9, 0.95]}}, # a comment\n"
       "\"train_micro_batch_size_per_gpu\": 2, \"train_iters\": 100, \"train-data-paths\": [\"a_text_document\"],}\n",
+      "#!/bin/bash\n#SBATCH --nodes=2\nLR=1e-4; A=(--bf16 \"--seed 1\")\nif [ \"$LR\" = x ] || [[ -z $N ]]; then B=2; "
+      "else B=3; fi\n"
+      "case $LR in 1*) C=\"--max_steps $((2 * B))\" ;; esac\nf() { torchrun --nproc_per_node ${G:-8} run_clm.py "
+      "\"$@\"; }\n"
+      "for I in a b; do echo $I; done\nf ${A[@]} $C --learning_rate $LR --block_size 8 <<END |& tee x\ntext\nEND\n",
+      "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --swiglu --disable-bias-linear \\\n"
+      "--position-embedding-type rope --normalization RMSNorm --hidden-dropout 0 --attention-dropout 0 --lr 1e-3 \\\n"
+      "--micro-batch-size 1 --train-iters 5 --data-path 1 a 2 b\nGBS=8\n",
+      "GBS=8\nMBS=1\nTOTAL_STEPS=9\nLR=1e-4\nTP_DEGREE=8\n",
+      "{\"output_dir\": \"x\", \"learning_rate\": 1e-4, \"save_strategy\": \"epoch\", \"lr_scheduler_type\": "
+      "\"cosine\",\n\"fsdp\": \"full_shard\", \"model_name_or_path\": \"Qwen/Qwen3-0.6B\", \"warmup_ratio\": 0.1}\n",
       "num_layers: &a 2\noptimizer:\n  params: {lr: 1.0e-4, betas: [0.9, 0.95]}\n'data_path': |\n  a\n  b\n"};
 }
 

@@ -28,6 +28,38 @@ void set_source(Draft& draft, int64_t index, const std::string& foreign, const F
   draft.set(key, folder, from, fmt::format("hearth data build --out {}", folder));
 }
 
+void take_launched_ranks(Draft& draft) {
+  constexpr int64_t kMostRanks = 1 << 24;
+  const auto of = [&draft](std::initializer_list<std::string_view> names) -> std::optional<int64_t> {
+    for (const std::string_view name : names) {
+      if (const auto value = draft.known_whole(name); value && *value > 0 && *value <= kMostRanks) return value;
+    }
+    return std::nullopt;
+  };
+  const bool several = draft.has("launch.nnodes") || draft.has("launch.num_nodes");
+  const auto nodes = of({"launch.nnodes", "launch.num_nodes"}), each = of({"launch.nproc_per_node", "launch.num_gpus"});
+  if (each && (nodes || !several)) return draft.take_ranks(*each * nodes.value_or(1));
+  if (draft.has("launch.nproc_per_node") || draft.has("launch.num_gpus")) return;  // it says, but not to us
+  if (const auto all = of({"launch.ntasks", "launch.n", "launch.np", "$SLURM_NTASKS"})) return draft.take_ranks(*all);
+  const auto slurm_nodes = of({"$SLURM_NNODES"}), tasks = of({"$SLURM_NTASKS_PER_NODE"});
+  if (slurm_nodes && tasks) draft.take_ranks(*slurm_nodes * *tasks);
+}
+
+void need_value(Draft& draft, std::string_view name, std::initializer_list<std::string_view> values,
+                std::string_view standard, std::string_view what, std::string_view shown) {
+  const ForeignKey* key = draft.find(name);
+  const std::string value = key == nullptr ? std::string(standard) : key->value.text();
+  if (std::find(values.begin(), values.end(), value) != values.end()) return;
+  if (key != nullptr) return draft.refuse(*key, what);
+  const std::string_view wanted = *values.begin();
+  const std::string written = shown.empty()      ? fmt::format("{}: {}", name, wanted)
+                              : wanted == "true" ? std::string(shown)
+                                                 : fmt::format("{} {}", shown, wanted);
+  draft.problem(fmt::format("{} is not given, and {}'s default is {}: {}", shown.empty() ? name : shown,
+                            draft.program(), standard, what),
+                fmt::format("if the training had it, give a further file with {}", written));
+}
+
 ForeignDegree foreign_degree(Draft& draft, std::initializer_list<std::string_view> names, int64_t fallback, bool rest) {
   constexpr int64_t kMost = 1 << 20;
   for (const std::string_view name : names) {

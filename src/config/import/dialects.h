@@ -16,9 +16,14 @@ struct Dialect {
   std::string_view title;  // for messages: "GPT-NeoX"
   std::span<const ImportRule> rules;
   void (*import)(Draft& draft);  // after the rules: reads the keys of rules kRead and sets ours
+  bool files = true;             // whether it has files of keys: TOML, YAML, JSON
+  bool scripts = false;          // whether it has options on a command line, or variables of a script
 };
 Dialect torchtitan_toml();  // torchtitan 2024 and 2025, and its forks for recordings and for masked models
 Dialect neox();             // GPT-NeoX, main (2026) and Llemma's branch (2023)
+Dialect megatron();         // Megatron-LM's options (2026)
+Dialect trainium();         // Arcee's scripts for AWS Trainium, with NxD's example of a training
+Dialect transformers();     // Hugging Face's TrainingArguments and scripts, and accelerate
 
 // Common to several dialects.
 
@@ -28,6 +33,15 @@ std::string foreign_name(std::string_view path);
 // A dataset of the training: its folder becomes "data/NAME", made from the foreign path's last part. `index` is the
 // number of [[data.source]], or -1 for data.path.
 void set_source(Draft& draft, int64_t index, const std::string& foreign, const ForeignKey* from);
+
+// A key whose default is not what Hearth does: it must be given, and have one of `values`. `standard`: its default,
+// as text; `shown`: the key as the program's users write it.
+void need_value(Draft& draft, std::string_view name, std::initializer_list<std::string_view> values,
+                std::string_view standard, std::string_view what, std::string_view shown = {});
+
+// The ranks that a launcher's options or Slurm's variables say, unless others are known: torchrun's and DeepSpeed's
+// processes a node times nodes, mpirun's and srun's -n, SLURM_NTASKS.
+void take_launched_ranks(Draft& draft);
 
 // Degrees of parallelism of a foreign training.
 struct ForeignDegree {

@@ -40,7 +40,7 @@ std::optional<bool> flag_of(const ForeignValue& value) {
 }
 
 bool covers(const ImportRule& rule, std::string_view name) {
-  if (!rule.name.ends_with(".*")) return rule.name == name;
+  if (!rule.name.ends_with('*')) return rule.name == name;
   return name.starts_with(rule.name.substr(0, rule.name.size() - 1));
 }
 
@@ -96,7 +96,7 @@ Draft::Draft(std::string program, std::vector<ForeignKey> keys, ImportOptions op
 void Draft::apply(std::span<const ImportRule> rules) {
   std::vector<std::string> names;
   for (const ImportRule& rule : rules) {
-    if (!rule.name.ends_with(".*")) names.emplace_back(rule.name);
+    if (!rule.name.ends_with('*')) names.emplace_back(rule.name);
   }
   for (const ForeignKey& key : keys_) {
     const ImportRule* rule = rule_for(rules, key.name);
@@ -164,6 +164,11 @@ std::optional<int64_t> Draft::whole(std::string_view name) {
   const auto value = whole_of(key->value);
   if (!value) wrong_type(*key, "a whole number");
   return value;
+}
+
+std::optional<int64_t> Draft::known_whole(std::string_view name) const {
+  const ForeignKey* key = find(name);
+  return key == nullptr || !key->unknown.empty() ? std::nullopt : whole_of(key->value);
 }
 
 std::optional<double> Draft::number(std::string_view name) {

@@ -23,7 +23,7 @@ struct ImportRule {
     kOnly,    // only the values `target` ("1|null") are what Hearth does; `words` say what it does
     kRefuse   // `words` say why; `fix` says what to do
   };
-  std::string_view name;  // "training.steps"; "profiling.*" is every key that begins with "profiling."
+  std::string_view name;  // "training.steps"; "profiling.*" is every key that begins with "profiling.", without a row
   Kind kind;
   std::string_view target{}, words{}, fix{};
 };
@@ -53,7 +53,12 @@ class Draft {
   // `program`: the foreign one, for messages.
   Draft(std::string program, std::vector<ForeignKey> keys, ImportOptions options);
 
+  const std::string& program() const { return program_; }
   const ImportOptions& options() const { return options_; }
+  // The number of ranks that the files say, unless --ranks is given.
+  void take_ranks(int64_t ranks) {
+    if (options_.ranks == 0) options_.ranks = ranks;
+  }
 
   // Applies a dialect's table to every key. Keys that no rule names are problems, but for variables of scripts
   // ("$NAME").
@@ -64,6 +69,8 @@ class Draft {
   bool has(std::string_view name) const { return find(name) != nullptr; }
   // Values of a type. Empty if there is no such key; another type is a problem.
   std::optional<int64_t> whole(std::string_view name);
+  // The same, without a problem: empty also for a value that is not known, or of another type.
+  std::optional<int64_t> known_whole(std::string_view name) const;
   std::optional<double> number(std::string_view name);
   std::optional<bool> flag(std::string_view name);
   std::optional<std::string> text(std::string_view name);

@@ -40,7 +40,7 @@ ForeignValue value_of(const TomlEntry& entry) {
       []<typename T>(const T& value) -> ForeignValue {
         if constexpr (std::is_same_v<T, Numbers> || std::is_same_v<T, Names>) {
           ForeignList list;
-          for (const auto& element : value) list.push_back({element});
+          for (const auto& element : value) list.emplace_back().is = element;
           return {std::move(list)};
         } else {
           return {value};
@@ -80,8 +80,9 @@ std::string ForeignKey::assignment() const {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
   }
+  if (!unknown.empty()) return called();
   if (called().starts_with("--")) return value.is.index() == 1 && text == "true" ? called() : called() + " " + text;
-  return called() + (unknown.empty() ? " = " + text : "");
+  return called() + " = " + text;
 }
 
 ForeignValue plain_scalar(std::string_view text) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -45,6 +46,14 @@ void read_foreign_toml(std::string_view text, const std::string& file, std::vect
 // "1e-4" a number, too.
 void read_foreign_yaml(std::string_view text, const std::string& file, std::vector<ForeignKey>& keys,
                        std::vector<Problem>& problems);
+
+// A script that starts a training, or a text of options alone (config/import/shell.h says what is followed). The option
+// --the-name is the key the_name, an option of its launcher launch.NAME, and the script's variable NAME is $NAME.
+// `knows`: whether a trainer has an option of that name, to find the training among other commands. `notes`: what was
+// assumed.
+void read_foreign_script(std::string_view text, const std::string& file,
+                         const std::function<bool(std::string_view)>& knows, std::vector<ForeignKey>& keys,
+                         std::vector<std::string>& notes, std::vector<Problem>& problems);
 
 // A scalar without quotes, as YAML 1.1 resolves it.
 ForeignValue plain_scalar(std::string_view text);

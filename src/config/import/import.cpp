@@ -16,7 +16,14 @@ namespace {
 
 constexpr int64_t kLargestFile = 16 << 20;  // bytes; run files have kilobytes
 
-std::vector<Dialect> dialects() { return {torchtitan_toml(), neox()}; }
+std::vector<Dialect> dialects() { return {torchtitan_toml(), neox(), transformers(), megatron(), trainium()}; }
+
+// What the files say, read as one.
+struct ForeignRun {
+  std::vector<ForeignKey> keys;
+  std::vector<std::string> notes;
+  bool script = false;  // whether one is a script
+};
 
 // Whether a line is the heading of a section: "[training]", or "[[data.source]]".
 bool is_heading(std::string_view line) {
@@ -29,33 +36,95 @@ bool is_heading(std::string_view line) {
   });
 }
 
-void read_foreign_file(const Path& path, std::vector<ForeignKey>& keys, std::vector<Problem>& problems) {
+bool has_rule(const Dialect& dialect, std::string_view name) {
+  return std::any_of(dialect.rules.begin(), dialect.rules.end(),
+                     [name](const ImportRule& rule) { return rule.name == name; });
+}
+
+bool knows_option(std::string_view name) {
+  static const std::vector<Dialect> all = dialects();
+  return std::any_of(all.begin(), all.end(), [name](const Dialect& d) { return d.scripts && has_rule(d, name); });
+}
+
+// Whether a text is a script, or options of a command line, rather than keys of a file.
+bool is_script(const Path& path, const std::vector<std::string>& lines) {
+  const std::string end = path.extension().string();
+  if (end == ".sh" || end == ".bash" || end == ".slurm" || end == ".sbatch") return true;
+  if (end == ".toml" || end == ".yml" || end == ".yaml" || end == ".json") return false;
+  if (!lines.empty() && lines.front().starts_with("#!")) return true;
+  return std::any_of(lines.begin(), lines.end(), [](std::string_view line) {
+    while (line.starts_with(' ') || line.starts_with('\t')) line.remove_prefix(1);
+    if (line.starts_with("export ")) line.remove_prefix(7);
+    const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+    if (line.starts_with("--")) return line.size() > 2 && letter(line[2]);
+    size_t end = 0;
+    while (end < line.size() && (letter(line[end]) || (line[end] >= '0' && line[end] <= '9'))) ++end;
+    return end > 0 && end < line.size() && line[end] == '=';  // a key of TOML without blanks has a section
+  });
+}
+
+// The first line that is not UTF-8, or 0. The result is TOML, which is UTF-8 always.
+int line_without_utf8(std::string_view text) {
+  int line = 1;
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const size_t length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+    if (length == 0 || i + length > text.size()) return line;
+    uint32_t code = length == 1 ? lead : lead & (0xFFu >> (length + 1));
+    for (size_t k = 1; k < length; ++k) {
+      const auto next = static_cast<unsigned char>(text[i + k]);
+      if ((next & 0xC0) != 0x80) return line;
+      code = (code << 6) | (next & 0x3Fu);
+    }
+    const bool too_long = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
+    if (too_long || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return line;
+    if (text[i] == '\n') ++line;
+    i += length;
+  }
+  return 0;
+}
+
+void read_foreign_file(const Path& path, ForeignRun& run, std::vector<Problem>& problems) {
   const std::string name = path.string();
+  std::vector<ForeignKey>& keys = run.keys;
   const std::string text = read_file(path);
   if (static_cast<int64_t>(text.size()) > kLargestFile || text.find('\0') != std::string::npos) {
     problems.push_back({name, 0, "this is not a text with a run's keys", "give a run file, in TOML, YAML or JSON", {}});
     return;
   }
+  if (const int line = line_without_utf8(text); line > 0) {
+    problems.push_back({fmt::format("{}:{}", name, line),
+                        line,
+                        "this is not UTF-8",
+                        "write the file in UTF-8: `iconv --to-code UTF-8`",
+                        {}});
+    return;
+  }
   const std::vector<std::string> lines = split_lines(text);
-  if (std::any_of(lines.begin(), lines.end(), is_heading))
+  const bool script = is_script(path, lines);
+  const std::string end = path.extension().string();
+  if (!script && end != ".json" && std::any_of(lines.begin(), lines.end(), is_heading)) {
     read_foreign_toml(text, name, keys, problems);
-  else
+  } else if (script) {
+    run.script = true;
+    read_foreign_script(text, name, knows_option, keys, run.notes, problems);
+  } else {
     read_foreign_yaml(text, name, keys, problems);
+  }
 }
 
 // The dialect whose table names most of the keys.
-Dialect find_dialect(const std::vector<ForeignKey>& keys, std::string_view from, const std::string& files) {
+Dialect find_dialect(const ForeignRun& run, std::string_view from, const std::string& files) {
   std::vector<Dialect> all = dialects();
   if (!from.empty()) {
     const auto named = std::find_if(all.begin(), all.end(), [from](const Dialect& d) { return d.name == from; });
     HEARTH_CHECK(named != all.end(), "{}", from);
     return *named;
   }
-  const auto known = [&keys](const Dialect& dialect) {
-    return std::count_if(keys.begin(), keys.end(), [&dialect](const ForeignKey& key) {
-      return std::any_of(dialect.rules.begin(), dialect.rules.end(),
-                         [&key](const ImportRule& rule) { return rule.name == key.name; });
-    });
+  const auto known = [&run](const Dialect& dialect) -> std::ptrdiff_t {
+    if (run.script ? !dialect.scripts : !dialect.files) return 0;
+    return std::count_if(run.keys.begin(), run.keys.end(),
+                         [&dialect](const ForeignKey& key) { return has_rule(dialect, key.name); });
   };
   const auto best = std::max_element(all.begin(), all.end(),
                                      [&known](const Dialect& a, const Dialect& b) { return known(a) < known(b); });
@@ -88,19 +157,20 @@ std::vector<std::string> dialect_names() {
 
 Imported import_run(const std::vector<Path>& files, std::string_view from, const ImportOptions& options,
                     std::string_view command) {
-  std::vector<ForeignKey> keys;
+  ForeignRun run;
   std::vector<Problem> problems;
   std::vector<std::string> names;
   for (const Path& path : files) {
     names.push_back(path.string());
-    read_foreign_file(path, keys, problems);
+    read_foreign_file(path, run, problems);
   }
   const std::string title = join(names, " and ");
   throw_problems(title, problems);
-  const Dialect dialect = find_dialect(keys, from, title);
+  const Dialect dialect = find_dialect(run, from, title);
   const auto num_foreign =
-      std::count_if(keys.begin(), keys.end(), [](const auto& k) { return !k.name.starts_with('$'); });
-  Draft draft(std::string(dialect.title), std::move(keys), options);
+      std::count_if(run.keys.begin(), run.keys.end(), [](const auto& k) { return !k.name.starts_with('$'); });
+  Draft draft(std::string(dialect.title), std::move(run.keys), options);
+  for (std::string& note : run.notes) draft.note(std::move(note));
   draft.apply(dialect.rules);
   dialect.import(draft);
   throw_problems(title, draft.problems());

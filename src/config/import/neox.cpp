@@ -16,17 +16,6 @@ bool is_llemma(const Draft& draft) {
   return draft.has("mlp_type") || draft.has("decay_lr_to") || draft.has("warmup_iters");
 }
 
-// A key whose default is not what Hearth does: it must be given, and have one of `values`.
-void need_value(Draft& draft, std::string_view name, std::initializer_list<std::string_view> values,
-                std::string_view standard, std::string_view what) {
-  const ForeignKey* key = draft.find(name);
-  const std::string value = key == nullptr ? std::string(standard) : key->value.text();
-  if (std::find(values.begin(), values.end(), value) != values.end()) return;
-  if (key != nullptr) return draft.refuse(*key, what);
-  draft.problem(fmt::format("{} is not given, and GPT-NeoX's default is {}: {}", name, standard, what),
-                fmt::format("if the training had it, give a further file with {}: {}", name, *values.begin()));
-}
-
 void import_neox_width(Draft& draft, bool llemma) {
   constexpr double kMostWidth = 1 << 24;
   if (llemma) {

@@ -216,5 +216,15 @@ TEST_F(ImportTest, EachFaultOfYamlIsOneError) {
             "error: c.yml:1: seq-length is given again; the first is in a.yml:7\n  fix: keep one of the two");
 }
 
+TEST_F(ImportTest, AFileInAnotherEncodingIsRefusedByLine) {
+  EXPECT_EQ(error({{"run.yml",
+                    "num_layers: 2\nsave: \"k\xFC"
+                    "che\"\n"}}),
+            "error: run.yml:2: this is not UTF-8\n  fix: write the file in UTF-8: `iconv --to-code UTF-8`");
+  for (const std::string wrong : {"\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE2\x82", "\x80"})
+    EXPECT_THAT(error({{"run.yml", "save: " + wrong}}), HasSubstr("not UTF-8"));
+  EXPECT_THAT(error({{"run.yml", "sav: \xE2\x82\xAC\xC3\xBC\n"}}, {}, "neox"), HasSubstr("has no key sav"));
+}
+
 }  // namespace
 }  // namespace hearth::config

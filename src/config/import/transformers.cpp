@@ -1,0 +1,387 @@
+// Hugging Face's TrainingArguments, the scripts around them, and accelerate's configuration.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/nearest.h"
+#include "config/flavors.h"
+#include "config/import/dialects.h"
+#include "config/import/transformers_keys.h"
+
+namespace hearth::config {
+namespace {
+
+// Which program has the keys. Its defaults hold.
+struct HfProgram {
+  std::string name;       // "run_clm.py"; empty: a file of keys
+  bool trainer = true;    // false: a loop of its own with accelerate
+  bool frontier = false;  // frontier-accelerate's train.py
+
+  std::string default_of() const { return frontier ? "frontier-accelerate's default" : "Transformers' default"; }
+};
+
+HfProgram hf_program(Draft& draft) {
+  HfProgram program;
+  program.name = draft.text("launch.program").value_or("");
+  for (const std::string_view own : {"num_warmup_steps", "max_train_steps", "checkpointing_steps"}) {
+    if (draft.has(own)) program.trainer = false;
+  }
+  program.trainer = program.trainer && program.name.find("no_trainer") == std::string::npos;
+  program.frontier = !program.trainer && program.name.find("no_trainer") == std::string::npos;
+  if (program.frontier)
+    draft.note(
+        fmt::format("{} is read as the train.py of frontier-accelerate: options that are not given have its "
+                    "defaults.",
+                    program.name.empty() ? "The program" : program.name));
+  return program;
+}
+
+std::string lower_plain(std::string_view text) {
+  std::string plain;
+  for (char c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c != '-' && c != '_') plain += c;
+  }
+  return plain;
+}
+
+// The flavor that a name of the Hub means: "meta-llama/Meta-Llama-3.1-8B-Instruct" is llama3.1's 8B.
+const Flavor* flavor_of_hub(std::string_view name) {
+  const std::string plain = lower_plain(name.substr(name.rfind('/') + 1));
+  const Flavor* found = nullptr;
+  size_t longest = 0;
+  for (const Flavor& flavor : flavors()) {
+    const std::string begin = lower_plain(flavor.family), size = lower_plain(flavor.name);
+    // The shapes of torchtitan's own sizes are not those on the Hub.
+    if (flavor.family == "llemma" || (flavor.family == "llama3" && size != "8b" && size != "70b")) continue;
+    if (flavor.family == "llama2" && size != "7b" && size != "13b" && size != "70b") continue;
+    const size_t at = plain.find(begin + size);
+    if (at == std::string::npos || (at > 0 && plain.substr(0, at) != "meta") || begin.size() <= longest) continue;
+    found = &flavor;
+    longest = begin.size();
+  }
+  return found;
+}
+
+void import_hf_model(Draft& draft, const HfProgram& program) {
+  const ForeignKey* from = draft.find("model_name_or_path");
+  const bool pretrained =
+      from != nullptr && (!program.frontier || draft.flag("use_pretrained_weights").value_or(false));
+  if (from == nullptr) from = draft.find("config_name");
+  const auto name = from == nullptr ? std::nullopt : draft.text(from->name);
+  if (!name) {
+    draft.note("The files do not name a model. `hearth inspect hf:NAME` shows the keys of [model] for one of the Hub.");
+    return;
+  }
+  const Flavor* flavor = flavor_of_hub(*name);
+  if (flavor == nullptr) {
+    draft.refuse(*from, "its shape is not known here", "`hearth inspect hf:NAME` shows the keys of [model] for it");
+    return;
+  }
+  draft.set("model.name", std::string(flavor->family), from);
+  draft.set("model.flavor", std::string(flavor->name), from);
+  if (pretrained) {
+    draft.set("model.rope_pairs", std::string("halves"), nullptr, "as Hugging Face's weights have it");
+    const bool hub = std::count(name->begin(), name->end(), '/') == 1 && name->front() != '/' && name->front() != '.';
+    const std::string path = hub ? "hf:" + *name : "checkpoints/" + foreign_name(*name);
+    draft.set("checkpoint.initial_load_path", path, from,
+              hub ? fmt::format("hearth fetch {}", *name) : "the folder of the model");
+  } else if (program.frontier) {
+    draft.note(
+        "Without --use_pretrained_weights the first weights are random. Transformers' own scripts begin with "
+        "those of model_name_or_path: checkpoint.initial_load_path does that.");
+  }
+}
+
+void import_hf_data(Draft& draft) {
+  const ForeignKey* from = draft.find("train_file");
+  if (from == nullptr) from = draft.find("dataset_name");
+  const auto name = from == nullptr ? std::nullopt : draft.text(from->name);
+  if (name) {
+    const auto part = draft.text("dataset_config_name");
+    set_source(draft, -1, from->name == "dataset_name" && part ? *part : *name, from);
+  } else {
+    draft.set("data.path", std::string("data/text"), nullptr,
+              "the files do not name it: hearth data build --out data/text");
+  }
+  if (const auto order = draft.text("train_sampling_strategy")) {
+    const ForeignKey* key = draft.find("train_sampling_strategy");
+    if (*order == "sequential")
+      draft.set("data.order", std::string("sequential"), key);
+    else if (*order != "random")
+      draft.refuse(*key, "windows are shuffled, or in the order of the data");
+  }
+  const ForeignKey* length = draft.find("block_size");
+  if (length == nullptr) length = draft.find("max_seq_length");
+  if (length != nullptr) {
+    if (const auto tokens = draft.whole(length->name)) draft.set("training.seq_len", *tokens, length);
+  } else {
+    const bool script = draft.has("launch.program");
+    draft.set(
+        "training.seq_len", int64_t{1024}, nullptr,
+        script ? "the default of Transformers' scripts" : "not in the files: the default of Transformers' scripts");
+  }
+  if (!draft.has("mlm_probability")) return;
+  draft.set("objective.kind", std::string("masked_lm"), draft.find("mlm_probability"));
+  if (const auto share = draft.number("mlm_probability"))
+    draft.set("objective.mlm_probability", *share, draft.find("mlm_probability"));
+  draft.set("objective.mask_replace_prob", 0.8, nullptr, "as Transformers' collator hides tokens");
+  draft.set("objective.random_replace_prob", 0.1, nullptr);
+}
+
+// The number of steps or epochs.
+void import_hf_length(Draft& draft, const HfProgram& program) {
+  const std::string_view steps = program.trainer ? "max_steps" : "max_train_steps";
+  const auto given = draft.whole(steps);
+  if (given && *given > 0) return draft.set("training.steps", *given, draft.find(steps));
+  const auto epochs = draft.number("num_train_epochs");
+  const double standard = program.frontier ? 1 : 3;
+  draft.set("training.epochs", epochs.value_or(standard), draft.find("num_train_epochs"),
+            epochs ? "" : program.default_of());
+}
+
+void import_hf_schedule(Draft& draft, const HfProgram& program) {
+  const ForeignKey* from = draft.find("lr_scheduler_type");
+  const std::string type = draft.text("lr_scheduler_type").value_or(program.frontier ? "cosine" : "linear");
+  draft.set("lr_scheduler.rule", std::string("transformers"), nullptr, "the formulas of the library");
+  const Value* rate = draft.value("optimizer.lr");
+  const double lr = rate == nullptr ? (program.trainer || !program.frontier ? 5e-5 : 1e-4) : std::get<double>(*rate);
+  draft.assume("optimizer.lr", lr, program.default_of());
+  const auto part = [&](std::string_view name) { return draft.number(fmt::format("lr_scheduler_kwargs.{}", name)); };
+  const auto part_from = [&](std::string_view name) { return draft.find(fmt::format("lr_scheduler_kwargs.{}", name)); };
+  std::string decay = type;
+  if (type == "cosine") {
+    const auto cycles = part("num_cycles");
+    if (cycles && *cycles != 0.5) draft.refuse(*part_from("num_cycles"), "a cosine goes down once");
+  } else if (type == "cosine_with_restarts") {
+    if (const auto cycles = draft.whole("lr_scheduler_kwargs.num_cycles"))
+      draft.set("lr_scheduler.num_cycles", *cycles, part_from("num_cycles"));
+  } else if (type == "polynomial") {
+    if (const auto power = part("power")) draft.set("lr_scheduler.power", *power, part_from("power"));
+    const auto end = part("lr_end");
+    if (lr > 0)
+      draft.set("lr_scheduler.min_lr_factor", end.value_or(1e-7) / lr, end ? part_from("lr_end") : nullptr,
+                end ? "as a share of the rate" : "Transformers' default of 1e-7, as a share of the rate");
+  } else if (type == "cosine_with_min_lr") {
+    decay = "cosine";
+    if (const auto share = part("min_lr_rate"))
+      draft.set("lr_scheduler.min_lr_factor", *share, part_from("min_lr_rate"));
+    else if (const auto least = part("min_lr"); least && lr > 0)
+      draft.set("lr_scheduler.min_lr_factor", *least / lr, part_from("min_lr"), "as a share of the rate");
+    else
+      draft.refuse(*from, "it needs lr_scheduler_kwargs with min_lr or min_lr_rate");
+  } else if (type == "constant" || type == "constant_with_warmup") {
+    decay = "constant";
+  } else if (type != "linear") {
+    return draft.refuse(
+        *from, "the decay is linear, cosine, cosine_with_restarts, cosine_with_min_lr, polynomial or constant");
+  }
+  draft.set("lr_scheduler.decay_type", decay, from, from == nullptr ? program.default_of() : "");
+  if (type == "constant") {
+    draft.set("lr_scheduler.warmup_steps", int64_t{0}, from, "this schedule has no warm-up");
+    return;
+  }
+  const std::string_view warmup = program.trainer ? "warmup_steps" : "num_warmup_steps";
+  const auto steps = draft.number(warmup);
+  const auto ratio = draft.number("warmup_ratio");
+  const Value* all = draft.value("training.steps");
+  const auto share = [&](double of, const ForeignKey* key) {  // the library rounds up to a step
+    if (all != nullptr)
+      draft.set("lr_scheduler.warmup_steps",
+                static_cast<int64_t>(std::ceil(of * static_cast<double>(std::get<int64_t>(*all)))), key,
+                "of all steps");
+    else
+      draft.set("lr_scheduler.warmup_fraction", of, key, "rounded to a whole step");
+  };
+  if (steps && *steps > 0 && *steps < 1) {
+    share(*steps, draft.find(warmup));
+  } else if (steps && (*steps > 0 || !ratio)) {
+    if (const auto whole = draft.whole(warmup))
+      draft.set("lr_scheduler.warmup_steps", *whole, draft.find(warmup),
+                program.trainer ? "" : "the script's factor of num_processes cancels out");
+  } else if (ratio && *ratio > 0 && *ratio <= 1) {
+    share(*ratio, draft.find("warmup_ratio"));
+  } else {
+    draft.set("lr_scheduler.warmup_steps", program.frontier ? int64_t{100} : int64_t{0}, nullptr, program.default_of());
+  }
+}
+
+void import_hf_optimizer(Draft& draft, const HfProgram& program) {
+  const std::string name = draft.text("optim").value_or("adamw_torch");
+  if (name == "adamw_hf")
+    draft.set("optimizer.form", std::string("transformers"), draft.find("optim"));
+  else if (name != "adamw_torch" && name != "adamw_torch_fused" && name != "adamw_apex_fused" &&
+           name != "adamw_torch_xla")
+    draft.refuse(*draft.find("optim"), "the optimizer is AdamW");
+  draft.assume("optimizer.beta2", 0.999, "Transformers' default");
+  draft.assume("optimizer.weight_decay", 0.0, "Transformers' default");
+  const Value* decay = draft.value("optimizer.weight_decay");
+  if (!program.trainer) {
+    if (decay != nullptr && std::get<double>(*decay) != 0)
+      draft.set("optimizer.weight_decay_on", std::string("all"), nullptr,
+                "the script leaves out \"layer_norm.weight\", which no norm of these models is called");
+    draft.set("training.max_norm", 0.0, nullptr, "the script does not clip");
+  }
+  if (!draft.flag("average_tokens_across_devices").value_or(true))
+    draft.set("numerics.loss_average", std::string("per_rank"), draft.find("average_tokens_across_devices"));
+}
+
+void import_hf_precision(Draft& draft) {
+  const ForeignKey* from = draft.find("bf16");
+  bool bf16 = draft.flag("bf16").value_or(false);
+  for (const std::string_view name : {"launch.mixed_precision", "mixed_precision"}) {
+    const auto mixed = draft.text(name);
+    if (!mixed || bf16 || *mixed == "no") continue;
+    from = draft.find(name);
+    bf16 = *mixed == "bf16";
+    if (!bf16) draft.refuse(*from, "numbers are float32 or bfloat16", "bfloat16 takes as much memory as float16");
+  }
+  if (bf16) draft.set("training.mixed_precision_param", std::string("bfloat16"), from);
+  for (const std::string_view name : {"dtype", "torch_dtype"}) {
+    const std::string type = draft.text(name).value_or("auto");
+    if (type == "bfloat16")
+      draft.note(
+          "The model was loaded in bfloat16. Here it has float32 weights, unless training.dtype = \"bfloat16\".");
+    else if (type != "auto" && type != "float32")
+      draft.refuse(*draft.find(name), "numbers are float32 or bfloat16");
+  }
+  for (const std::string_view name :
+       {"gradient_checkpointing", "activation_checkpointing", "fsdp_config.activation_checkpointing",
+        "fsdp_config.fsdp_activation_checkpointing", "launch.fsdp_activation_checkpointing"}) {
+    if (draft.flag(name).value_or(false)) draft.set("memory.recompute", std::string("block"), draft.find(name));
+  }
+}
+
+void import_hf_batch(Draft& draft) {
+  ForeignLayout layout;
+  for (const std::string_view name : {"launch.num_processes", "num_processes"}) {
+    if (const auto ranks = draft.whole(name)) draft.take_ranks(*ranks);
+  }
+  take_launched_ranks(draft);
+  const ForeignKey* from = draft.find("per_device_train_batch_size");
+  if (from == nullptr) from = draft.find("per_gpu_train_batch_size");
+  const int64_t local = from == nullptr ? 8 : draft.whole(from->name).value_or(8);
+  const int64_t accumulated = draft.whole("gradient_accumulation_steps").value_or(1);
+  constexpr int64_t kMost = 1 << 20;
+  if (local < 1 || local > kMost || accumulated < 1 || accumulated > kMost) {
+    draft.problem("the batch of a rank or the number of accumulated ones is out of range", "give whole numbers from 1");
+    return;
+  }
+  if (!resolve_layout(draft, layout, "the global batch")) return;
+  std::string sharding;
+  for (const std::string_view name : {"fsdp", "fsdp_config.fsdp_sharding_strategy", "launch.fsdp_sharding_strategy",
+                                      "fsdp_config.fsdp_reshard_after_forward", "launch.fsdp_reshard_after_forward"}) {
+    if (auto given = draft.text(name); given && !given->empty()) sharding = *given;
+  }
+  if (sharding.empty() &&
+      (draft.flag("launch.use_fsdp").value_or(false) || draft.text("distributed_type").value_or("") == "FSDP"))
+    sharding = "FULL_SHARD";
+  const std::string plain = lower_plain(sharding);
+  const auto says = [&plain](std::string_view part) { return plain.find(part) != std::string::npos; };
+  if (says("gradop") || plain == "2" || plain == "false")
+    layout.zero_stage = 2;
+  else if (says("shard") && !says("noshard"))
+    layout.zero_stage = 3;
+  else if (plain == "1" || plain == "true" || plain == "4" || plain == "5")
+    layout.zero_stage = 3;
+  if (layout.shard.value == 1) layout.zero_stage = 1;
+  draft.set("training.global_batch_size", local * accumulated * layout.data(), from,
+            fmt::format("{} x {} accumulated x {} ranks", local, accumulated, layout.data()));
+  set_layout(draft, layout, local, from);
+}
+
+// "steps", "epoch" or "no", and the number of steps. A share of all steps becomes a share of the epochs.
+void import_hf_checkpoints(Draft& draft, const HfProgram& program) {
+  const auto each_epoch = [&draft](const ForeignKey* from, double epochs, std::string note = {}) {
+    draft.set("checkpoint.interval", int64_t{0}, from);
+    draft.set("checkpoint.interval_epochs", epochs, from, std::move(note));
+  };
+  if (!program.trainer) {
+    const ForeignKey* from = draft.find("checkpointing_steps");
+    if (from == nullptr)
+      draft.set("checkpoint.interval", int64_t{0}, nullptr, "only the end is saved");
+    else if (from->value.text() == "epoch")
+      each_epoch(from, 1);
+    else if (const auto steps = draft.whole("checkpointing_steps"))
+      draft.set("checkpoint.interval", *steps, from);
+    draft.assume("checkpoint.keep_latest_k", int64_t{0}, "the script keeps all");
+  } else {
+    const ForeignKey* from = draft.find("save_strategy");
+    const std::string strategy = draft.text("save_strategy").value_or("steps");
+    const auto steps = draft.number("save_steps");
+    const Value* epochs = draft.value("training.epochs");
+    const Value* all = draft.value("training.steps");
+    if (strategy == "epoch") {
+      each_epoch(from, 1);
+    } else if (strategy == "no") {
+      draft.set("checkpoint.interval", int64_t{0}, from, "only the end is saved");
+    } else if (strategy != "steps") {
+      draft.refuse(*from, "checkpoints come after numbers of steps or epochs", "see checkpoint.keep_best");
+    } else if (steps && *steps > 0 && *steps < 1 && epochs != nullptr) {
+      each_epoch(draft.find("save_steps"), *steps * std::get<double>(*epochs), "a share of all epochs");
+    } else if (steps && *steps > 0 && *steps < 1 && all != nullptr) {
+      const double exact = std::ceil(*steps * static_cast<double>(std::get<int64_t>(*all)));
+      draft.set("checkpoint.interval", static_cast<int64_t>(std::min(exact, 1e15)), draft.find("save_steps"),
+                "a share of all steps");
+    } else if (const auto whole = draft.whole("save_steps"); whole && *whole < 0) {
+      draft.set("checkpoint.interval", int64_t{0}, draft.find("save_steps"), "only the end is saved");
+    } else if (whole) {
+      draft.set("checkpoint.interval", *whole, draft.find("save_steps"));
+    }
+    if (const auto kept = draft.whole("save_total_limit"))
+      draft.set("checkpoint.keep_latest_k", *kept, draft.find("save_total_limit"));
+    draft.assume("checkpoint.keep_latest_k", int64_t{0}, "Transformers keeps all by default");
+  }
+  if (const auto out = draft.text("output_dir"); out && !out->empty())
+    draft.set("job.dump_folder", "runs/" + foreign_name(*out), draft.find("output_dir"));
+}
+
+void import_hf_metrics(Draft& draft) {
+  const ForeignKey* each = draft.find("logging_steps");
+  const double logged = draft.number("logging_steps").value_or(500);
+  if (each != nullptr && logged >= 1) {
+    if (const auto whole = draft.whole("logging_steps")) draft.set("metrics.log_freq", *whole, each);
+  }
+  for (const std::string& to : draft.texts("report_to").value_or(std::vector<std::string>{})) {
+    if (to == "tensorboard" || to == "all") draft.set("metrics.enable_tensorboard", true, draft.find("report_to"));
+  }
+  const std::string_view name = draft.has("eval_strategy") ? "eval_strategy" : "evaluation_strategy";
+  const std::string strategy = draft.text(name).value_or("no");
+  if (strategy == "steps") {
+    const auto steps = draft.number("eval_steps");
+    if (steps && *steps < 1) return draft.refuse(*draft.find("eval_steps"), "validation.freq is a number of steps");
+    if (const auto whole = draft.whole("eval_steps"))
+      draft.set("validation.freq", *whole, draft.find("eval_steps"));
+    else if (logged >= 1 && logged < 1e15)
+      draft.set("validation.freq", static_cast<int64_t>(logged), each != nullptr ? each : draft.find(name),
+                "as logging_steps");
+  } else if (strategy != "no") {
+    draft.refuse(*draft.find(name), "validation.freq is a number of steps", "give it in the result");
+  }
+}
+
+void import_transformers_keys(Draft& draft) {
+  const HfProgram program = hf_program(draft);
+  import_hf_model(draft, program);
+  import_hf_data(draft);
+  import_hf_length(draft, program);
+  import_hf_schedule(draft, program);
+  import_hf_optimizer(draft, program);
+  import_hf_precision(draft);
+  import_hf_batch(draft);
+  import_hf_checkpoints(draft, program);
+  import_hf_metrics(draft);
+  if (!program.trainer) return;
+  draft.assume("training.seed", int64_t{42}, "Transformers' default");
+  if (!draft.has("logging_steps")) draft.assume("metrics.log_freq", int64_t{500}, "Transformers' default");
+}
+
+}  // namespace
+
+Dialect transformers() {
+  return {"transformers", "Transformers", transformers_rules(), import_transformers_keys, true, true};
+}
+
+}  // namespace hearth::config

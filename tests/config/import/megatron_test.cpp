@@ -1,0 +1,224 @@
+// Megatron-LM's options, in a script of the kind of its examples, and alone.
+#include "config/import/imported.h"
+
+namespace hearth::config {
+namespace {
+
+using test_import::ImportTest;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Arrays, defaults of arguments, and options with blanks inside an element, as in Megatron-LM's example for Llama 3.
+constexpr const char* kLlama = R"SH(#!/bin/bash
+export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-1}
+CHECKPOINT_PATH=${1:-"checkpoints/llama3_8b"}
+DATA_ARG=${2:-"MOCK"}     # a prefix, or MOCK
+mkdir -p "$(dirname "$CHECKPOINT_PATH")"
+GPUS_PER_NODE=8
+NUM_NODES=4
+TP_SIZE=2
+DTYPE="bf16"
+SEQ_LENGTH=8192
+DISTRIBUTED_ARGS=(
+    --nproc_per_node $GPUS_PER_NODE
+    --nnodes $NUM_NODES
+    --master_addr ${MASTER_ADDR:-localhost}
+)
+MODEL_ARGS=(
+    --use-mcore-models
+    --num-layers 32
+    --hidden-size 4096
+    --ffn-hidden-size 14336
+    --num-attention-heads 32
+    --group-query-attention
+    --num-query-groups 8
+    --kv-channels 128
+    --seq-length $SEQ_LENGTH
+    --max-position-embeddings $SEQ_LENGTH
+    --position-embedding-type rope
+    --rotary-base 500000
+    --attention-dropout 0.0
+    --hidden-dropout 0.0
+    --swiglu
+    --normalization RMSNorm
+    --init-method-std 0.0134
+    --attention-backend fused
+    --untie-embeddings-and-output-weights
+    --disable-bias-linear
+)
+TRAINING_ARGS=(
+    --micro-batch-size 1
+    --global-batch-size 128
+    --train-samples 1953125000
+    --lr-decay-samples 1949218748
+    --lr-warmup-samples 3906252
+    --lr 0.00015
+    --min-lr 0.00001
+    --lr-decay-style cosine
+    --clip-grad 1.0
+    --weight-decay 0.1
+    --adam-beta1 0.9
+    --adam-beta2 0.95
+    --bf16
+    --calculate-per-token-loss
+)
+DTYPE_ARGS=()
+if [[ "$DTYPE" == "fp8" ]]; then
+    DTYPE_ARGS+=( "--fp8-format hybrid" "--fp8-amax-history-len 1024" )
+fi
+PARALLEL_ARGS=(
+    --tensor-model-parallel-size $TP_SIZE
+    # --pipeline-model-parallel-size 4
+    --sequence-parallel
+    --use-distributed-optimizer
+)
+if [[ "$DATA_ARG" == "MOCK" ]] || [[ -z "$DATA_ARG" ]]; then
+    DATA_ARGS=( "--mock-data" "--vocab-size 128256" "--split '99,1,0'" )
+else
+    DATA_ARGS=( "--data-path $DATA_ARG" )
+fi
+LOG_ARGS=(
+    --log-interval 1
+    --eval-iters 32
+    --eval-interval 100
+    --save-interval 1000
+    --ckpt-format torch_dist
+    --distributed-timeout-minutes 60
+    --save "$CHECKPOINT_PATH"
+    --load "$CHECKPOINT_PATH"
+)
+if [ ! -f pretrain_gpt.py ]; then
+    echo "not found"
+    exit 1
+fi
+torchrun ${DISTRIBUTED_ARGS[@]} \
+    pretrain_gpt.py \
+    ${MODEL_ARGS[@]} ${TRAINING_ARGS[@]} ${DTYPE_ARGS[@]} ${PARALLEL_ARGS[@]} ${DATA_ARGS[@]} ${LOG_ARGS[@]}
+)SH";
+
+TEST_F(ImportTest, AScriptOfMegatronIsFollowedThroughItsArrays) {
+  const RunConfig c = import({{"train.sh", kLlama}}).config;
+  EXPECT_EQ(c.model.dim, 4096);
+  EXPECT_EQ(c.model.n_layers, 32);
+  EXPECT_EQ(c.model.n_heads, 32);
+  EXPECT_EQ(c.model.n_kv_heads, 8);
+  EXPECT_EQ(c.model.head_dim, 128);
+  EXPECT_EQ(c.model.hidden_dim, 14336);
+  EXPECT_EQ(c.model.rope_theta, 500000);
+  EXPECT_EQ(c.model.rope_pairs, RopePairs::kHalves);
+  EXPECT_EQ(c.model.norm_type, NormType::kRmsNorm);
+  EXPECT_FALSE(c.model.enable_weight_tying);
+  EXPECT_EQ(c.model.vocab_size, 128256);
+  EXPECT_EQ(c.model.init, InitLaw::kNormal);
+  EXPECT_EQ(c.model.output_init, InitLaw::kScaledNormal);
+  EXPECT_EQ(c.model.init_std, 0.0134);
+  EXPECT_EQ(c.training.seq_len, 8192);
+  EXPECT_EQ(c.training.global_batch_size, 128);
+  EXPECT_EQ(c.training.local_batch_size, 1);
+  EXPECT_EQ(c.training.steps, 15258789);          // 1953125000 / 128 = 15258789.06
+  EXPECT_EQ(c.lr_scheduler.end_step, 15228271);   // 1949218748 / 128 = 15228271.47
+  EXPECT_EQ(c.lr_scheduler.warmup_steps, 30517);  // 3906252 / 128 = 30517.6
+  EXPECT_DOUBLE_EQ(c.lr_scheduler.min_lr_factor, 1. / 15);
+  EXPECT_EQ(c.lr_scheduler.decay_type, DecayType::kCosine);
+  EXPECT_EQ(c.lr_scheduler.rule, ScheduleRule::kTransformers);
+  EXPECT_EQ(c.optimizer.weight_decay, 0.1);
+  EXPECT_EQ(c.optimizer.beta2, 0.95);
+  EXPECT_EQ(c.training.mixed_precision_param, DType::kBFloat16);
+  EXPECT_FALSE(c.numerics.fp8);
+  EXPECT_EQ(c.parallelism.tensor_parallel_degree, 2);
+  EXPECT_EQ(c.parallelism.data_parallel_shard_degree, 16);  // 32 GPUs
+  EXPECT_EQ(c.checkpoint.interval, 1000);
+  EXPECT_EQ(c.checkpoint.initial_load_path, "");  // --load is --save: to go on
+  EXPECT_EQ(c.job.dump_folder, "runs/llama3_8b");
+  EXPECT_EQ(c.validation.freq, 100);
+  EXPECT_EQ(c.validation.steps, 32);
+  EXPECT_EQ(c.comm.train_timeout_seconds, 3600);
+  EXPECT_EQ(c.training.seed, 1234);
+  const std::string text = import_text({{"train.sh", kLlama}});
+  EXPECT_THAT(text, HasSubstr("# train.sh:20 --ffn-hidden-size\n"));
+  EXPECT_THAT(text, HasSubstr("own defaults for $1, $2,\n#   $CUDA_DEVICE_MAX_CONNECTIONS, $MASTER_ADDR.\n"));
+
+  std::string fp8 = kLlama;
+  fp8.replace(fp8.find("DTYPE=\"bf16\""), 12, "DTYPE=\"fp8\"");
+  EXPECT_TRUE(import({{"train.sh", fp8}}).config.numerics.fp8);
+}
+
+// The shape of Llama-2-7B and a schedule in iterations, as options alone.
+constexpr const char* kOptions =
+    "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 --position-embedding-type rope\n"
+    "--attention-dropout 0 --hidden-dropout 0 --swiglu --normalization RMSNorm --disable-bias-linear\n";
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text + "\n";
+}
+
+TEST_F(ImportTest, DefaultsOfMegatronAreWrittenOut) {
+  const std::string options = one_line(
+      std::string(kOptions) +
+      "--micro-batch-size 2 --train-iters 1000 --lr 3e-4 --lr-warmup-fraction 0.01 --data-path 0.3 /d/a_text_document "
+      "0.7 /d/b_text_document --pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 4 "
+      "--recompute-granularity full --recompute-method uniform --global-batch-size 64 --finetune --load /x/base "
+      "--vocab-size 32000 --save-retain-interval 500 --save-interval 100");
+  const RunConfig c = import({{"options.txt", options}}, {.ranks = 8}).config;
+  EXPECT_EQ(c.model.hidden_dim, 10880);  // int(4 * 4096 * 2 / 3 / 64) * 64
+  EXPECT_EQ(c.model.vocab_size, 32000);
+  EXPECT_TRUE(c.model.enable_weight_tying);
+  EXPECT_EQ(c.lr_scheduler.warmup_steps, 10);
+  EXPECT_EQ(c.lr_scheduler.decay_type, DecayType::kLinear);
+  EXPECT_EQ(c.lr_scheduler.min_lr_factor, 0);
+  EXPECT_EQ(c.optimizer.weight_decay, 0.01);
+  EXPECT_EQ(c.optimizer.beta2, 0.999);
+  EXPECT_EQ(c.training.mixed_precision_param, DType::kFloat32);
+  EXPECT_EQ(c.memory.recompute, Recompute::kBlock);
+  EXPECT_EQ(c.parallelism.pipeline_parallel_degree, 4);
+  EXPECT_EQ(c.parallelism.pipeline_parallel_schedule, PipelineSchedule::kInterleaved1F1B);
+  EXPECT_EQ(c.parallelism.pipeline_parallel_layers_per_stage, 4);
+  EXPECT_EQ(c.parallelism.pipeline_parallel_microbatch_size, 2);
+  EXPECT_EQ(c.training.local_batch_size, 32);  // 64 sequences on two ranks of data parallelism
+  ASSERT_EQ(c.data.source.size(), 2u);
+  EXPECT_EQ(c.data.source[0].path, "data/a");
+  EXPECT_EQ(c.data.source[1].weight, 0.7);
+  EXPECT_EQ(c.checkpoint.initial_load_path, "checkpoints/base");
+  EXPECT_TRUE(c.checkpoint.initial_load_model_only);
+  EXPECT_EQ(c.checkpoint.keep_latest_k, 1);
+  EXPECT_EQ(c.checkpoint.keep_every, 500);
+}
+
+TEST_F(ImportTest, WhatHearthDoesNotHaveOfMegatronIsRefusedByLine) {
+  const std::string options =
+      "pretrain_gpt.py --num-layers 2 --hidden-size 64 \\\n --num-attention-heads 4 --seq-length 32 \\\n"
+      " --num-experts 8 --moe-router-topk 2 \\\n --lr 1e-3 --lr-decay-style WSD --train-iters 10 \\\n"
+      " --micro-batch-size 1 --rampup-batch-size 16 16 1000 --nonsense 3 --mock-data\n";
+  EXPECT_EQ(
+      error({{"run.sh", options}}, {.ranks = 1}),
+      "error: run.sh has 10 errors\n"
+      "  run.sh:3: --num-experts 8: the model has no experts\n"
+      "      fix: to import the rest: --leave-out num_experts\n"
+      "  run.sh:4: --lr-decay-style \"WSD\": the decay is linear, cosine or constant\n"
+      "      fix: for WSD see lr_scheduler.decay_ratio, or import the rest: --leave-out lr_decay_style\n"
+      "  run.sh:5: --rampup-batch-size [16, 16, 1000]: every step has training.global_batch_size sequences\n"
+      "      fix: to import the rest: --leave-out rampup_batch_size\n"
+      "  run.sh:5: Megatron-LM has no key --nonsense\n"
+      "      fix: leave it out: --leave-out nonsense\n"
+      "  --swiglu is not given, and Megatron-LM's default is false: the feed-forward is SwiGLU\n"
+      "      fix: if the training had it, give a further file with --swiglu\n"
+      "  --disable-bias-linear is not given, and Megatron-LM's default is false: linear layers have no biases\n"
+      "      fix: if the training had it, give a further file with --disable-bias-linear\n"
+      "  --position-embedding-type is not given, and Megatron-LM's default is learned_absolute: positions are "
+      "rotary\n"
+      "      fix: if the training had it, give a further file with --position-embedding-type rope\n"
+      "  --normalization is not given, and Megatron-LM's default is LayerNorm: norms are RMSNorm, without biases\n"
+      "      fix: if the training had it, give a further file with --normalization RMSNorm\n"
+      "  --hidden-dropout is not given, and Megatron-LM's default is 0.1: there is no dropout\n"
+      "      fix: if the training had it, give a further file with --hidden-dropout 0\n"
+      "  --attention-dropout is not given, and Megatron-LM's default is 0.1: there is no dropout\n"
+      "      fix: if the training had it, give a further file with --attention-dropout 0");
+  EXPECT_THAT(
+      error({{"options.txt", one_line(std::string(kOptions) + "--lr 1 --train-iters 2 --data-path a_document")}},
+            {.ranks = 1}),
+      HasSubstr("--micro-batch-size is not given"));
+}
+
+}  // namespace
+}  // namespace hearth::config

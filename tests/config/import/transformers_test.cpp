@@ -1,0 +1,209 @@
+// Hugging Face's arguments, as JSON, as options and as accelerate's file; and the script of frontier-accelerate.
+#include "config/import/imported.h"
+
+namespace hearth::config {
+namespace {
+
+using test_import::ImportTest;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// The options of frontier-accelerate's train.sh, for 512 ranks as its README says: quotes inside quotes, a command in a
+// variable, and the number of ranks from Slurm's.
+constexpr const char* kFrontier = R"SH(#!/bin/bash
+#SBATCH --nodes=64
+#SBATCH --gpus-per-node=8
+export NCCL_ALGO=TREE  # faster
+ROOT="/lustre/scratch/guide"
+SP="llama"
+export GPUS_PER_NODE=8
+head_node_ip=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
+export LAUNCHER="accelerate launch \
+    --num_processes $((SLURM_NNODES * GPUS_PER_NODE)) \
+    --main_process_ip $head_node_ip \
+    --machine_rank $SLURM_NODEID \
+    --mixed_precision bf16 \
+    --use_fsdp \
+    --fsdp_sharding_strategy 1 \
+    "
+export SCRIPT="/lustre/scratch/guide/train.py"
+export SCRIPT_ARGS=" \
+    --model_name_or_path "meta-llama/Meta-Llama-3.1-8B" \
+    --per_device_train_batch_size 4 \
+    --gradient_accumulation_steps 1 \
+    --learning_rate 0.0001 \
+    --output_dir "${ROOT}/${SP}" \
+    --num_train_epochs 20 \
+    --checkpointing_steps 100 \
+    --block_size 8192 \
+    "
+export CMD="$LAUNCHER $SCRIPT $SCRIPT_ARGS"
+srun $CMD
+echo "Done"
+)SH";
+
+TEST_F(ImportTest, TheScriptOfFrontierAccelerateGivesItsConfig) {
+  const LoadResult run = import({{"train.sh", kFrontier}}, {.layout = false});
+  // configs/ trains 1 T tokens where the script has 20 epochs of WikiText-103. Its formulas of the rate are
+  // torchtitan's. The script's program recomputes every block without an option, and names its data in its code.
+  EXPECT_THAT(differences_from("llama3_8b_wikitext.toml", run.config,
+                               {"job.*", "training.steps", "training.epochs", "lr_scheduler.rule", "memory.recompute",
+                                "data.path", "model.vocab_size", "checkpoint.keep_latest_k"}),
+              IsEmpty());
+  EXPECT_EQ(run.config.training.epochs, 20);
+  EXPECT_EQ(run.config.lr_scheduler.rule, ScheduleRule::kTransformers);
+  EXPECT_EQ(run.config.job.dump_folder, "runs/llama");
+  const RunConfig whole = import({{"train.sh", kFrontier}}).config;
+  EXPECT_EQ(whole.parallelism.data_parallel_shard_degree, 512);
+  EXPECT_EQ(whole.parallelism.zero_stage, 3);
+  EXPECT_EQ(whole.training.local_batch_size, 4);
+  EXPECT_EQ(whole.training.global_batch_size, 2048);
+
+  // Each key has the line where somebody wrote it, though it reached the command through three variables.
+  const std::string text = import_text({{"train.sh", kFrontier}});
+  EXPECT_THAT(text, HasSubstr("# train.sh:22 --learning_rate\n"));
+  EXPECT_THAT(text, HasSubstr("train.sh:13 --mixed_precision\n"));
+  EXPECT_THAT(text, Not(HasSubstr("?")));
+}
+
+// The installed library says its own fields and defaults.
+TEST_F(ImportTest, EveryFieldOfTheInstalledTrainingArgumentsIsKnownAndDefaultsAreItsOwn) {
+  HEARTH_NEEDS_ORACLE();
+  const test::CommandResult written =
+      test::run_command(test::oracle_python() +
+                        " -c \"import json, transformers as t\n"
+                        "a = t.TrainingArguments(output_dir='out', use_cpu=True)\n"
+                        "json.dump({k: v for k, v in a.to_dict().items()}, open('full.json', 'w'))\"");
+  ASSERT_EQ(written.exit_code, 0) << written.output;
+  const std::string full = read_file("full.json");
+  const auto spelled_out = values(import({{"full.json", full}}, {.ranks = 2}).config);
+  const auto by_default =
+      values(import({{"few.json", R"({"output_dir": "out", "do_train": true})"}}, {.ranks = 2}).config);
+  EXPECT_EQ(spelled_out, by_default);
+  EXPECT_EQ(by_default.at("training.epochs"), "3.0");
+  EXPECT_EQ(by_default.at("optimizer.lr"), "5e-05");
+}
+
+TEST_F(ImportTest, ArgumentsAsJsonAndAsOptionsAreTheSameRun) {
+  const std::string json = R"({
+  "output_dir": "out/small", "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2,
+  "learning_rate": 2e-4, "lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr_rate": 0.1},
+  "warmup_ratio": 0.03, "max_steps": 1001, "bf16": true, "weight_decay": 0.1, "adam_beta2": 0.95,
+  "save_strategy": "epoch", "save_total_limit": 3, "seed": 7, "max_grad_norm": 0.5,
+  "model_name_or_path": "Qwen/Qwen3-0.6B", "block_size": 2048, "dataset_name": "allenai/c4",
+  "fsdp": "shard_grad_op auto_wrap", "gradient_checkpointing": true, "logging_steps": 5,
+  "eval_strategy": "steps", "eval_steps": 50, "report_to": ["tensorboard"]
+})";
+  const std::string options =
+      "N=8\ntorchrun --nproc_per_node=$N --nnodes 2 run_clm.py --do_train --output_dir out/small \\\n"
+      "  --per_device_train_batch_size 4 --gradient_accumulation_steps 2 --learning_rate 2e-4 \\\n"
+      "  --lr_scheduler_type cosine_with_min_lr --lr_scheduler_kwargs '{\"min_lr_rate\": 0.1}' --warmup_ratio 0.03 \\\n"
+      "  --max_steps 1001 --bf16 --weight_decay 0.1 --adam_beta2 0.95 --save_strategy epoch --save_total_limit 3 \\\n"
+      "  --seed 7 --max_grad_norm=0.5 --model_name_or_path Qwen/Qwen3-0.6B --block_size 2048 \\\n"
+      "  --dataset_name allenai/c4 --fsdp \"shard_grad_op auto_wrap\" --gradient_checkpointing True \\\n"
+      "  --logging_steps 5 --eval_strategy steps --eval_steps 50 --report_to tensorboard\n";
+  const RunConfig c = import({{"args.json", json}}, {.ranks = 16}).config;
+  EXPECT_EQ(values(c), values(import({{"run.sh", options}}).config));
+  EXPECT_EQ(c.model.flavor, "0.6B");
+  EXPECT_EQ(c.checkpoint.initial_load_path, "hf:Qwen/Qwen3-0.6B");
+  EXPECT_EQ(c.model.rope_pairs, RopePairs::kHalves);
+  EXPECT_EQ(c.training.global_batch_size, 128);
+  EXPECT_EQ(c.training.max_norm, 0.5);
+  EXPECT_EQ(c.lr_scheduler.warmup_steps, 31);  // 30.03 rounded up, as the library does
+  EXPECT_EQ(c.lr_scheduler.min_lr_factor, 0.1);
+  EXPECT_EQ(c.lr_scheduler.decay_type, DecayType::kCosine);
+  EXPECT_EQ(c.checkpoint.interval, 0);
+  EXPECT_EQ(c.checkpoint.interval_epochs, 1);
+  EXPECT_EQ(c.checkpoint.keep_latest_k, 3);
+  EXPECT_EQ(c.parallelism.zero_stage, 2);
+  EXPECT_EQ(c.memory.recompute, Recompute::kBlock);
+  EXPECT_EQ(c.validation.freq, 50);
+  EXPECT_EQ(c.optimizer.beta2, 0.95);
+  EXPECT_EQ(c.optimizer.weight_decay_on, WeightDecayOn::kMatrices);
+  EXPECT_EQ(c.training.seed, 7);
+  EXPECT_EQ(c.data.path, "data/c4");
+}
+
+TEST_F(ImportTest, AcceleratesFileGivesRanksAndPrecisionToAScriptWithoutTrainer) {
+  const std::string file =
+      "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n"
+      "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_activation_checkpointing: true\n"
+      "machine_rank: 0\nmixed_precision: bf16\nnum_machines: 2\nnum_processes: 16\n";
+  const std::string options =
+      "--model_name_or_path meta-llama/Llama-3.2-1B --train_file corpus/text.jsonl --block_size 1024\n"
+      "--max_train_steps 2000 --num_warmup_steps 50 --lr_scheduler_type polynomial --learning_rate 1e-3\n"
+      "--weight_decay 0.01 --checkpointing_steps epoch --per_device_train_batch_size 2 --seed 3\n";
+  const ImportTest::Files files = {{"accelerate.yaml", file}, {"options", "run_clm_no_trainer.py \\\n" + [&] {
+                                                                 std::string joined = options;
+                                                                 std::replace(joined.begin(), joined.end(), '\n', ' ');
+                                                                 return joined;
+                                                               }()}};
+  const RunConfig c = import(files).config;
+  EXPECT_EQ(c.training.global_batch_size, 32);
+  EXPECT_EQ(c.parallelism.data_parallel_shard_degree, 16);
+  EXPECT_EQ(c.parallelism.zero_stage, 3);
+  EXPECT_EQ(c.memory.recompute, Recompute::kBlock);
+  EXPECT_EQ(c.training.mixed_precision_param, DType::kBFloat16);
+  EXPECT_EQ(c.lr_scheduler.warmup_steps, 50);
+  EXPECT_EQ(c.lr_scheduler.decay_type, DecayType::kPolynomial);
+  EXPECT_DOUBLE_EQ(c.lr_scheduler.min_lr_factor, 1e-4);
+  EXPECT_EQ(c.training.max_norm, 0);
+  EXPECT_EQ(c.optimizer.weight_decay_on, WeightDecayOn::kAll);
+  EXPECT_EQ(c.checkpoint.interval_epochs, 1);
+  EXPECT_EQ(c.checkpoint.initial_load_path, "hf:meta-llama/Llama-3.2-1B");
+  EXPECT_EQ(c.data.path, "data/text");
+}
+
+TEST_F(ImportTest, WhatCannotBeFollowedIsRefusedByLine) {
+  const std::string script =
+      "LR=$(cat rate.txt)\nif [ -n \"$BIG\" ]; then BATCH=8; fi\n"
+      "torchrun --nproc_per_node 2 run_clm.py --learning_rate $LR --per_device_train_batch_size $BATCH \\\n"
+      "  --optim lion --fp16 --max_stepz 3 --lr_scheduler_type inverse_sqrt --save_strategy best \\\n"
+      "  --model_name_or_path some/thing --deepspeed ds.json $MORE\n";
+  EXPECT_EQ(error({{"run.sh", script}}),
+            "error: run.sh:5: an option is not known: it depends on $MORE, which the script does not set\n"
+            "  fix: write the options themselves in a copy of the file");
+  EXPECT_EQ(
+      error({{"run.sh", script.substr(0, script.find(" $MORE")) + "\n"}}),
+      "error: run.sh has 9 errors\n"
+      "  run.sh:3: --learning_rate: its value is not known: it is the output of a command, `cat rate.txt`\n"
+      "      fix: write the value itself in a copy of the file\n"
+      "  run.sh:3: --per_device_train_batch_size: its value is not known: line 2 may set BATCH: it depends on $BIG, "
+      "which the script does not set\n"
+      "      fix: write the value itself in a copy of the file\n"
+      "  run.sh:4: --fp16: numbers in float16 are not there\n"
+      "      fix: to import the rest: --leave-out fp16\n"
+      "  run.sh:4: Transformers has no key --max_stepz\n"
+      "      fix: did you mean max_steps? Or leave it out: --leave-out max_stepz\n"
+      "  run.sh:4: --lr_scheduler_type \"inverse_sqrt\": the decay is linear, cosine, cosine_with_restarts, "
+      "cosine_with_min_lr, polynomial or constant\n"
+      "      fix: to import the rest: --leave-out lr_scheduler_type\n"
+      "  run.sh:4: --optim \"lion\": the optimizer is AdamW\n"
+      "      fix: to import the rest: --leave-out optim\n"
+      "  run.sh:4: --save_strategy \"best\": checkpoints come after numbers of steps or epochs\n"
+      "      fix: see checkpoint.keep_best, or import the rest: --leave-out save_strategy\n"
+      "  run.sh:5: --deepspeed \"ds.json\": DeepSpeed's own files are not read\n"
+      "      fix: to import the rest: --leave-out deepspeed\n"
+      "  run.sh:5: --model_name_or_path \"some/thing\": its shape is not known here\n"
+      "      fix: `hearth inspect hf:NAME` shows the keys of [model] for it, or import the rest: --leave-out "
+      "model_name_or_path");
+  EXPECT_THAT(error({{"run.sh", "torchrun run_clm.py --learning_rate 1\npython run_clm.py --learning_rate 2\n"}}),
+              HasSubstr("run.sh:2: a second training starts here; the first is in line 1"));
+  EXPECT_THAT(error({{"run.sh", "run_clm.py --learning_rate '1\n"}}),
+              HasSubstr("run.sh:1: this is not a script that can be followed: a ' has no end"));
+  EXPECT_THAT(error({{"run.sh", "run_clm.py --learning_rate 1 --learning-rate 2\n"}}, {.ranks = 1}),
+              HasSubstr("run.sh:1: --learning-rate is given again; the first is in run.sh:1"));
+  EXPECT_THAT(error({{"run.sh", "run_clm.py args.json --learning_rate 1\n"}}),
+              HasSubstr("\"args.json\" stands where an option is expected"));
+  // Commands that prepare data are not the training.
+  EXPECT_EQ(import({{"run.sh",
+                     "python tokenize.py --seed 1\nrun_clm.py --learning_rate 1e-3 --max_steps 4 --bf16 "
+                     "--block_size 8\n"}},
+                   {.ranks = 1})
+                .config.training.steps,
+            4);
+}
+
+}  // namespace
+}  // namespace hearth::config
