@@ -2,6 +2,9 @@
 // one word for the script. "queued": another job goes on for this one.
 #include <fmt/format.h>
 
+#include <chrono>
+#include <thread>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/retain.h"
@@ -23,7 +26,15 @@ int64_t newest_checkpoint_step(const Path& checkpoints) {
   return steps.empty() ? 0 : steps.back();
 }
 
+// A job may run before `hearth submit` has written its name down.
+void wait_for_submit(const Path& run) {
+  constexpr int kAttempts = 1200;  // a minute
+  for (int i = 0; i < kAttempts && FileLock::try_lock(cluster::submit_lock(run)) == nullptr; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
 int before_start(const JobOptions& options) {
+  wait_for_submit(options.run);
   const std::vector<cluster::StartEvent> events = cluster::read_starts(options.run);
   const int64_t step = newest_checkpoint_step(options.checkpoints);
   for (auto e = events.rbegin(); e != events.rend() && e->job != options.job; ++e)
