@@ -147,7 +147,8 @@ std::string start_locally(const Path& run) {
   const bool known = ::read(ends[0], &process, sizeof process) == sizeof process && process > 0;
   // The pipe ends when the process has become bash, by which `hearth status` knows it.
   char none = 0;
-  while (known && ::read(ends[0], &none, 1) > 0) {}
+  while (known && ::read(ends[0], &none, 1) > 0) {
+  }
   ::close(ends[0]);
   ::waitpid(child, nullptr, 0);
   if (!known) throw Error(ExitCode::kHardware, "the job's script did not start", {}, "run it: bash " + script.string());
