@@ -69,7 +69,7 @@ check_rules() { python3 tests/tidy/tidy_test.py sources; }
 
 check_shell() {
   command -v shellcheck >/dev/null || fail 2 "shellcheck is not installed" "" "scripts/setup.sh --core-only --checks"
-  chosen '\.sh$|^\.ci/run$' scripts .ci | xargs --null --no-run-if-empty shellcheck --external-sources
+  chosen '\.sh$|^\.ci/run$' scripts examples .ci | xargs --null --no-run-if-empty shellcheck --external-sources
 }
 
 # CMake lists what is compiled, and how. Nothing is built, and preset debug has no precompiled headers of g++.

@@ -95,6 +95,7 @@ std::string end_text(int64_t code) {
 }  // namespace
 
 Path starts_file(const Path& run) { return run / "starts.jsonl"; }
+Path submit_lock(const Path& run) { return run / "submit.lock"; }
 
 std::vector<StartEvent> read_starts(const Path& run) {
   std::vector<StartEvent> events;

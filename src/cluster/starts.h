@@ -36,6 +36,8 @@ struct StartEvent {
 };
 
 Path starts_file(const Path& run);
+// Held (FileLock) by `hearth submit` until its job stands in that file.
+Path submit_lock(const Path& run);
 
 // All events; empty if there is no file.
 std::vector<StartEvent> read_starts(const Path& run);

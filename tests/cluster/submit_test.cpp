@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "cluster/starts.h"
 #include "data/build/build.h"
 #include "support/hearth_command.h"
@@ -197,6 +200,24 @@ TEST_F(Submits, JobsThatAreOutdatedOrLoopDoNotStart) {
   const CommandResult outdated = job("before " + run.string() + " --job 1");
   EXPECT_EQ(outdated.exit_code, 75);
   EXPECT_THAT(outdated.output, HasSubstr("job 2 goes on with the run"));
+}
+
+// A scheduler may start the job before `hearth submit` has recorded it.
+TEST_F(Submits, AJobWaitsUntilItIsRecorded) {
+  make_folders(run);
+  append_start(run, {.name = "submit", .job = "1"});
+  append_start(run, {.name = "start", .job = "1"});
+  append_start(run, {.name = "end", .job = "1", .next = "stop"});
+  auto lock = FileLock::try_lock(submit_lock(run));
+  std::thread submitting([this, &lock] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    append_start(run, {.name = "submit", .job = "2"});
+    lock.reset();
+  });
+  const CommandResult second = hearth("job before " + run.string() + " --job 2");
+  submitting.join();
+  EXPECT_EQ(second.exit_code, 0) << second.output;
+  EXPECT_EQ(read_starts(run).back().job, "2");
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ DOCUMENTS = ["README.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENS
              "docs/tour.md", "docs/decisions/README.md", "docs/data_format.md", "docs/checkpoint_format.md",
              "docs/numerics.md", "docs/plan.md", "docs/config.md"]
 MAX_README_WORDS = 900
-TOP_FOLDERS = {"src", "tests", "docs", "scripts", "cmake", "configs", "bench", ".ci"}
+TOP_FOLDERS = {"src", "tests", "docs", "scripts", "cmake", "configs", "bench", "examples", ".ci"}
 SOURCE_FOLDERS = set(CORE + TORCH) | set(OBJECTS)
 SOURCE_ENDINGS = (".cpp", ".h", ".cu", ".md", ".sh", ".py", ".cmake", "CMakeLists.txt", "CMakePresets.json")
 CONFIG_SECTIONS = "job|model|optimizer|lr_scheduler|training|parallelism|checkpoint|validation|metrics|comm|data|memory"

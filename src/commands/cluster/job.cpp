@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -44,7 +46,15 @@ std::string error_of_job(const Path& run, const std::string& job) {
   return cluster::error_in_log(std::string_view(text).substr(text.size() - std::min(text.size(), kMostBytes)));
 }
 
+// A job may run before `hearth submit` has written its name down.
+void wait_for_submit(const Path& run) {
+  constexpr int kAttempts = 1200;  // a minute
+  for (int i = 0; i < kAttempts && FileLock::try_lock(cluster::submit_lock(run)) == nullptr; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
 int before_start(const JobOptions& options) {
+  wait_for_submit(options.run);
   const std::vector<cluster::StartEvent> events = cluster::read_starts(options.run);
   const int64_t step = newest_checkpoint_step(options.checkpoints);
   for (auto e = events.rbegin(); e != events.rend() && e->job != options.job; ++e)

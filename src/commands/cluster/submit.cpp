@@ -142,10 +142,14 @@ std::string start_locally(const Path& run) {
     ::execlp("bash", "bash", script.c_str(), nullptr);
     ::_exit(127);
   }
+  ::close(ends[1]);
   pid_t process = -1;
   const bool known = ::read(ends[0], &process, sizeof process) == sizeof process && process > 0;
+  // The pipe ends when the process has become bash, by which `hearth status` knows it.
+  char none = 0;
+  while (known && ::read(ends[0], &none, 1) > 0) {
+  }
   ::close(ends[0]);
-  ::close(ends[1]);
   ::waitpid(child, nullptr, 0);
   if (!known) throw Error(ExitCode::kHardware, "the job's script did not start", {}, "run it: bash " + script.string());
   return fmt::format("local-{}", process);
@@ -154,7 +158,7 @@ std::string start_locally(const Path& run) {
 // Writes the script, starts the first job, and records it.
 std::string start_job(const cluster::JobScript& job, const std::string& text) {
   make_folders(job.run / "logs");
-  const auto lock = FileLock::try_lock(job.run / "submit.lock");
+  const auto lock = FileLock::try_lock(cluster::submit_lock(job.run));
   if (lock == nullptr)
     throw user_error(fmt::format("another hearth submit works on {}", job.run.string()), {}, "wait for it");
   refuse_second_job(job.run);

@@ -186,6 +186,10 @@ int data_build(CommandLine& line) {
   declare_rules(line, request);
   declare_weights(line, request);
   line.option("--part", "I/N", &request.part, "build part I of N alone; `hearth data merge` merges them");
+  line.option("--portion-bytes", "N", &request.options.portion_bytes,
+              "parts have whole portions: runs of files, or pieces of large ones, of about N bytes; never less than "
+              "--shard-tokens says. Smaller portions share a small corpus among more parts")
+      .range(1, 1LL << 40);
   request.options.threads = 0;
   line.option("--threads", "N", &request.options.threads, "files and shards worked on at a time; 0: one per core")
       .range(0, 4096);

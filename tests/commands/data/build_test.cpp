@@ -169,6 +169,25 @@ TEST(DataBuild, ACompleteDatasetInAReadOnlyFolderIsComplete) {
   std::filesystem::permissions(scratch / "out", std::filesystem::perms(0755));
 }
 
+TEST(DataBuild, SmallerPortionsShareASmallCorpusAmongItsParts) {
+  const ScratchFolder scratch;
+  for (int i = 0; i < 12; ++i)
+    write_text(scratch / "in" / fmt::format("{:02}.txt", i), fmt::format("{:02}", i) + std::string(98, 'x'));
+  const auto build = [&](const std::string& options) {
+    const CommandResult result =
+        run_hearth(fmt::format("data build --shard-tokens 100 {} {}", options, text(scratch / "in")));
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    return result.output;
+  };
+  const std::string parts = fmt::format("--out {} --part ", text(scratch / "parts"));
+  EXPECT_THAT(build(parts + "1/3"), HasSubstr("train              0 documents"));  // all files are one portion
+  for (const char* part : {"1/3", "2/3", "3/3"})
+    EXPECT_THAT(build(parts + part + " --portion-bytes 200 --overwrite"), HasSubstr("train              4 documents"));
+  EXPECT_EQ(run_hearth("data merge " + text(scratch / "parts")).exit_code, 0);
+  build(fmt::format("--portion-bytes 200 --out {}", text(scratch / "one")));
+  EXPECT_EQ(folder_content(scratch / "one"), folder_content(scratch / "parts"));
+}
+
 TEST(DataBuild, JsonLinesInPartsAreMergedToTheSingleBuild) {
   const ScratchFolder scratch;
   std::string lines;
