@@ -6,6 +6,7 @@
 #   up DIR [NODES]               starts it, and prints a variable for the environment of its users. With
 #                                SLURM_CLUSTER_NETWORK=1 each node has a network of its own (package iproute2)
 #   kill DIR NODE                ends every process of a node
+#   start DIR NODE               starts a node again
 #   cut DIR NODE                 cuts its network off
 #   read_only DIR NODE FOLDER    the node cannot write in the folder any more
 #   down DIR                     ends it
@@ -183,6 +184,7 @@ stop() {
 case $command in
 up) up "${3:-2}" ;;
 kill) kill_node "$3" ;;
+start) start_node "$3" ;;
 read_only) make_read_only "$3" "$4" ;;
 cut) ip link set "$bridge-${3#node}" down ;;
 down) down ;;
