@@ -219,7 +219,7 @@ def main():
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--every", type=float, default=40, help="mean seconds between faults")
     parser.add_argument("--interval", type=int, default=10, help="steps between checkpoints")
-    parser.add_argument("--dim", type=int, default=512, help="width of the model")
+    parser.add_argument("--dim", type=int, default=256, help="width of the model")
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit-s", type=float, default=3600)
