@@ -155,7 +155,7 @@ up() {
   daemon slurmctld -f "$conf"
   for i in $(seq "$1"); do start_node "node$i"; done
   for _ in $(seq 100); do
-    [ "$(SLURM_CONF=$conf sinfo --noheader --Node --states=idle --format=%N 2>/dev/null | wc -l)" != "$1" ] || break
+    [ "$(SLURM_CONF=$conf sinfo --noheader --Node --partition=main --states=idle --format=%N 2>/dev/null | wc -l)" != "$1" ] || break
     sleep 0.1
   done
   echo "SLURM_CONF=$conf"
