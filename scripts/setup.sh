@@ -1,7 +1,14 @@
 #!/usr/bin/env bash
 # scripts/setup.sh [--oracle] [--checks] [--text] [--gpu] [--core-only] [--no-arrow]: installs what Hearth is built from;
 # a second run finds it there.
+# scripts/setup.sh (--prefix DIR | --bundle) [--cpu | --cuda | --rocm] [--wheel FILE] [--tokenizer PATH]...: the same,
+# then builds Hearth and puts it, with all that it needs, into a folder or an archive (scripts/bundle.sh).
 #
+#   --prefix DIR into DIR. For users without root: sudo is not used, so the packages must be there
+#   --bundle     into an archive in dist/, for clusters: it is unpacked anywhere, and needs no network and no root
+#   --cpu, --cuda, --rocm   which LibTorch; without them as --gpu says
+#   --wheel FILE the torch wheel to take LibTorch from, in place of PyPI's; --rocm needs it (or HEARTH_LIBTORCH)
+#   --tokenizer PATH  a tokenizer to take along
 #   --oracle     also .deps/oracle: PyTorch and Transformers in Python, which only tests use (5 GB on disk)
 #   --checks     also the programs of scripts/check.sh: clang-format, clang-tidy and shellcheck (300 MB on disk)
 #   --text       also python3-doc, the default text of scripts/quickstart.sh (70 MB on disk)
@@ -31,9 +38,21 @@ arrow_version=26.0.1
 # The distribution's Python, whatever is active: its version is known to have wheels and its venv comes from a package.
 python=/usr/bin/python3
 
-oracle=no checks=no text=no gpu=no core_only=no arrow=yes
-for argument in "$@"; do
+oracle=no checks=no text=no gpu=no core_only=no arrow=yes kind="" wheel="" prefix="" bundle=()
+while [ $# -gt 0 ]; do
+  argument="$1"
+  shift
   case "$argument" in
+    --prefix | --wheel | --tokenizer)
+      if [ -z "${1:-}" ]; then fail 2 "setup.sh: $argument needs a path"; fi
+      case "$argument" in
+        --wheel) wheel="$1" ;;
+        --prefix) prefix="$1" bundle+=(--prefix "$1") ;;
+        *) bundle+=(--tokenizer "$1") ;;
+      esac
+      shift ;;
+    --bundle) bundle+=(--archive) ;;
+    --cpu | --cuda | --rocm) kind="${argument#--}" ;;
     --oracle) oracle=yes ;;
     --checks) checks=yes ;;
     --text) text=yes ;;
@@ -46,6 +65,20 @@ for argument in "$@"; do
 done
 deps="$root/.deps"
 if [ -e /dev/nvidiactl ]; then gpu=yes; fi
+case "$kind" in
+  cpu) gpu=no ;;
+  cuda) gpu=yes ;;
+  rocm)
+    gpu=no
+    [ -n "$wheel$(printenv HEARTH_LIBTORCH || true)" ] ||
+      fail 2 "setup.sh: --rocm needs --wheel FILE" "PyPI has torch for CPUs and NVIDIA's GPUs only" \
+        "download the wheel of torch $torch_version for the cluster's ROCm from PyTorch's site and name it" ;;
+esac
+[ -z "$wheel" ] || [ -f "$wheel" ] || fail 2 "setup.sh: there is no wheel $wheel"
+if [ -n "$kind" ] && [ ${#bundle[@]} = 0 ]; then fail 2 "setup.sh: --$kind goes with --prefix or --bundle"; fi
+if [ ${#bundle[@]} -gt 0 ] && [ "$core_only" = yes ]; then
+  fail 2 "setup.sh: --core-only does not go with --prefix or --bundle"
+fi
 
 # --- packages ---------------------------------------------------------------------------------------------------------
 
@@ -62,6 +95,8 @@ apt_install() {  # step, packages...
   local step="$1" as_root=()
   shift
   if [ "$(id -u)" != 0 ]; then
+    [ -z "$prefix" ] || fail 2 "$step: these packages are not here: $*" "with --prefix, sudo is not used" \
+      "ask the site for them, or unpack an archive here that scripts/setup.sh --bundle made elsewhere"
     command -v sudo >/dev/null ||
       fail 2 "$step: cannot install $*" "you are not root and there is no sudo" "as root: apt-get install $*"
     as_root=(sudo)
@@ -190,6 +225,24 @@ new_venv() {  # step, folder
   }
 }
 
+# A wheel is a zip archive. The mark in the folder says which one it came from.
+install_torch_wheel() {
+  local version mark
+  mark="$(basename "$wheel")"
+  if [ "$(cat "$deps/libtorch/wheel.txt" 2>/dev/null)" != "$mark" ]; then
+    say "LibTorch: unpacking $mark into .deps/libtorch"
+    rm -rf "$deps/libtorch" "$deps/libtorch.partial"
+    "$python" -m zipfile -e "$wheel" "$deps/libtorch.partial" 2>"$log" ||
+      fail 2 "LibTorch: $wheel is not a wheel" "$(tail -n 1 "$log")"
+    printf '%s\n' "$mark" >"$deps/libtorch.partial/wheel.txt"
+    mv "$deps/libtorch.partial" "$deps/libtorch"
+  fi
+  version="$(torch_version_in "$deps/libtorch/torch")"
+  [ -n "$version" ] || fail 2 "LibTorch: $wheel has no torch/lib/libtorch_cpu.so"
+  at_least "$version" 2.11 || fail 2 "LibTorch: $wheel is $version" "Hearth needs 2.11 or newer" "give a newer one"
+  say "LibTorch: $version in .deps/libtorch (--wheel)"
+}
+
 install_libtorch() {
   local version folder
   if [ -n "${HEARTH_LIBTORCH:-}" ]; then
@@ -199,6 +252,10 @@ install_libtorch() {
     at_least "$version" 2.11 || fail 2 "LibTorch: HEARTH_LIBTORCH=$HEARTH_LIBTORCH is $version" \
       "Hearth needs 2.11 or newer" "give a newer one, or unset it"
     say "LibTorch: $version in $HEARTH_LIBTORCH (HEARTH_LIBTORCH)"
+    return
+  fi
+  if [ -n "$wheel" ]; then
+    install_torch_wheel
     return
   fi
   folder="$(torch_of_active_python)"
@@ -295,3 +352,8 @@ if [ "$core_only" = no ]; then install_libtorch; fi
 if [ "$core_only" = no ]; then check_nvcc; fi
 if [ "$arrow" = yes ]; then install_arrow; fi
 if [ "$oracle" = yes ]; then install_oracle; fi
+if [ ${#bundle[@]} -gt 0 ]; then
+  if [ -z "$kind" ]; then kind="$([ "$gpu" = yes ] && echo cuda || echo cpu)"; fi
+  exec 9>&-  # the build's daemons must not keep the lock
+  "$root/scripts/bundle.sh" "--$kind" "${bundle[@]}"
+fi

@@ -148,6 +148,41 @@ CheckRow memory_errors_row(Facts facts) {
   return off.row("memory errors", fmt::format("no uncorrected ones on {} nodes that count them", asked));
 }
 
+// Whether no node's GPUs are slowed down, or have a lower highest clock than most.
+CheckRow gpu_clocks_row(Facts facts) {
+  std::vector<RankFacts> asked;
+  for (const RankFacts& f : facts)
+    if (f.first_of_host && f.gpus.least_mhz > 0) asked.push_back(f);
+  if (asked.empty()) return {"GPU clocks", Outcome::kNotChecked, "no node has GPUs whose driver says them"};
+  const double top = median_of(asked, [](const RankFacts& f) { return f.gpus.top_mhz; });
+  double slowest = asked.front().gpus.least_mhz;
+  bool says_slowed = false;
+  Offenders off;
+  for (const RankFacts& f : asked) {
+    slowest = std::min(slowest, f.gpus.least_mhz);
+    says_slowed = says_slowed || f.gpus.says_slowed;
+    if (!f.gpus.slowed.empty())
+      off.add(f, f.gpus.slowed, /*of_node=*/true);
+    else if (f.gpus.top_mhz < kSmallShare * top)
+      off.add(f, fmt::format("at most {:.0f} MHz, and most have {:.0f} MHz", f.gpus.top_mhz, top), /*of_node=*/true);
+  }
+  return off.row("GPU clocks", fmt::format("slowest {:.0f} of {:.0f} MHz on {} nodes{}", slowest, top, asked.size(),
+                                           says_slowed ? ", none slowed down" : "; no driver says why"));
+}
+
+CheckRow gpu_faults_row(Facts facts) {
+  int64_t asked = 0;
+  Offenders off;
+  for (const RankFacts& f : facts) {
+    if (!f.first_of_host || f.gpus.faults < 0) continue;
+    ++asked;
+    if (f.gpus.faults > 0)
+      off.add(f, fmt::format("{} in the last day, the newest {}", f.gpus.faults, f.gpus.fault), /*of_node=*/true);
+  }
+  if (asked == 0) return {"GPU faults", Outcome::kNotChecked, "no node with GPUs shows the messages of its kernel"};
+  return off.row("GPU faults", fmt::format("no Xid of faulty hardware in the last day on {} nodes", asked));
+}
+
 }  // namespace
 
 std::string facts_text(const RankFacts& f) {
@@ -163,6 +198,12 @@ std::string facts_text(const RankFacts& f) {
                                  {"write", f.write_bytes_s},
                                  {"read", f.read_bytes_s},
                                  {"memory_errors", f.memory_errors},
+                                 {"top_mhz", f.gpus.top_mhz},
+                                 {"least_mhz", f.gpus.least_mhz},
+                                 {"slowed", f.gpus.slowed},
+                                 {"says_slowed", f.gpus.says_slowed},
+                                 {"faults", f.gpus.faults},
+                                 {"fault", f.gpus.fault},
                                  {"plugin", f.plugin_loaded},
                                  {"received", f.received_bytes_s}};
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -182,13 +223,20 @@ RankFacts facts_of_text(std::string_view text) {
           .write_bytes_s = object.at("write"),
           .read_bytes_s = object.at("read"),
           .memory_errors = object.at("memory_errors"),
+          .gpus = {.memory_errors = object.at("memory_errors"),
+                   .least_mhz = object.at("least_mhz"),
+                   .top_mhz = object.at("top_mhz"),
+                   .slowed = object.at("slowed"),
+                   .says_slowed = object.at("says_slowed"),
+                   .faults = object.at("faults"),
+                   .fault = object.at("fault")},
           .plugin_loaded = object.at("plugin"),
           .received_bytes_s = object.at("received")};
 }
 
 std::vector<CheckRow> judge_nodes(Facts facts, const NodeLimits& limits) {
-  return {versions_row(facts), devices_row(facts), gemm_row(facts, limits),
-          clocks_row(facts),   files_row(facts),   memory_errors_row(facts)};
+  return {versions_row(facts), devices_row(facts),       gemm_row(facts, limits), clocks_row(facts),
+          files_row(facts),    memory_errors_row(facts), gpu_clocks_row(facts),   gpu_faults_row(facts)};
 }
 
 std::vector<CheckRow> judge_fabric(Facts facts, const NodeLimits& limits) {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/gpu_health.h"
+
 namespace hearth::bench {
 
 // One rank's measurements. Those of a node are made by its first rank; its other ranks have the defaults.
@@ -23,6 +25,7 @@ struct RankFacts {
   std::string file_error;                      // of a node; empty: what was written was read back
   double write_bytes_s = 0, read_bytes_s = 0;  // of a node
   int64_t memory_errors = -1;                  // of a node: uncorrected, since its start; -1: the system does not say
+  GpuHealth gpus{};                            // of a node; nothing is known of it without GPUs
   // Known after the first exchange of tensors.
   bool plugin_loaded = false;   // limits.fabric_library is mapped
   double received_bytes_s = 0;  // of an all_gather over all ranks

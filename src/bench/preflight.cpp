@@ -7,15 +7,16 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <span>
 
 #include "base/quantity.h"
 #include "base/text.h"
+#include "bench/gpu_health.h"
 #include "bench/node_checks.h"
 #include "checkpoint/retain.h"
 #include "config/load.h"
@@ -85,41 +86,13 @@ void check_files(const Path& folder, RankFacts& facts) {
   std::filesystem::remove(path, ignored);
 }
 
-// The first number of a small file of the system after `label`; -1: there is no such file.
-int64_t number_in(const Path& path, const std::string& label) {
-  std::ifstream file(path);
-  std::string word;
-  while (!label.empty() && file >> word && word != label) {
-  }
-  int64_t number = -1;
-  file >> number;
-  return file ? number : -1;
-}
-
-// Uncorrected memory errors that the node has counted: of NVIDIA's GPUs, of AMD's, else of the host's memory. -1: the
-// system does not say.
-int64_t memory_errors(bool on_gpu) {
+// Uncorrected errors of the host's memory that the node has counted. -1: the system does not say.
+int64_t host_memory_errors() {
   int64_t sum = -1;
-  const auto add = [&sum](int64_t count) {
-    if (count >= 0) sum = std::max<int64_t>(sum, 0) + count;
-  };
-  if (on_gpu) {
-    if (const Path query = hub::find_program("nvidia-smi"); !query.empty()) {
-      const std::string what = "--query-gpu=ecc.errors.uncorrected.volatile.total";
-      const hub::Outcome outcome = hub::run_process(
-          {.words = {query.string(), what, "--format=csv,noheader,nounits"}, .settings = {}, .timeout_s = 30});
-      for (const std::string& line : split_lines(outcome.exit_code == 0 ? outcome.output : "")) {
-        int64_t count = -1;
-        std::from_chars(line.data(), line.data() + line.size(), count);  // "[N/A]" leaves it
-        add(count);
-      }
-    }
-    for (int card = 0; card < 64; ++card)
-      add(number_in(fmt::format("/sys/class/drm/card{}/device/ras/umc_err_count", card), "ue:"));
-    return sum;
+  for (int controller = 0; controller < 64; ++controller) {
+    std::ifstream file(fmt::format("/sys/devices/system/edac/mc/mc{}/ue_count", controller));
+    if (int64_t count = 0; file >> count) sum = std::max<int64_t>(sum, 0) + count;
   }
-  for (int controller = 0; controller < 64; ++controller)
-    add(number_in(fmt::format("/sys/devices/system/edac/mc/mc{}/ue_count", controller), ""));
   return sum;
 }
 
@@ -194,6 +167,10 @@ RankFacts measure_rank(comm::Control& control, const Path& folder, at::Device de
   facts.device = device.is_cpu() ? fmt::format("CPU, {} cores", machine::available_cores()) : ops::open_gpu().name;
   control.barrier("the clocks");
   facts.clock_s = time_of_day();
+  // The driver is asked while all multiply: idle GPUs lower their clocks.
+  const bool asks = facts.first_of_host && !device.is_cpu();
+  std::future<GpuHealth> health =
+      std::async(std::launch::async, [asks] { return asks ? read_gpu_health() : GpuHealth{}; });
   std::array<double, 3> rates{};  // the best counts: other work only takes time
   for (double& rate : rates) {    // all at once: devices of a node share its power
     control.barrier("matrix products");
@@ -203,7 +180,8 @@ RankFacts measure_rank(comm::Control& control, const Path& folder, at::Device de
   facts.gemm_flops = rates.back();
   if (facts.first_of_host) {
     check_files(folder, facts);
-    facts.memory_errors = memory_errors(!device.is_cpu());
+    facts.gpus = health.get();
+    facts.memory_errors = device.is_cpu() ? host_memory_errors() : facts.gpus.memory_errors;
   }
   return facts;
 }

@@ -50,8 +50,8 @@ std::string command_of(int64_t process) {
   }
 }
 
-// Steps, checkpoints and the run's length, as far as the folder shows them.
-void read_progress(RunStatus& status) {
+// Steps, checkpoints and the run's length, as far as the folder shows them. Returns the records of all steps.
+std::vector<metrics::Record> read_progress(RunStatus& status) {
   Path checkpoints = status.run / "checkpoints";
   double tokens_of_step = 0;
   if (path_exists(status.run / "config.toml")) {
@@ -65,8 +65,8 @@ void read_progress(RunStatus& status) {
   const std::vector<int64_t> steps = checkpoint::list_steps(checkpoints);
   if (!steps.empty()) status.checkpoint_step = steps.back();
   const Path metrics = status.run / "metrics.jsonl";
-  const std::vector<metrics::Record> records = metrics::read_metrics(metrics);
-  if (records.empty()) return;
+  std::vector<metrics::Record> records = metrics::read_metrics(metrics);
+  if (records.empty()) return records;
   std::error_code gone;
   const auto written = std::filesystem::last_write_time(metrics, gone);
   if (!gone)
@@ -81,11 +81,12 @@ void read_progress(RunStatus& status) {
   std::vector<double> rates;
   for (auto record = records.rbegin(); record != records.rend() && rates.size() < kRecentSteps; ++record)
     if (record->tokens_per_second > 0) rates.push_back(record->tokens_per_second);
-  if (rates.empty()) return;
+  if (rates.empty()) return records;
   std::nth_element(rates.begin(), rates.begin() + std::ssize(rates) / 2, rates.end());
   status.tokens_per_second = rates[rates.size() / 2];
   if (status.steps > status.step)
     status.seconds_left = static_cast<double>(status.steps - status.step) * tokens_of_step / status.tokens_per_second;
+  return records;
 }
 
 // The reason of the newest end; empty if there is no end after the newest start.
@@ -177,7 +178,7 @@ RunStatus run_status(const Path& run) {
   RunStatus status{.run = run};
   status.events = read_starts(run);
   status.job = newest_job(status.events);
-  read_progress(status);
+  const std::vector<metrics::Record> records = read_progress(status);
   if (status.job.empty()) {
     judge_by_lease(status);
   } else if (local_process(status.job)) {
@@ -203,6 +204,8 @@ RunStatus run_status(const Path& run) {
     }
   }
   if (status.state == RunState::kDone) status.seconds_left.reset();
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  status.goodput = goodput_of(status.events, records, status.state == RunState::kRunning, now.count());
   return status;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "cluster/goodput.h"
 #include "cluster/slurm.h"
 #include "cluster/starts.h"
 
@@ -49,6 +50,7 @@ struct RunStatus {
   int64_t checkpoint_step = 0;           // 0: no checkpoint yet
   double seconds_since_step = -1;        // since the newest line of metrics.jsonl; -1: no line yet
   std::vector<StartEvent> events{};      // of RUN/starts.jsonl
+  Goodput goodput{};                     // of a run that was submitted
 };
 
 // Throws user_error if the folder does not exist.

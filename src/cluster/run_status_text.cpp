@@ -60,6 +60,10 @@ std::string status_text(const RunStatus& s) {
   if (s.seconds_left && s.state != RunState::kDone)
     row("left", fmt::format("{} of training at this speed", format_duration(*s.seconds_left)));
   row("checkpoint", s.checkpoint_step > 0 ? fmt::format("step {}", s.checkpoint_step) : "none yet");
+  if (const Goodput& g = s.goodput; g.starts > 0 && g.allocated_s > 0)
+    row("goodput", fmt::format("{:.1f} %: steps that stay took {}, of {} that {} had", 100 * g.share(),
+                               format_duration(g.useful_s), format_duration(g.allocated_s),
+                               g.starts == 1 ? "one start" : fmt::format("{} starts", g.starts)));
   int64_t ends = 0;
   for (const StartEvent& e : s.events) ends += e.name == "end" ? 1 : 0;
   if (ends > 0) text += "ends\n";
@@ -80,6 +84,11 @@ std::string status_json(const RunStatus& s) {
   object["tokens_per_second"] = s.tokens_per_second;
   if (s.seconds_left) object["seconds_left"] = *s.seconds_left;
   object["checkpoint_step"] = s.checkpoint_step;
+  if (s.goodput.allocated_s > 0)
+    object["goodput"] = {{"share", s.goodput.share()},
+                         {"useful_s", s.goodput.useful_s},
+                         {"allocated_s", s.goodput.allocated_s},
+                         {"starts", s.goodput.starts}};
   auto ends = nlohmann::ordered_json::array();
   for (const StartEvent& e : s.events)
     if (e.name == "end")

@@ -24,12 +24,6 @@ std::string time_now() {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-std::string this_host() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 std::string event_line(const StartEvent& e) {
   Json line = {{"event", e.name}, {"time", e.time}, {"host", e.host}, {"job", e.job}};
   if (e.name == "submit") {
@@ -94,6 +88,12 @@ std::string end_text(int64_t code) {
 
 }  // namespace
 
+std::string this_host() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
 Path starts_file(const Path& run) { return run / "starts.jsonl"; }
 Path submit_lock(const Path& run) { return run / "submit.lock"; }
 
@@ -117,6 +117,12 @@ void append_start(const Path& run, StartEvent event) {
   file.write((torn ? "\n" : "") + event_line(event));  // one write: other writers' lines stay whole
   file.sync();
   file.close();
+}
+
+std::string started_elsewhere(const std::vector<StartEvent>& events, const std::string& job, const std::string& host) {
+  for (auto e = events.rbegin(); e != events.rend(); ++e)
+    if (e->name == "start") return e->job == job && e->host != host ? e->host : "";
+  return {};
 }
 
 std::string newest_job(const std::vector<StartEvent>& events) {

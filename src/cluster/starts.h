@@ -38,12 +38,17 @@ struct StartEvent {
 Path starts_file(const Path& run);
 // Held (FileLock) by `hearth submit` until its job stands in that file.
 Path submit_lock(const Path& run);
+std::string this_host();  // as `append_start` writes it
 
 // All events; empty if there is no file.
 std::vector<StartEvent> read_starts(const Path& run);
 
 // Appends an event, on disk at the return. Fills in `time` and `host`.
 void append_start(const Path& run, StartEvent event);
+
+// The host of a later start of the same job; empty: `host` has the newest. Slurm starts a job again elsewhere while a
+// host that was cut off still computes.
+std::string started_elsewhere(const std::vector<StartEvent>& events, const std::string& job, const std::string& host);
 
 // The job that goes on with the run: that of the newest submit, start or queued. Empty: none was submitted.
 std::string newest_job(const std::vector<StartEvent>& events);
@@ -80,7 +85,7 @@ struct Ended {
   std::string error{};                   // the first error that the ranks printed: "WHAT: WHY"; empty: none
 };
 
-// The first error in the output of a job since its newest end, "WHAT: WHY"; empty: there is none.
+// The first error in the output of a job since its newest end, "WHAT: WHY"; empty: no error.
 std::string error_in_log(std::string_view log);
 
 // The decision. `events` are those before this end. Success is done.json and not the launcher's exit code: srun returns

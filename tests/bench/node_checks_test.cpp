@@ -53,7 +53,8 @@ CheckRow off_row(const std::vector<RankFacts>& facts, const NodeLimits& limits =
 
 TEST(NodeChecks, FindNothingOnGoodNodes) {
   for (const CheckRow& row : judge(good()))
-    EXPECT_EQ(name_of(row.outcome), row.name == "memory errors" ? "not checked" : "fine") << row_text(row);
+    EXPECT_EQ(name_of(row.outcome), row.name == "memory errors" || row.name.starts_with("GPU") ? "not checked" : "fine")
+        << row_text(row);
   EXPECT_THAT(bad_nodes(judge(good())), IsEmpty());
 }
 
@@ -82,6 +83,36 @@ TEST(NodeChecks, NameTheNodeThatIsOff) {
     EXPECT_EQ(row.name, c.row);
     EXPECT_THAT(row.text, HasSubstr(c.text));
     EXPECT_THAT(row.bad_nodes, ElementsAre("node2")) << c.row;
+  }
+}
+
+TEST(NodeChecks, NameTheNodeWhoseGpusAreSlowOrFaulty) {
+  std::vector<RankFacts> facts = good();
+  for (RankFacts& f : facts)
+    if (f.first_of_host)
+      f.gpus = {.memory_errors = 0, .least_mhz = 1900, .top_mhz = 1980, .says_slowed = true, .faults = 0};
+  for (const CheckRow& row : judge_nodes(facts, kLimits))
+    if (row.name.starts_with("GPU")) {
+      EXPECT_EQ(row.outcome, Outcome::kFine) << row_text(row);
+    }
+  struct Case {
+    void (*change)(GpuHealth& of_node2);
+    const char *row, *text;
+  };
+  const Case cases[] = {
+      {[](GpuHealth& g) { g.slowed = "GPU 1: slowed down by its heat"; }, "GPU clocks",
+       "node2: GPU 1: slowed down by its heat"},
+      {[](GpuHealth& g) { g.top_mhz = 1400; }, "GPU clocks", "node2: at most 1400 MHz, and most have 1980 MHz"},
+      {[](GpuHealth& g) { g.faults = 2, g.fault = "Xid 79"; }, "GPU faults",
+       "node2: 2 in the last day, the newest Xid 79"},
+  };
+  for (const Case& c : cases) {
+    std::vector<RankFacts> changed = facts;
+    c.change(changed[2].gpus);
+    const CheckRow row = off_row(changed);
+    EXPECT_EQ(row.name, c.row);
+    EXPECT_THAT(row.text, HasSubstr(c.text));
+    EXPECT_THAT(row.bad_nodes, ElementsAre("node2"));
   }
 }
 
@@ -126,11 +157,15 @@ TEST(NodeChecks, ListAtMostEightOffenders) {
 TEST(NodeChecks, FactsComeBackFromTheirText) {
   RankFacts f = good()[3];
   f.file_error = "a \"quoted\" error";
+  f.memory_errors = 3;
+  f.gpus = {
+      .memory_errors = 3, .least_mhz = 1, .top_mhz = 2, .slowed = "x", .says_slowed = true, .faults = 4, .fault = "y"};
   const RankFacts back = facts_of_text(facts_text(f));
   EXPECT_EQ(facts_text(back), facts_text(f));
   EXPECT_EQ(back.gemm_flops, f.gemm_flops);
   EXPECT_EQ(back.file_error, f.file_error);
   EXPECT_EQ(back.memory_bytes, f.memory_bytes);
+  EXPECT_EQ(back.gpus, f.gpus);
 }
 
 }  // namespace

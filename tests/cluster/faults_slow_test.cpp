@@ -152,5 +152,28 @@ TEST_F(ComparedRuns, OnAFullDiskStopAtOnceSayWhyAndGoOnWithMoreRoom) {
   test::run_command("umount --lazy " + disk);
 }
 
+// Slurm starts the job again on the other node, while the first one computes on and hears nobody.
+TEST_F(ComparedRuns, GoOnElsewhereWhenTheirNodeIsCutOff) {
+  if (const std::string why = Cluster::why_not(); !why.empty()) GTEST_SKIP() << why;
+  Cluster cluster(Cluster::Network::kOfEachNode);
+  train_undisturbed(/*steps=*/6000);
+  // Each node has its own locks, as on several machines.
+  write_file_atomic(toml("cluster"), fmt::format("{}LD_PRELOAD = \"{}/tests/libhearth_failpoint.so\"\n"
+                                                 "HEARTH_LOCAL_LOCKS = 1\n",
+                                                 read_file(toml("cluster")), HEARTH_BUILD_DIR));
+  write_run("run", 6000, kInterval);
+  const std::string job = submit("run");
+  ASSERT_TRUE(comes_true([&] { return is_at("run", 250); })) << output("run");
+  const std::string first = read_lease(folder("run")).value_or(LeaseHolder{}).host;
+  cluster.cut(first);
+  ASSERT_TRUE(comes_true([&] { return output("run").find("leaves: it was started again on") != std::string::npos; }))
+      << output("run");
+  ASSERT_TRUE(gets_done("run")) << output("run");
+  EXPECT_EQ(newest_job(read_starts(folder("run"))), job);
+  EXPECT_NE(read_lease(folder("run")).value_or(LeaseHolder{}).host, first);
+  EXPECT_THAT(reasons("run"), ElementsAre("the training is complete"));  // the first node wrote nothing
+  expect_same_run("run", "undisturbed");
+}
+
 }  // namespace
 }  // namespace hearth::cluster

@@ -63,6 +63,17 @@ TEST(Starts, WithoutProgressAreCountedFromCheckpoints) {
   EXPECT_EQ(starts_without_progress({began("1", 0), ended("1", 0), submitted("2"), began("2", 0)}, 0), 1);
 }
 
+TEST(Starts, KnowThatTheJobRunsElsewhere) {
+  StartEvent first = began("1", 0), second = began("1", 5);
+  first.host = "node1";
+  second.host = "node2";
+  EXPECT_EQ(started_elsewhere({}, "1", "node1"), "");
+  EXPECT_EQ(started_elsewhere({submitted("1"), first}, "1", "node1"), "");
+  EXPECT_EQ(started_elsewhere({submitted("1"), first, second}, "1", "node1"), "node2");
+  EXPECT_EQ(started_elsewhere({submitted("1"), first, second}, "1", "node2"), "");
+  EXPECT_EQ(started_elsewhere({submitted("1"), first, second}, "2", "node1"), "");
+}
+
 TEST(Starts, FindTheFirstErrorOfTheNewestStartInTheLog) {
   EXPECT_EQ(error_in_log(""), "");
   EXPECT_EQ(error_in_log("step 1\nstep 2\n"), "");

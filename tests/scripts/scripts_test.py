@@ -93,7 +93,7 @@ class Scratch(unittest.TestCase):
 
 class Options(Scratch):
     def test_an_option_that_is_not_there_is_named_with_exit_code_2(self):
-        for script in ("setup", "quickstart", "gpu"):
+        for script in ("setup", "quickstart", "gpu", "bundle"):
             self.refuses(2, ["--bogus", f"scripts/{script}.sh --help"], f"scripts/{script}.sh", "--bogus")
 
     def test_help_says_what_every_option_does(self):
@@ -114,6 +114,19 @@ class Options(Scratch):
             self.refuses(2, words, "scripts/quickstart.sh", *line)
 
 
+    def test_setup_refuses_wrong_ways_to_bundle(self):
+        for words, line in ((["--prefix needs a path"], ["--prefix"]),
+                            (["--rocm needs --wheel"], ["--rocm", "--bundle"]),
+                            (["there is no wheel /nowhere"], ["--bundle", "--wheel", "/nowhere"]),
+                            (["--cpu goes with --prefix or --bundle"], ["--cpu"]),
+                            (["--core-only does not go with"], ["--bundle", "--core-only"])):
+            self.refuses(2, words, "scripts/setup.sh", *line)
+        for words, line in ((["needs --prefix DIR or --archive"], []),
+                            (["no tokenizer /nowhere"], ["--archive", "--tokenizer", "/nowhere"]),
+                            (["/etc has other files"], ["--prefix", "/etc"])):
+            self.refuses(2, words, "scripts/bundle.sh", *line)
+
+
 class Setup(Scratch):
     def test_a_second_run_finds_everything_in_half_a_second_of_computing(self):
         torch = self.fake_torch("given", "2.11.0")
@@ -123,6 +136,25 @@ class Setup(Scratch):
         self.assertIn(f"LibTorch: 2.11.0 in {torch} (HEARTH_LIBTORCH)", output)
         after = os.times()
         self.assertLess(after.children_user + after.children_system - before.children_user - before.children_system, 0.5)
+
+    def test_with_a_prefix_sudo_is_not_used(self):
+        self.replace("dpkg-query", "true")  # nothing is installed
+        self.replace("sudo", "echo sudo was used; exit 1")
+        self.replace("id", "echo 1000")
+        self.refuses(2, ["these packages are not here: g++", "sudo is not used", "scripts/setup.sh --bundle"],
+                     "scripts/setup.sh", "--prefix", os.path.join(self.folder, "out"))
+
+    def test_libtorch_comes_from_a_given_wheel(self):
+        self.fake_torch("wheel", "2.12.0")
+        wheel = shutil.make_archive(os.path.join(self.folder, "torch"), "zip", os.path.join(self.folder, "wheel"))
+        code, output = self.run_script("scripts/setup.sh", "--wheel", wheel)
+        self.assertEqual(code, 0, output)
+        self.assertIn("LibTorch: 2.12.0 in .deps/libtorch (--wheel)", output)
+        self.refuses(2, ["is not a wheel"], "scripts/setup.sh", "--wheel", __file__)
+        old = os.path.join(self.folder, "old-wheel")
+        self.fake_torch("old-wheel", "2.6.0")
+        wheel = shutil.make_archive(os.path.join(self.folder, "old-torch"), "zip", old)
+        self.refuses(2, ["is 2.6.0", "2.11 or newer"], "scripts/setup.sh", "--wheel", wheel)
 
     def test_the_given_libtorch_must_be_one_and_new_enough(self):
         self.refuses(2, ["/nowhere is not a torch folder"], "scripts/setup.sh", HEARTH_LIBTORCH="/nowhere")

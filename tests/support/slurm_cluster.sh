@@ -6,6 +6,7 @@
 #   up DIR [NODES]               starts it, and prints a variable for the environment of its users. With
 #                                SLURM_CLUSTER_NETWORK=1 each node has a network of its own (package iproute2)
 #   kill DIR NODE                ends every process of a node
+#   start DIR NODE               starts a node again
 #   cut DIR NODE                 cuts its network off
 #   read_only DIR NODE FOLDER    the node cannot write in the folder any more
 #   down DIR                     ends it
@@ -154,7 +155,7 @@ up() {
   daemon slurmctld -f "$conf"
   for i in $(seq "$1"); do start_node "node$i"; done
   for _ in $(seq 100); do
-    [ "$(SLURM_CONF=$conf sinfo --noheader --Node --states=idle --format=%N 2>/dev/null | wc -l)" != "$1" ] || break
+    [ "$(SLURM_CONF=$conf sinfo --noheader --Node --partition=main --states=idle --format=%N 2>/dev/null | wc -l)" != "$1" ] || break
     sleep 0.1
   done
   echo "SLURM_CONF=$conf"
@@ -183,6 +184,7 @@ stop() {
 case $command in
 up) up "${3:-2}" ;;
 kill) kill_node "$3" ;;
+start) start_node "$3" ;;
 read_only) make_read_only "$3" "$4" ;;
 cut) ip link set "$bridge-${3#node}" down ;;
 down) down ;;

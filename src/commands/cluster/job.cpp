@@ -80,7 +80,14 @@ int after_end(const JobOptions& options) {
                              .step = newest_checkpoint_step(options.checkpoints),
                              .bad_nodes = nodes_of_file(options.bad_nodes),
                              .error = error_of_job(options.run, options.job)};
-  const cluster::Decision decision = cluster::decide(cluster::read_starts(options.run), ended, options.max_restarts);
+  const std::vector<cluster::StartEvent> events = cluster::read_starts(options.run);
+  if (const std::string host = cluster::started_elsewhere(events, options.job, cluster::this_host()); !host.empty()) {
+    // The run's history is that of the newer start.
+    fmt::print(stderr, "hearth: job {} leaves: it was started again on {}\n", options.job, host);
+    fmt::print("{}\n", name_of(cluster::Next::kLeave));
+    return 0;
+  }
+  const cluster::Decision decision = cluster::decide(events, ended, options.max_restarts);
   cluster::append_start(options.run, {.name = "end",
                                       .job = options.job,
                                       .step = ended.step,
