@@ -35,6 +35,7 @@ int compare(CommandLine& line);
 int train(CommandLine& line);
 int preflight(CommandLine& line);
 int eval(CommandLine& line);
+int score(CommandLine& line);
 int generate(CommandLine& line);
 int bench_step(CommandLine& line);
 int bench_ops(CommandLine& line);
@@ -70,6 +71,7 @@ struct TorchCommands {
   int (*train)(CommandLine& line);
   int (*preflight)(CommandLine& line);
   int (*eval)(CommandLine& line);
+  int (*score)(CommandLine& line);
   int (*generate)(CommandLine& line);
   int (*bench_step)(CommandLine& line);
   int (*bench_ops)(CommandLine& line);

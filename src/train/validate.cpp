@@ -9,7 +9,6 @@
 #include "train/step.h"
 
 namespace hearth::train {
-namespace {
 
 double counted_units(const data::Batch& batch, std::span<const int64_t> token_units) {
   double sum = 0;
@@ -20,8 +19,6 @@ double counted_units(const data::Batch& batch, std::span<const int64_t> token_un
   }
   return sum;
 }
-
-}  // namespace
 
 ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& weights, const data::Split& split,
                           const ValidationOptions& options) {
