@@ -22,6 +22,7 @@
 #include "infer/eval.h"
 #include "infer/generate.h"
 #include "infer/proof.h"
+#include "infer/score.h"
 #include "launch/local_ranks.h"
 #include "launch/place.h"
 #include "metrics/throughput.h"
@@ -160,6 +161,13 @@ int eval_command(CommandLine& line) {
   return static_cast<int>(infer::run_eval(*options));
 }
 
+int score_command(CommandLine& line) {
+  const auto options = commands::score_options(line);
+  if (!options) return 0;
+  ops::prepare_process(options->eval.threads);
+  return static_cast<int>(infer::run_score(*options));
+}
+
 int generate_command(CommandLine& line) {
   const auto options = commands::generate_options(line);
   if (!options) return 0;
@@ -217,6 +225,7 @@ int run_command(int argc, char** argv) {
   const std::vector<commands::Command> table = commands::torch_commands({.train = train_command,
                                                                          .preflight = preflight_command,
                                                                          .eval = eval_command,
+                                                                         .score = score_command,
                                                                          .generate = generate_command,
                                                                          .bench_step = bench_step_command,
                                                                          .bench_ops = bench_ops_command,

@@ -53,6 +53,8 @@ constexpr Command kCommands[] = {
      &TorchCommands::train},
     {"Training", "eval", "measure a checkpoint on held-out text",
      "eval --checkpoint checkpoints/step-00002000 --ngram 4", eval, &TorchCommands::eval},
+    {"Training", "score", "measure the checkpoints of a run, for its report",
+     "score runs/mine --every 1000 --task arc_easy.jsonl", score, &TorchCommands::score},
     {"Training", "generate", "let a checkpoint write",
      "generate --checkpoint checkpoints/step-00002000 --prompt \"Once\" --max-tokens 200 --temperature 0.8", generate,
      &TorchCommands::generate},

@@ -36,6 +36,7 @@ int inspect_trace(CommandLine& line);
 int train(CommandLine& line);
 int preflight(CommandLine& line);
 int eval(CommandLine& line);
+int score(CommandLine& line);
 int generate(CommandLine& line);
 int bench_step(CommandLine& line);
 int bench_ops(CommandLine& line);
@@ -71,6 +72,7 @@ struct TorchCommands {
   int (*train)(CommandLine& line);
   int (*preflight)(CommandLine& line);
   int (*eval)(CommandLine& line);
+  int (*score)(CommandLine& line);
   int (*generate)(CommandLine& line);
   int (*bench_step)(CommandLine& line);
   int (*bench_ops)(CommandLine& line);

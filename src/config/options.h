@@ -49,11 +49,20 @@ struct EvalOptions {
   Path shots_from{};            //
   std::string delimiter = " ";  // between a question and each choice
   Path samples{};               // a file for the log-likelihood of each choice; empty: none
+  int64_t window = 0;           // of --stride; 0: the model's
+  int64_t stride = 0;           // tokens between windows that overlap; 0: windows follow each other
   uint64_t seed = 0;            // for the positions that a masked model has to predict
   int64_t batch_size = 8;       // sequences at a time
   int64_t threads = 0;          // CPU threads; 0: all that the process may use
   std::string device = "cpu";   // or "cuda"
   bool json = false;            // one JSON object instead of lines for people
+};
+
+struct ScoreOptions {
+  Path run;
+  int64_t every = 0;        // only steps that this divides; 0: all
+  bool tasks_only = false;  // without the validation loss
+  EvalOptions eval{};       // its checkpoint is not read
 };
 
 struct GenerateOptions {

@@ -194,6 +194,22 @@ std::vector<std::pair<Wanted, data::Dataset>> open_sets(const LoadedModel& model
   return sets;
 }
 
+std::optional<SlidingWindow> sliding_window(const LoadedModel& model, const config::EvalOptions& options) {
+  if (options.stride == 0) return std::nullopt;
+  if (model.config.objective.masked())
+    throw user_error("--stride cannot be used with a model that fills in hidden tokens",
+                     "each of its predictions has the whole window as context", "leave it out");
+  const int64_t longest = model.config.training.seq_len;
+  const SlidingWindow rule{options.window > 0 ? options.window : longest, options.stride};
+  if (rule.window > longest)
+    throw user_error(fmt::format("--window {} is too long", rule.window),
+                     fmt::format("the model was trained on windows of {} tokens", longest), "give a shorter one");
+  if (rule.stride > rule.window)
+    throw user_error(fmt::format("--stride {} is larger than the window", rule.stride),
+                     fmt::format("windows of {} tokens would leave tokens out", rule.window), "give a smaller one");
+  return rule;
+}
+
 }  // namespace
 
 double EvalReport::perplexity() const { return std::exp(validation.loss()); }
@@ -206,6 +222,7 @@ std::vector<EvalReport> eval_checkpoint(const config::EvalOptions& options) {
 std::vector<EvalReport> eval_sets(LoadedModel& model, const config::EvalOptions& options) {
   const c10::InferenceMode no_gradients;
   const data::LabelRule labels = data::label_rule(model.config.objective, *model.tokenizer, model.shape.V);
+  const std::optional<SlidingWindow> sliding = sliding_window(model, options);
   const auto sets = open_sets(model, options);
   const int64_t order = options.ngram.empty() ? 0 : *std::max_element(options.ngram.begin(), options.ngram.end());
   std::vector<data::Dataset> counted;
@@ -220,10 +237,12 @@ std::vector<EvalReport> eval_sets(LoadedModel& model, const config::EvalOptions&
   for (const auto& [wanted, dataset] : sets)
     facts.weighs_labels = facts.weighs_labels || dataset.split(wanted.split).weights();
   const plan::ModelShape shape = plan::model_shape(model.config, facts, plan::Work::kInference);
-  model::Transformer transformer(shape, model.plan, options.batch_size, seq_len,
-                                 {.dtype = model.dtype,
-                                  .loss_chunk_tokens = model.config.memory.loss_chunk_tokens,
-                                  .device = model.weights->device()});
+  std::optional<model::Transformer> transformer;
+  if (!sliding)
+    transformer.emplace(shape, model.plan, options.batch_size, seq_len,
+                        model::ComputeOptions{.dtype = model.dtype,
+                                              .loss_chunk_tokens = model.config.memory.loss_chunk_tokens,
+                                              .device = model.weights->device()});
   const std::vector<int64_t> token_units = units_of_tokens(*model.tokenizer, model.shape.V);
   std::vector<EvalReport> reports;
   for (const auto& [wanted, dataset] : sets) {
@@ -233,12 +252,14 @@ std::vector<EvalReport> eval_sets(LoadedModel& model, const config::EvalOptions&
     report.units = units_of(*model.tokenizer);
     report.masked = labels.masking.has_value();
     report.weighted = split.weights() && !split.weights()->is_mask;
-    report.validation = train::validate(transformer, *model.weights, split,
-                                        {.seq_len = seq_len,
-                                         .local_batch_size = options.batch_size,
-                                         .token_units = token_units,
-                                         .labels = labels,
-                                         .seed = options.seed});
+    report.sliding = sliding;
+    report.validation = sliding ? slide(model, shape, split, *sliding, labels, options.batch_size, token_units)
+                                : train::validate(*transformer, *model.weights, split,
+                                                  {.seq_len = seq_len,
+                                                   .local_batch_size = options.batch_size,
+                                                   .token_units = token_units,
+                                                   .labels = labels,
+                                                   .seed = options.seed});
     if (order > 0) report.ngram = ngram_scores(counted, split, order, model, labels);
     reports.push_back(std::move(report));
   }
@@ -259,6 +280,8 @@ std::string format_report(const EvalReport& report) {
                           : fmt::format("tokens counted   {:.0f}\n", report.validation.counted_tokens);
   if (has_units)
     text += fmt::format("{:<16} {:.0f}\n", fmt::format("{}s counted", unit), report.validation.counted_units);
+  if (report.sliding)
+    text += fmt::format("window           {} tokens, stride {}\n", report.sliding->window, report.sliding->stride);
   if (report.ngram.empty()) return text;
 
   text += spikes ? "\nnats per token of the same recordings, n-gram models over tokens, one added to every count:\n"

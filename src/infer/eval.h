@@ -2,12 +2,14 @@
 // how it answers multiple-choice questions (choice_task.h).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "config/options.h"
 #include "infer/choice_task.h"
+#include "infer/sliding_window.h"
 #include "train/validate.h"
 
 namespace hearth::infer {
@@ -20,8 +22,9 @@ struct EvalReport {
   std::string name;  // the set's name; empty: there is only one set
   train::ValidationResult validation;
   Units units = Units::kNone;
-  bool masked = false;    // hidden tokens are predicted, not the next ones
-  bool weighted = false;  // the data weight tokens, so weights are counted, not tokens
+  std::optional<SlidingWindow> sliding{};  // how the loss was measured; empty: windows that follow each other
+  bool masked = false;                     // hidden tokens are predicted, not the next ones
+  bool weighted = false;                   // the data weight tokens, so weights are counted, not tokens
   // For orders 1, 2, ...: bits per byte of text, or nats per token of recordings; empty without --ngram.
   std::vector<double> ngram;
   double perplexity() const;  // per token

@@ -21,6 +21,8 @@ Json report_json(const EvalReport& report) {
   json["unit"] = !has_units ? Json() : report.units == EvalReport::Units::kSpikes ? "spike" : "byte";
   json["counted_units"] = has_units ? Json(e.counted_units) : Json();
   json["bits_per_unit"] = has_units ? Json(report.bits_per_unit()) : Json();
+  json["window"] = report.sliding ? Json(report.sliding->window) : Json();
+  json["stride"] = report.sliding ? Json(report.sliding->stride) : Json();
   json["ngram"] = report.ngram.empty() ? Json() : Json(report.ngram);
   return json;
 }

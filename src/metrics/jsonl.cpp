@@ -124,7 +124,7 @@ bool ends_a_line(const Path& path) {
   return last == '\n';
 }
 
-// Removes half a line from the file's end: the next record must start on a line of its own.
+// Removes half a line from the file's end.
 void remove_torn_line(const Path& path) {
   if (!path_exists(path) || ends_a_line(path)) return;
   const std::string content = read_file(path);
@@ -178,7 +178,12 @@ std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
 }
 
-JsonlWriter::JsonlWriter(const Path& path) : file_((remove_torn_line(path), File::open_append(path))) {}
+File open_lines(const Path& path) {
+  remove_torn_line(path);
+  return File::open_append(path);
+}
+
+JsonlWriter::JsonlWriter(const Path& path) : file_(open_lines(path)) {}
 
 void JsonlWriter::append(const Record& record) { file_.write(to_line(record)); }
 

@@ -44,6 +44,10 @@ struct Event {
 // The text as a string of JSON, with quotes; bytes that are no UTF-8 become U+FFFD.
 std::string quoted(const std::string& text);
 
+// Opens a file of lines to append to; a missing file is made. Half a line at its end is removed: the next one must
+// begin a line of its own.
+File open_lines(const Path& path);
+
 class JsonlWriter {
  public:
   // Appends to the file; a missing file is made.

@@ -10,7 +10,6 @@
 #include "train/step.h"
 
 namespace hearth::train {
-namespace {
 
 double counted_units(const data::Batch& batch, std::span<const int64_t> token_units) {
   double sum = 0;
@@ -21,8 +20,6 @@ double counted_units(const data::Batch& batch, std::span<const int64_t> token_un
   }
   return sum;
 }
-
-}  // namespace
 
 ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& weights, const data::Split& split,
                           const ValidationOptions& options) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "data/batch/batch.h"
 #include "data/batch/label_rule.h"
 #include "data/shard/dataset.h"
 #include "metrics/record.h"
@@ -29,6 +30,9 @@ struct ValidationOptions {
   data::LabelRule labels{};                // which labels are predicted; hidden positions are the same in every call
   uint64_t seed = 0;                       // for the hidden positions
 };
+
+// Bytes or spikes of the batch's counted tokens, with their weights; 0 without token_units.
+double counted_units(const data::Batch& batch, std::span<const int64_t> token_units);
 
 // Collective; every rank gets the same result. The weights are not changed.
 ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& weights, const data::Split& split,

@@ -35,6 +35,8 @@ std::vector<std::string> seeds() {
     writer.append(metrics::Event{.name = "resume", .step = 2, .next_sample = 8});
     writer.append(metrics::Event{.name = "rewind", .step = 1, .next_sample = 12, .from_step = 3, .reason = "a spike"});
   }
+  metrics::JsonlWriter(path).append(
+      metrics::SampleText{.step = 2, .prompt = "\"\n", .text = "\xE2\x82", .tokens = 2, .ended = true, .seed = 7});
   return {read_file(path)};
 }
 

@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "checkpoint/retain.h"
+#include "checkpoint/run_checkpoints.h"
 #include "checkpoint/save.h"
-#include "commands/checkpoint/run_checkpoints.h"
 #include "commands/commands.h"
 #include "config/load.h"
 
@@ -47,7 +47,7 @@ int checkpoints_prune(CommandLine& line) {
   line.flag("--dry-run", &dry_run, "only say what would be deleted");
   if (!line.parse()) return 0;
 
-  const Path checkpoints = checkpoints_of(run);
+  const Path checkpoints = checkpoint::checkpoints_of(run);
   checkpoint::KeepRules rules;
   if (path_exists(run / "config.toml"))
     rules = checkpoint::keep_rules(config::read_run(run / "config.toml", {}).config.checkpoint);

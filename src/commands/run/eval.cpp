@@ -12,20 +12,35 @@ namespace hearth::commands {
 namespace {
 
 // An option that has no effect is an error.
+void need(const CommandLine& line, const char* option, bool is_there, const char* other) {
+  if (line.given(option) && !is_there)
+    throw user_error(fmt::format("{} goes with {}", option, other), "", fmt::format("give {}, or remove it", other));
+}
+
 void check_tasks(const CommandLine& line, const config::EvalOptions& options) {
-  const auto need = [&](const char* option, bool is_there, const char* other) {
-    if (line.given(option) && !is_there)
-      throw user_error(fmt::format("{} goes with {}", option, other), "", fmt::format("give {}, or remove it", other));
-  };
-  for (const char* option : {"--shots", "--shots-from", "--delimiter", "--samples"})
-    need(option, !options.tasks.empty(), "--task FILE");
-  need("--shots", options.shots == 0 || !options.shots_from.empty(), "--shots-from FILE");
-  need("--shots-from", options.shots > 0, "--shots N");
+  need(line, "--window", options.stride > 0, "--stride K");
+  need(line, "--samples", !options.tasks.empty(), "--task FILE");
+  check_shots(line, options);
   if (options.tasks.empty() || !options.data.empty()) return;
-  for (const char* option : {"--split", "--ngram", "--ngram-data", "--seed"}) need(option, false, "--data DIR");
+  for (const char* option : {"--split", "--ngram", "--ngram-data", "--seed", "--stride"})
+    need(line, option, false, "--data DIR");
 }
 
 }  // namespace
+
+void add_shots(CommandLine& line, config::EvalOptions& options) {
+  line.option("--shots", "N", &options.shots, "put the first N questions of --shots-from, solved, before each question")
+      .range(0, 1 << 20);
+  line.option("--shots-from", "FILE", &options.shots_from, "questions in the format of --task");
+  line.option("--delimiter", "TEXT", &options.delimiter, "text between a query and a choice");
+}
+
+void check_shots(const CommandLine& line, const config::EvalOptions& options) {
+  for (const char* option : {"--shots", "--shots-from", "--delimiter"})
+    need(line, option, !options.tasks.empty(), "--task FILE");
+  need(line, "--shots", options.shots == 0 || !options.shots_from.empty(), "--shots-from FILE");
+  need(line, "--shots-from", options.shots > 0, "--shots N");
+}
 
 std::optional<config::EvalOptions> eval_options(CommandLine& line) {
   config::EvalOptions options;
@@ -49,11 +64,14 @@ std::optional<config::EvalOptions> eval_options(CommandLine& line) {
       "--task", "[NAME=]FILE", &options.tasks,
       "multiple-choice questions, one JSON object a line: {\"query\": TEXT, \"choices\": [TEXT, ...], \"gold\": "
       "NUMBER FROM 0}; may be given several times; without --data only these are evaluated");
-  line.option("--shots", "N", &options.shots, "put the first N questions of --shots-from, solved, before each question")
-      .range(0, 1 << 20);
-  line.option("--shots-from", "FILE", &options.shots_from, "questions in the format of --task");
-  line.option("--delimiter", "TEXT", &options.delimiter, "text between a query and a choice");
+  add_shots(line, options);
   line.option("--samples", "FILE", &options.samples, "write the log-likelihood of each choice, one JSON object a line");
+  line.option("--stride", "K", &options.stride,
+              "windows overlap: one begins every K tokens, and scores only the tokens that no window before it has "
+              "reached, as in Transformers' perplexity of fixed-length models")
+      .range(1, 1e15);
+  line.option("--window", "N", &options.window, "of --stride: tokens of a window; default: training.seq_len")
+      .range(2, 1e15);
   line.option("--seed", "S", &options.seed, "of the positions that a masked model has to predict");
   line.option("--batch-size", "N", &options.batch_size, "sequences at a time").range(1, 1 << 20);
   line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);
@@ -61,7 +79,8 @@ std::optional<config::EvalOptions> eval_options(CommandLine& line) {
   line.flag(
       "--json", &options.json,
       "print one JSON object: of each of its \"sets\" name, loss, perplexity, predicts (\"next\" or \"hidden\" "
-      "tokens), counted_tokens or counted_weights, unit (\"byte\" or \"spike\"), counted_units, bits_per_unit and "
+      "tokens), counted_tokens or counted_weights, unit (\"byte\" or \"spike\"), counted_units, bits_per_unit, window, "
+      "stride and "
       "ngram (orders 1, 2, ...: bits per byte, or of recordings nats per token); of each of its \"tasks\" name, "
       "questions, chance, and acc, acc_norm, acc_bytes, acc_tokens with their standard errors (acc_stderr, ...); null: "
       "not known or not asked for");

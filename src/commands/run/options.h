@@ -19,6 +19,10 @@ std::optional<config::PreflightOptions> preflight_options(CommandLine& line);
 // On rank 0, after the checks: writes the names of bad nodes and hands them to Slurm, as the options say.
 void hand_on_bad_nodes(const config::PreflightOptions& options, const std::vector<std::string>& nodes);
 std::optional<config::EvalOptions> eval_options(CommandLine& line);
+std::optional<config::ScoreOptions> score_options(CommandLine& line);
+// The options about examples before a question, for eval and score, and their checks after line.parse().
+void add_shots(CommandLine& line, config::EvalOptions& options);
+void check_shots(const CommandLine& line, const config::EvalOptions& options);
 std::optional<config::GenerateOptions> generate_options(CommandLine& line);
 std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line);
 std::optional<config::BenchStepOptions> bench_ops_options(CommandLine& line);

@@ -1,4 +1,4 @@
-#include "commands/checkpoint/run_checkpoints.h"
+#include "checkpoint/run_checkpoints.h"
 
 #include <fmt/format.h>
 
@@ -6,16 +6,16 @@
 #include "checkpoint/retain.h"
 #include "config/load.h"
 
-namespace hearth::commands {
+namespace hearth::checkpoint {
 
 Path checkpoints_of(const Path& run) {
   std::string name = config::Checkpoint{}.folder;
   if (path_exists(run / "config.toml")) name = config::read_run(run / "config.toml", {}).config.checkpoint.folder;
   for (const Path& folder : {join_path(run, name), run})
-    if (!checkpoint::list_steps(folder).empty()) return folder;
+    if (!list_steps(folder).empty()) return folder;
   throw user_error(fmt::format("{} has no checkpoints", run.string()),
                    fmt::format("neither it nor {} has a step-... folder", join_path(run, name).string()),
                    "give the folder of a run that has saved");
 }
 
-}  // namespace hearth::commands
+}  // namespace hearth::checkpoint

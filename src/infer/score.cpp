@@ -1,0 +1,136 @@
+#include "infer/score.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/quantity.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/retain.h"
+#include "checkpoint/run_checkpoints.h"
+#include "checkpoint/save.h"
+#include "infer/eval.h"
+#include "metrics/throughput.h"
+
+namespace hearth::infer {
+namespace {
+
+// Scores that are measured together, and a text of all that they depend on, apart from the checkpoint, the program and
+// the machine.
+struct Measure {
+  std::string task;  // as in EvalOptions::tasks; empty: the validation loss
+  std::string rules;
+};
+
+std::vector<Measure> measures_of(const config::ScoreOptions& options) {
+  const config::EvalOptions& o = options.eval;
+  std::vector<Measure> measures;
+  if (!options.tasks_only) {
+    std::string rules = fmt::format("validation seed {} split {}", o.seed, o.split);
+    for (const std::string& data : o.data) rules += fmt::format(" data {}", data);
+    measures.push_back({"", rules});
+  }
+  const std::string examples = o.shots > 0 ? xxh3_128_hex(read_file(o.shots_from)) : "";
+  for (const std::string& given : o.tasks) {
+    const ChoiceTask task = read_choice_task(given);
+    measures.push_back({given, fmt::format("task {} {} shots {} {} delimiter {}", task.name,
+                                           xxh3_128_hex(read_file(task.file)), o.shots, examples, o.delimiter)});
+  }
+  return measures;
+}
+
+using Named = std::vector<std::pair<std::string, double>>;
+
+Named validation_losses(LoadedModel& model, const config::EvalOptions& options) {
+  Named losses;
+  train::ValidationResult all;
+  for (const EvalReport& set : eval_sets(model, options)) {
+    all.loss_sum += set.validation.loss_sum;
+    all.counted_tokens += set.validation.counted_tokens;
+    if (!set.name.empty()) losses.emplace_back("validation_loss." + set.name, set.validation.loss());
+  }
+  losses.emplace_back("validation_loss", all.loss());
+  return losses;
+}
+
+Named accuracies(LoadedModel& model, config::EvalOptions options, const std::string& task) {
+  options.tasks = {task};
+  const ChoiceReport report = score_tasks(model, options).front();
+  Named values;
+  for (const ChoiceRule rule : kChoiceRules)
+    values.emplace_back(fmt::format("{}.{}", report.name, name_of(rule)), report.accuracy(rule));
+  return values;
+}
+
+std::vector<int64_t> wanted_steps(const Path& checkpoints, int64_t every) {
+  std::vector<int64_t> steps = checkpoint::list_steps(checkpoints);
+  if (every > 0) std::erase_if(steps, [every](int64_t step) { return step % every != 0; });
+  if (steps.empty())
+    throw user_error(fmt::format("no checkpoint in {} has a step that {} divides", checkpoints.string(), every),
+                     fmt::format("its last one is step {}", checkpoint::list_steps(checkpoints).back()),
+                     "give another number, or leave --every out");
+  return steps;
+}
+
+}  // namespace
+
+std::string score_table(const std::vector<metrics::Score>& scores) {
+  std::set<std::string> names;
+  std::map<int64_t, std::map<std::string, double>> steps;
+  for (const metrics::Score& score : scores) {
+    names.insert(score.name);
+    steps[score.step][score.name] = score.value;
+  }
+  std::string text = fmt::format("{:>10}", "step");
+  for (const std::string& name : names) text += fmt::format("  {:>8}", name);
+  for (const auto& [step, values] : steps) {
+    text += fmt::format("\n{:>10}", step);
+    for (const std::string& name : names) {
+      const auto found = values.find(name);
+      text += fmt::format("  {:>{}}", found == values.end() ? "" : fmt::format("{:.4f}", found->second),
+                          std::max<size_t>(8, name.size()));
+    }
+  }
+  return text + "\n";
+}
+
+ExitCode run_score(const config::ScoreOptions& options) {
+  const Path checkpoints = checkpoint::checkpoints_of(options.run);
+  const std::vector<int64_t> steps = wanted_steps(checkpoints, options.every);
+  const Path file = options.run / metrics::kScoresFile;
+  const std::vector<Measure> measures = measures_of(options);
+  std::set<std::string> known;
+  for (const metrics::Score& score : metrics::read_scores(file)) known.insert(score.of);
+  for (const int64_t step : steps) {
+    const Path folder = checkpoint::step_folder(checkpoints, step);
+    const std::string manifest = read_file(folder / checkpoint::kManifestFile);
+    std::unique_ptr<LoadedModel> model;
+    const double start_s = metrics::monotonic_seconds();
+    for (const Measure& measure : measures) {
+      const std::string of = xxh3_128_hex(measure.rules + "\n" + manifest);
+      if (known.contains(of)) continue;
+      if (!model) model = load_model(folder, options.eval.device);
+      std::vector<metrics::Score> scores;
+      for (const auto& [name, value] : measure.task.empty() ? validation_losses(*model, options.eval)
+                                                            : accuracies(*model, options.eval, measure.task)) {
+        if (!std::isfinite(value))
+          throw damaged(fmt::format("{}: {} is {}", folder.string(), name, value), "the checkpoint's training diverged",
+                        "leave it out with --every, or delete it");
+        scores.push_back({step, name, value, of});
+      }
+      metrics::append_scores(file, scores);
+    }
+    if (model) log_info("step {} in {}", step, format_duration(metrics::monotonic_seconds() - start_s));
+  }
+  fmt::print("{}", score_table(metrics::read_scores(file)));
+  std::fflush(stdout);
+  return ExitCode::kDone;
+}
+
+}  // namespace hearth::infer

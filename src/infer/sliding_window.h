@@ -1,0 +1,37 @@
+// The loss with a sliding window: `hearth eval --window N --stride K`.
+//
+// Windows of N tokens begin every K tokens of the set. Each window scores the tokens that no window before it has
+// reached, with all its earlier tokens as their context: at least N - K of them, but in the first window. So every
+// token after the first is scored once. With K = N windows do not overlap, and the first token of each is not scored.
+// Source: Transformers' page "Perplexity of fixed-length models". Its sum gives each window's mean the weight of one
+// token fewer than it scores where windows overlap; here every token has the same weight.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/batch/label_rule.h"
+#include "data/shard/dataset.h"
+#include "infer/loaded_model.h"
+#include "train/validate.h"
+
+namespace hearth::infer {
+
+struct SlidingWindow {
+  int64_t window = 0, stride = 0;  // 2 <= window, 1 <= stride <= window
+};
+
+// A window of a split, and the tokens that it scores, as positions in the split: [scored, end).
+struct WindowPart {
+  int64_t begin, scored, end;
+  bool operator==(const WindowPart&) const = default;
+};
+std::vector<WindowPart> windows_of(int64_t tokens, const SlidingWindow& rule);
+
+// The model's shape may differ from the run's (data with weights). Throws user_error if no token is scored.
+train::ValidationResult slide(LoadedModel& model, const plan::ModelShape& shape, const data::Split& split,
+                              const SlidingWindow& rule, const data::LabelRule& labels, int64_t batch_size,
+                              std::span<const int64_t> token_units);
+
+}  // namespace hearth::infer

@@ -1,0 +1,48 @@
+#include "metrics/scores.h"
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "metrics/jsonl.h"
+
+namespace hearth::metrics {
+
+std::vector<Score> read_scores(const Path& path) {
+  if (!path_exists(path)) return {};
+  std::map<std::pair<int64_t, std::string>, Score> found;
+  const std::string content = read_file(path);
+  int64_t number = 0;
+  size_t begin = 0;
+  for (size_t end; (end = content.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    ++number;
+    try {
+      const auto json = nlohmann::json::parse(std::string_view(content).substr(begin, end - begin));
+      Score score{json.at("step").get_ref<const int64_t&>(), json.at("name").get<std::string>(),
+                  json.at("value").get<double>(), json.at("of").get<std::string>()};
+      std::pair<int64_t, std::string> key(score.step, score.name);
+      found.insert_or_assign(std::move(key), std::move(score));
+    } catch (const nlohmann::json::exception& e) {
+      throw damaged(fmt::format("{}:{} is not a score", path.string(), number), e.what(), "remove that line");
+    }
+  }
+  std::vector<Score> scores;
+  for (auto& [key, score] : found) scores.push_back(std::move(score));
+  return scores;
+}
+
+void append_scores(const Path& path, const std::vector<Score>& scores) {
+  std::string lines;
+  for (const Score& score : scores) {
+    HEARTH_CHECK(std::isfinite(score.value), "{} is {}", score.name, score.value);
+    lines += fmt::format("{{\"step\": {}, \"name\": {}, \"value\": {}, \"of\": {}}}\n", score.step, quoted(score.name),
+                         score.value, quoted(score.of));
+  }
+  File file = open_lines(path);
+  file.write(lines);
+  file.sync();
+}
+
+}  // namespace hearth::metrics
