@@ -58,6 +58,7 @@ constexpr Command kCommands[] = {
      &TorchCommands::generate},
     {"Training", "report", "show trainings on a page or a picture, or write them for TensorBoard",
      "report runs/quickstart --out report.html\n"
+     "report runs/quickstart --serve\n"
      "report runs/one runs/two --tensorboard board",
      report},
     {"Training", "compare", "say where two trainings differ: configuration, code, data, and the first step",
