@@ -85,6 +85,7 @@ constexpr Command kCommands[] = {
      "status runs/quickstart\n"
      "status --all runs",
      status},
+    {"Clusters", "top", "follow a run in the terminal: loss, speed, memory, ranks", "top runs/quickstart", top},
     {"Clusters", "stop", "end a run's job: it saves, and nothing goes on", "stop runs/quickstart", stop},
     {"Clusters", "logs", "print the output of a run's newest job, or the log of one rank",
      "logs runs/quickstart --follow", logs},
