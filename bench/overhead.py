@@ -20,7 +20,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BIN = os.path.join(ROOT, "build/release/bin")
 TRAIN = os.path.join(BIN, "hearth-train")
-SHAPE = ["model.dim=256", "model.n_layers=4", "model.n_heads=8", "training.seq_len=256", "training.local_batch_size=4",
+SHAPE = ["model.dim=128", "model.n_layers=4", "model.n_heads=4", "training.seq_len=128", "training.local_batch_size=4",
          "checkpoint.interval=0", "training.threads=1"]
 BOARD = ["metrics.enable_tensorboard=true", "metrics.log_freq=1"]
 TRACE = ["profiling.enable_profiling=true"]

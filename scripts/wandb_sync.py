@@ -46,7 +46,7 @@ def write_state(path, state):
 
 
 def whole_lines(path, offset):
-    """The whole lines from byte `offset` on, each with the offset after it. Half a line at the end is left for later."""
+    """The whole lines from byte `offset` on, each with the offset after it. Half a line at the end waits."""
     with open(path, "rb") as file:
         file.seek(offset)
         for line in file:

@@ -60,6 +60,7 @@ constexpr Command kCommands[] = {
      &TorchCommands::generate},
     {"Training", "report", "show trainings on a page or a picture, or write them for TensorBoard",
      "report runs/quickstart --out report.html\n"
+     "report runs/quickstart --serve\n"
      "report runs/one runs/two --tensorboard board",
      report},
     {"Training", "compare", "say where two trainings differ: configuration, code, data, and the first step",
@@ -86,6 +87,7 @@ constexpr Command kCommands[] = {
      "status runs/quickstart\n"
      "status --all runs",
      status},
+    {"Clusters", "top", "follow a run in the terminal: loss, speed, memory, ranks", "top runs/quickstart", top},
     {"Clusters", "stop", "end a run's job: it saves, and nothing goes on", "stop runs/quickstart", stop},
     {"Clusters", "logs", "print the output of a run's newest job, or the log of one rank",
      "logs runs/quickstart --follow", logs},

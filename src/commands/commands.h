@@ -54,6 +54,7 @@ int copy(CommandLine& line);
 
 int submit(CommandLine& line);
 int status(CommandLine& line);
+int top(CommandLine& line);
 int stop(CommandLine& line);
 int logs(CommandLine& line);
 int job(CommandLine& line);

@@ -12,6 +12,7 @@
 #include "config/derived.h"
 #include "config/load.h"
 #include "plan/optimizer/lr_schedule.h"
+#include "report/run_extras.h"
 
 namespace hearth::report {
 namespace {
@@ -55,10 +56,10 @@ std::optional<config::RunConfig> add_configuration(PageRun& run, const Path& fil
 }
 
 // As the newest checkpoint says.
-void add_origin(PageRun& run, const Path& checkpoints) {
+std::optional<checkpoint::Manifest> add_origin(PageRun& run, const Path& checkpoints) {
   try {
     const std::vector<int64_t> steps = checkpoint::list_steps(checkpoints);
-    if (steps.empty()) return;
+    if (steps.empty()) return std::nullopt;
     const Path file = checkpoint::step_folder(checkpoints, steps.back()) / checkpoint::kManifestFile;
     const checkpoint::Manifest m = checkpoint::parse_manifest(read_file(file), file);
     run.origin = {{"newest checkpoint", fmt::format("step {}, {}", m.step, m.created)},
@@ -69,8 +70,10 @@ void add_origin(PageRun& run, const Path& checkpoints) {
                   {"dataset", m.dataset_hash},
                   {"tokenizer", fmt::format("{} {}", m.tokenizer, m.tokenizer_hash)},
                   {"started from", m.parent}};
+    return m;
   } catch (const Error& e) {
     run.notes.push_back(fmt::format("its newest checkpoint cannot be read: {}", e.message()));
+    return std::nullopt;
   }
 }
 
@@ -96,7 +99,12 @@ PageRun page_run(const std::string& name, const Path& metrics_file) {
   note_damage(run);
   const Path folder = metrics_file.parent_path();
   const std::optional<config::RunConfig> config = add_configuration(run, folder / "config.toml");
-  add_origin(run, config ? config->checkpoint_folder() : folder / "checkpoints");
+  const std::optional<checkpoint::Manifest> newest =
+      add_origin(run, config ? config->checkpoint_folder() : folder / "checkpoints");
+  add_samples(run, metrics_file);
+  add_scores(run, folder / "scores.jsonl");
+  add_plan(run, folder / "plan.json");
+  if (config) add_mixture(run, *config, newest);
   return run;
 }
 

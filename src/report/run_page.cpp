@@ -24,10 +24,11 @@ struct Chart {
   std::optional<double> (*value)(const Record& record);
 };
 
-// "validation" has points of its own.
+// "validation" and "scores" have points of their own.
 constexpr Chart kCharts[] = {
     {"loss", "Training loss", "nats a token", [](const Record& r) { return r.loss; }},
     {"validation", "Validation loss", "nats a token", nullptr},
+    {"scores", "Scores", "", nullptr},
     {"grad_norm", "Gradient norm, before clipping", "", [](const Record& r) { return r.grad_norm; }},
     {"lr", "Learning rate", "", [](const Record& r) { return r.lr; }},
     {"tokens_per_second", "Throughput", "tokens/s",
@@ -90,6 +91,48 @@ Json validation_json(const std::vector<Record>& records) {
   for (const auto& [name, points] : sets)
     list.push_back({{"name", name}, {"steps", points.steps}, {"values", points.values}});
   return list;
+}
+
+Json scores_json(const std::vector<PageScores>& scores) {
+  Json list = Json::array();
+  for (const PageScores& score : scores) {
+    Json steps = Json::array(), values = Json::array();
+    for (const auto& [step, value] : score.points) steps.push_back(step), values.push_back(rounded(value));
+    list.push_back({{"name", score.name}, {"steps", steps}, {"values", values}});
+  }
+  return list;
+}
+
+Json samples_json(const std::vector<PageSample>& samples) {
+  Json list = Json::array();
+  for (const PageSample& s : samples) list.push_back({{"step", s.step}, {"prompt", s.prompt}, {"text", s.text}});
+  return list;
+}
+
+Json mixture_json(const std::vector<PageShare>& mixture) {
+  Json list = Json::array();
+  for (const PageShare& share : mixture)
+    list.push_back({{"source", share.source},
+                    {"planned", maybe_number(share.planned)},
+                    {"realised", maybe_number(share.realised)},
+                    {"sequences", share.sequences}});
+  return list;
+}
+
+// What the plan and the metrics both say. The peak of memory is the process's, so that it has what was there before
+// the plan's tensors.
+Json plan_json(const PageRun& run) {
+  Json plan = Json::object();
+  int64_t peak_bytes = 0;
+  for (const Record& record : run.history.records) peak_bytes = std::max(peak_bytes, record.memory_bytes);
+  constexpr double kGiB = 1 << 30;
+  if (run.plan.tokens_per_second) plan["tokens_per_second"] = *run.plan.tokens_per_second;
+  if (run.plan.memory_bytes) {
+    plan["memory_GiB"] = static_cast<double>(*run.plan.memory_bytes) / kGiB;
+    plan["before_GiB"] = static_cast<double>(run.plan.before_bytes) / kGiB;
+    if (peak_bytes > 0) plan["peak_GiB"] = static_cast<double>(peak_bytes) / kGiB;
+  }
+  return plan;
 }
 
 Json events_json(const metrics::History& history) {
@@ -164,6 +207,10 @@ Json run_json(const PageRun& run, int64_t width) {
   double seconds = 0;
   json["hours"] = cumulated(records, width, [&seconds](const Record& r) { return (seconds += r.step_s) / 3600; });
   json["validation"] = validation_json(records);
+  json["scores"] = scores_json(run.scores);
+  json["samples"] = samples_json(run.samples);
+  json["plan"] = plan_json(run);
+  json["mixture"] = mixture_json(run.mixture);
   json["events"] = events_json(run.history);
   json["skipped"] = skipped_json(records);
   if (!run.planned_lr.empty()) {
@@ -182,10 +229,10 @@ Json page_json(const RunPage& page) {
     if (!run.history.records.empty()) last_step = std::max(last_step, run.history.records.back().step);
   const int64_t width = bin_width(last_step);
   Json json = {
-      {"title", page.title},     {"footer", fmt::format("Made by Hearth {}. Charts: dygraphs (MIT).", HEARTH_VERSION)},
-      {"width", width},          {"charts", Json::array()},
-      {"runs", Json::array()},   {"defaults", texts_json(page.defaults)},
-      {"samples", Json::array()}};
+      {"title", page.title},    {"footer", fmt::format("Made by Hearth {}. Charts: dygraphs (MIT).", HEARTH_VERSION)},
+      {"width", width},         {"charts", Json::array()},
+      {"runs", Json::array()},  {"defaults", texts_json(page.defaults)},
+      {"version", page.version}};
   for (const Chart& chart : kCharts)
     json["charts"].push_back({{"key", chart.key}, {"title", chart.title}, {"unit", chart.unit}});
   for (const PageRun& run : page.runs) json["runs"].push_back(run_json(run, width));
@@ -199,21 +246,32 @@ std::string for_script(const Json& json) {
   return safe;
 }
 
-}  // namespace
-
-std::string run_page(const RunPage& page) {
+// `connects`: the source with which the page may talk, for its content security policy.
+std::string page_of(const RunPage& page, std::string_view connects) {
   std::string html = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n";
   html += "<meta name=\"viewport\" content=\"width=device-width\">\n";
-  // A browser then refuses to load anything.
-  html +=
+  // A browser then refuses to load anything else.
+  html += fmt::format(
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
-      "style-src 'unsafe-inline'; img-src data:\">\n";
+      "style-src 'unsafe-inline'; img-src data:; connect-src {}\">\n",
+      connects);
   html += fmt::format("<title>{}</title>\n", escaped_for_svg(page.title));
   html += fmt::format("<style>{}</style>\n<style>{}</style>\n", page_assets::kDygraphsStyle, page_assets::kStyle);
-  html += fmt::format("</head><body>\n<script>{}</script>\n", page_assets::kDygraphs);
+  html += fmt::format("</head><body data-live=\"{}\">\n<script>{}</script>\n", connects == "'none'" ? "no" : "yes",
+                      page_assets::kDygraphs);
   html += fmt::format("<script type=\"application/json\" id=\"data\">{}</script>\n", for_script(page_json(page)));
   html += fmt::format("<script>{}</script>\n</body></html>\n", page_assets::kScript);
   return html;
+}
+
+}  // namespace
+
+std::string run_page(const RunPage& page) { return page_of(page, "'none'"); }
+
+std::string live_run_page(const RunPage& page) { return page_of(page, "'self'"); }
+
+std::string run_page_data(const RunPage& page) {
+  return page_json(page).dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
 }  // namespace hearth::report

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,32 @@ namespace hearth::report {
 
 using NamedText = std::pair<std::string, std::string>;
 
+// A text that the model made at a step.
+struct PageSample {
+  int64_t step = 0;
+  std::string prompt, text;
+};
+
+// Scores of one name at some steps, ascending.
+struct PageScores {
+  std::string name;
+  std::vector<std::pair<int64_t, double>> points;
+};
+
+// What was expected of the run at its newest start (run/plan_record.h).
+struct PagePlan {
+  std::optional<double> tokens_per_second{};
+  std::optional<int64_t> memory_bytes{};  // a rank's tensors
+  int64_t before_bytes = 0;               // the process before them
+};
+
+// A source's share of the sequences.
+struct PageShare {
+  std::string source;
+  std::optional<double> planned{}, realised{};  // of the whole run; of the steps so far
+  double sequences = 0;                         // so far
+};
+
 struct PageRun {
   std::string name;  // two runs have different ones
   metrics::History history{};
@@ -21,15 +48,26 @@ struct PageRun {
   std::vector<std::pair<int64_t, double>> planned_lr{};  // some steps, with their learning rates
   std::vector<NamedText> configuration{};                // each key with its value
   std::vector<NamedText> origin{};                       // "dataset", "code", ...
-  std::vector<std::string> notes{};                      // what is damaged or missing
+  std::vector<PageSample> samples{};                     // in the order of steps
+  std::vector<PageScores> scores{};                      // by name
+  PagePlan plan{};
+  std::vector<PageShare> mixture{};  // empty: one source, or not known
+  std::vector<std::string> notes{};  // what is damaged or missing
 };
 
 struct RunPage {
   std::string title;
   std::vector<PageRun> runs;
   std::vector<NamedText> defaults{};  // of the keys of a configuration
+  std::string version{};              // of a live page: changes with its files
 };
 
 std::string run_page(const RunPage& page);
+
+// The same page from `hearth report --serve`: it asks its server for "/version" every two seconds, and for "/data"
+// where that has changed.
+std::string live_run_page(const RunPage& page);
+// The numbers of a page, as JSON: what "/data" has.
+std::string run_page_data(const RunPage& page);
 
 }  // namespace hearth::report

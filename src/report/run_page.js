@@ -2,11 +2,13 @@
 // names). Nothing is loaded. window.hearthReport.charts has the charts by their keys.
 "use strict";
 (() => {
-const data = JSON.parse(document.getElementById("data").textContent);
+let data = JSON.parse(document.getElementById("data").textContent);
 const colours = ["#2a6fb0", "#c4572a", "#2f8f4e", "#8a4fb3", "#a9852a", "#b03060", "#2a9a9a", "#6b6b6b"];
 const colourOf = (number) => colours[number % colours.length];
 const shown = data.runs.map(() => true);
 const charts = {};
+const chosen = {};  // the choices of select(), by id, and of "log", by chart: they outlive a redraw of a live page
+let root = null;    // of all that is drawn
 let xAxis = "step";
 let smoothedSteps = 0;
 
@@ -21,7 +23,7 @@ function element(name, text, parent, attributes) {
 }
 
 function section(title, id) {
-  const made = element("section", null, document.body, {id});
+  const made = element("section", null, root, {id});
   element("h2", title, made);
   return made;
 }
@@ -85,14 +87,22 @@ function smoothed(values, count) {
   return result;
 }
 
+// What the plan says of a chart, the same for every step; null: nothing.
+function plannedLevel(chart, run) {
+  if (chart.key === "tokens_per_second") return run.plan.tokens_per_second ?? null;
+  if (chart.key === "memory" && run.plan.memory_GiB) return run.plan.memory_GiB + run.plan.before_GiB;
+  return null;
+}
+
 // The lines of a chart: {label, run, dashed, points: [[x, low, middle, high], ...]}.
 function linesOf(chart) {
   const lines = [];
   data.runs.forEach((run, index) => {
-    if (chart.key === "validation") {
-      for (const set of run.validation) {
+    if (chart.key === "validation" || chart.key === "scores") {
+      for (const set of run[chart.key]) {
         const points = set.steps.map((step, i) => [xOf(run, step), set.values[i], set.values[i], set.values[i]]);
-        lines.push({label: set.name ? `${run.name}: ${set.name}` : run.name, run: index, dashed: set.name !== "", points});
+        lines.push({label: set.name ? `${run.name}: ${set.name}` : run.name, run: index,
+                    dashed: chart.key === "validation" && set.name !== "", points});
       }
       return;
     }
@@ -109,6 +119,12 @@ function linesOf(chart) {
     if (chart.key === "lr" && run.planned_lr) {
       const planned = run.planned_lr.steps.map((step, i) => [step, ...Array(3).fill(run.planned_lr.values[i])]);
       if (xAxis === "step") lines.push({label: `${run.name}: planned`, run: index, dashed: true, points: planned});
+    }
+    const level = plannedLevel(chart, run);
+    if (level !== null && points.length > 0) {
+      const ends = [points[0][0], points[points.length - 1][0]];
+      lines.push({label: `${run.name}: planned`, run: index, dashed: true,
+                  points: ends.map((x) => [x, level, level, level])});
     }
   });
   return lines;
@@ -196,13 +212,17 @@ function addChart(chart, parent) {
   const made = optionsOf(lines);
   const graph = new Dygraph(canvas, made.file.length ? made.file : [[0, ...lines.map(() => null)]], {
     ...made, file: undefined, customBars: true, connectSeparatedPoints: true, labelsDiv: legend, legend: "always",
-    drawPoints: chart.key === "validation", pointSize: 2, strokeWidth: 1.4, fillAlpha: 0.18, gridLineColor: "#8886",
+    drawPoints: chart.key === "validation" || chart.key === "scores", pointSize: 2, strokeWidth: 1.4, fillAlpha: 0.18, gridLineColor: "#8886",
     axisLineColor: "#888", axes: {y: {valueFormatter: number, axisLabelFormatter: number, axisLabelWidth: 70},
                                   x: {valueFormatter: (x) => `${xAxis} ${number(x)}`, axisLabelFormatter: number}},
     underlayCallback: drawMarks, zoomCallback: () => zoomAll(graph), animatedZooms: false,
-    highlightCircleSize: 3,
+    highlightCircleSize: 3, logscale: chosen[`log-${chart.key}`] === true,
   });
-  log.addEventListener("change", () => graph.updateOptions({logscale: log.checked}));
+  log.checked = chosen[`log-${chart.key}`] === true;
+  log.addEventListener("change", () => {
+    chosen[`log-${chart.key}`] = log.checked;
+    graph.updateOptions({logscale: log.checked});
+  });
   charts[chart.key] = graph;
 }
 
@@ -224,7 +244,9 @@ function select(parent, text, id, choices, change) {
   const label = element("label", text + " ", parent);
   const made = element("select", null, label, {id});
   for (const [value, name] of choices) element("option", name, made, {value});
-  made.addEventListener("change", () => change(made.value));
+  if (choices.some(([value]) => String(value) === chosen[id])) made.value = chosen[id];
+  made.addEventListener("change", () => { chosen[id] = made.value; change(made.value); });
+  return made.value;
 }
 
 function addCurves() {
@@ -234,13 +256,15 @@ function addCurves() {
          (value) => { xAxis = value; redraw(); });
   const last = Math.max(...data.runs.map((run) => run.last_step), 1);
   const windows = [5, 10, 50, 100, 500, 1000, 5000, 10000].filter((steps) => steps >= 2 * data.width && steps < last);
-  select(bar, "mean of the last", "smoothing", [["0", "no smoothing"], ...windows.map((n) => [n, `${n} steps`])],
-         (value) => { smoothedSteps = Number(value); update(); });
+  smoothedSteps = Number(select(
+      bar, "mean of the last", "smoothing", [["0", "no smoothing"], ...windows.map((n) => [n, `${n} steps`])],
+      (value) => { smoothedSteps = Number(value); update(); }));
   const reset = element("button", "whole range", bar, {id: "reset"});
   reset.addEventListener("click", () => { for (const graph of Object.values(charts)) graph.resetZoom(); });
   data.runs.forEach((run, index) => {
     const label = element("label", " " + run.name, bar, {style: `color: ${colourOf(index)}`});
-    const box = element("input", null, null, {type: "checkbox", checked: "", "data-run": index});
+    const box = element("input", null, null, {type: "checkbox", "data-run": index});
+    box.checked = shown[index];
     label.prepend(box);
     box.addEventListener("change", () => { shown[index] = box.checked; update(); });
   });
@@ -268,7 +292,7 @@ function addOverview() {
 function addNotes() {
   const notes = data.runs.flatMap((run) => run.notes.map((note) => `${run.name}: ${note}`));
   if (notes.length === 0) return;
-  const list = element("ul", null, element("section", null, document.body, {id: "notes"}));
+  const list = element("ul", null, element("section", null, root, {id: "notes"}));
   for (const note of notes) element("li", note, list);
 }
 
@@ -316,8 +340,7 @@ function addConfiguration() {
   const bar = element("div", null, made, {class: "bar"});
   const choices = [["given", "keys with another value than their default"], ["all", "all keys"]];
   if (several) choices.unshift(["differ", "keys that differ between the runs"]);
-  select(bar, "show", "config-rows", choices, draw);
-  draw(choices[0][0]);
+  draw(select(bar, "show", "config-rows", choices, draw));
 }
 
 function addOrigin() {
@@ -328,14 +351,106 @@ function addOrigin() {
         rows.map(([name, values]) => [name, ...values.map((text) => ({text, mark: several && differ(values)}))]));
 }
 
-element("h1", data.title, document.body);
-addNotes();
-addOverview();
-addCurves();
-addEvents();
-addConfiguration();
-addOrigin();
-element("footer", data.footer, document.body);
-window.hearthReport = {charts, data};
+function addPlan() {
+  const rows = [];
+  const ratio = (measured, planned) => planned > 0 ? `${(100 * measured / planned).toFixed(1)} %` : "";
+  const add = (run, what, planned, measured, unit) => {
+    if (!planned || !measured) return;
+    rows.push([run.name, what, `${number(planned)} ${unit}`, `${number(measured)} ${unit}`, ratio(measured, planned)]);
+  };
+  for (const run of data.runs) {
+    add(run, "throughput", run.plan.tokens_per_second, run.tokens_per_second, "tokens/s");
+    if (run.plan.peak_GiB)
+      add(run, "memory of a rank's tensors", run.plan.memory_GiB, run.plan.peak_GiB - run.plan.before_GiB, "GiB");
+  }
+  if (rows.length === 0) return;
+  const made = section("Plan and measurement", "plan");
+  table(made, ["run", "what", "planned", "measured", "of the plan"], rows);
+  element("p", "Measured memory is the peak of rank 0 without what its process had before the training's tensors.", made,
+          {class: "hint"});
+}
+
+function addMixture() {
+  const share = (value) => value === null ? "" : `${(100 * value).toFixed(3)} %`;
+  const rows = data.runs.flatMap((run) => run.mixture.map((source) =>
+      [run.name, source.source, share(source.planned), share(source.realised),
+       source.realised === null ? "" : number(source.sequences)]));
+  if (rows.length === 0) return;
+  table(section("Mixture of sources", "mixture"), ["run", "source", "planned share", "realised share", "sequences so far"],
+        rows);
+}
+
+function addSamples() {
+  const prompts = [...new Set(data.runs.flatMap((run) => run.samples.map((sample) => sample.prompt)))];
+  if (prompts.length === 0) return;
+  const made = section("Samples", "samples");
+  let body = null;
+  const draw = (prompt) => {
+    if (body) body.remove();
+    body = element("div", null, made, {class: "frame"});
+    const rows = data.runs.flatMap((run) => run.samples.filter((sample) => sample.prompt === prompt)
+        .map((sample) => [run.name, sample.step, sample.text]));
+    rows.sort((a, b) => b[1] - a[1]);
+    table(body, ["run", "step", "text"], rows).classList.add("texts");
+  };
+  const bar = element("div", null, made, {class: "bar"});
+  const choices = prompts.map((prompt) => [prompt, prompt === "" ? "(empty)" : prompt]);
+  draw(select(bar, "prompt", "sample-prompt", choices, draw));
+}
+
+// --- the whole ---------------------------------------------------------------
+
+function drawAll() {
+  const zoomed = charts.loss && charts.loss.isZoomed("x") ? charts.loss.xAxisRange() : null;
+  const place = window.scrollY;
+  for (const [key, graph] of Object.entries(charts)) {
+    graph.destroy();
+    delete charts[key];
+  }
+  if (root) root.remove();
+  root = element("main", null, document.body);
+  element("h1", data.title, root);
+  addNotes();
+  addOverview();
+  addCurves();
+  addPlan();
+  addMixture();
+  addSamples();
+  addEvents();
+  addConfiguration();
+  addOrigin();
+  element("footer", data.footer, root);
+  if (zoomed) for (const graph of Object.values(charts)) graph.updateOptions({dateWindow: zoomed});
+  window.scrollTo(0, place);
+  window.hearthReport = {charts, data};
+}
+
+// Follows the server of a live page. One that has ended is said once, and asked again.
+async function follow() {
+  const text = async (path) => {
+    const answer = await fetch(path);
+    if (!answer.ok) throw new Error(answer.statusText);
+    return answer.text();
+  };
+  let version = data.version;
+  for (;;) {
+    await new Promise((resolve) => setTimeout(resolve, 2000));
+    try {
+      const newest = await text("/version");
+      if (newest !== version) {
+        data = JSON.parse(await text("/data"));
+        version = data.version;
+        while (shown.length < data.runs.length) shown.push(true);
+        drawAll();
+      }
+      document.body.dataset.server = "there";
+    } catch (error) {
+      document.body.dataset.server = "gone";
+    }
+  }
+}
+
+drawAll();
 document.body.dataset.drawn = "yes";
+if (document.body.dataset.live === "yes") follow();
 })();

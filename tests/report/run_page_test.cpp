@@ -99,6 +99,36 @@ TEST_F(RunPageInABrowser, ItDrawsZoomsAndAsksNothingOfTheNetwork) {
   EXPECT_THAT(rows[2], ElementsAre("training.steps", "200", "80", "0"));
 }
 
+TEST_F(RunPageInABrowser, SamplesScoresPlanAndMixtureHaveTheirPlaces) {
+  const Path file = make_page_run("one", 40, "[training]\nsteps = 200\n");
+  File::open_append(file).write(
+      "{\"event\": \"sample\", \"step\": 20, \"prompt\": \"Once\", \"text\": \"<i>a</i>\\n b\"}\n"
+      "{\"event\": \"sample\", \"step\": 40, \"prompt\": \"Once\", \"text\": \"c\"}\n"
+      "{\"event\": \"sample\", \"step\": 40, \"prompt\": \"Twice\", \"text\": \"d\"}\n");
+  write_file_atomic(
+      folder / "one/scores.jsonl",
+      "{\"step\": 20, \"name\": \"arc\", \"value\": 0.5}\n{\"step\": 40, \"name\": \"arc\", \"value\": 0.75}\n");
+  write_file_atomic(folder / "one/plan.json",
+                    R"({"tokens_per_second": 40, "memory_bytes": 536870912, "before_bytes": 268435456})");
+  RunPage page{.title = "all", .runs = {}};
+  page.runs.push_back(page_run("one", file));
+  page.runs[0].mixture = {{.source = "web", .planned = 0.75, .realised = 0.7, .sequences = 70}, {.source = "code"}};
+  const json found = browse(page);
+  if (found.is_null()) GTEST_SKIP() << "there is no Chromium or no Playwright";
+  EXPECT_EQ(found.at("errors"), json::array());
+  const json& rows = found.at("rows");
+  EXPECT_EQ(rows.at("samples"), (json{{"run", "step", "text"}, {"one", "40", "c"}, {"one", "20", "<i>a</i>\n b"}}));
+  // 50 tokens/s. The peak of 1 GiB has 0.25 GiB of the process.
+  EXPECT_EQ(rows.at("plan")[1], (json{"one", "throughput", "40 tokens/s", "50 tokens/s", "125.0 %"}));
+  EXPECT_EQ(rows.at("plan")[2], (json{"one", "memory of a rank's tensors", "0.5 GiB", "0.75 GiB", "150.0 %"}));
+  EXPECT_EQ(rows.at("mixture")[1], (json{"one", "web", "75.000 %", "70.000 %", "70"}));
+  EXPECT_EQ(rows.at("mixture")[2], (json{"one", "code", "", "", ""}));
+  EXPECT_THAT(found["charts"]["scores"]["labels"], ElementsAre("one: arc"));
+  EXPECT_EQ(found["charts"]["scores"]["points"], 2);
+  EXPECT_GT(found["charts"]["scores"]["ink"], 300);
+  EXPECT_THAT(found["charts"]["memory"]["labels"], ElementsAre("one", "one: planned"));
+}
+
 TEST_F(RunPageInABrowser, ADamagedRunIsShownWithANote) {
   const Path file = make_page_run("one", 40, "training = 3\n");
   File::open_append(file).write("garbage\n{\"step\": 41, \"lo");

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """scripts/wandb_sync.py: what it sends, and how it goes on.
 
-Registered in CTest as scripts.wandb. A module in place of wandb records the calls. Where the package itself is installed
-(for this Python, or for the one that HEARTH_WANDB_PYTHON names), its own offline files are read as well.
+Registered in CTest as scripts.wandb. A module in place of wandb records the calls. Where the package itself is
+installed (for this Python, or for the one that HEARTH_WANDB_PYTHON names), its own offline files are read as well.
 """
 
 import json

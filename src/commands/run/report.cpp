@@ -3,6 +3,9 @@
 
 #include <chrono>
 #include <set>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -10,7 +13,9 @@
 #include "commands/commands.h"
 #include "metrics/jsonl.h"
 #include "metrics/tensorboard.h"
+#include "metrics/throughput.h"
 #include "report/loss_curve.h"
+#include "report/page_server.h"
 #include "report/run_facts.h"
 #include "report/run_page.h"
 
@@ -22,8 +27,9 @@ struct GivenRun {
   Path metrics_file;
 };
 
-GivenRun given_run(const Path& run) {
-  const Path file = report::metrics_file_of(run);
+// `may_begin`: a run folder may have no metrics yet.
+GivenRun given_run(const Path& run, bool may_begin) {
+  const Path file = may_begin && folder_exists(run) ? run / "metrics.jsonl" : report::metrics_file_of(run);
   const Path folder = std::filesystem::absolute(file).parent_path().lexically_normal();
   return {folder.filename().string(), file};
 }
@@ -63,11 +69,71 @@ void write_picture(const std::vector<GivenRun>& runs, const std::string& title, 
   fmt::print("wrote {}\n", out.string());
 }
 
-void write_page(const std::vector<GivenRun>& runs, const std::string& title, const Path& out) {
+report::RunPage page_of(const std::vector<GivenRun>& runs, const std::string& title) {
   report::RunPage page{.title = title, .runs = {}, .defaults = report::configuration_texts({})};
   for (const GivenRun& run : runs) page.runs.push_back(report::page_run(run.name, run.metrics_file));
-  write_file_atomic(out, report::run_page(page));
+  return page;
+}
+
+void write_page(const std::vector<GivenRun>& runs, const std::string& title, const Path& out) {
+  write_file_atomic(out, report::run_page(page_of(runs, title)));
   fmt::print("wrote {}\n", out.string());
+}
+
+// The pages of runs that go on. Reading a long run takes a second, so that it is not read again for ten times as long.
+class LivePages {
+ public:
+  LivePages(std::vector<GivenRun> runs, std::string title) : runs_(std::move(runs)), title_(std::move(title)) {}
+
+  report::PageAnswer answer(std::string_view path) {
+    if (path == "/version") return {.type = "text/plain", .body = version()};
+    if (path == "/data") return {.type = "application/json", .body = report::run_page_data(page())};
+    if (path == "/" || path == "/index.html") return {.body = report::live_run_page(page())};
+    return {.status = 404, .type = "text/plain", .body = "there is only /\n"};
+  }
+
+ private:
+  // Sizes and times of the files that change during a training.
+  std::string version() {
+    const double now_s = metrics::monotonic_seconds();
+    if (now_s < next_look_s_) return version_;
+    version_.clear();
+    for (const GivenRun& run : runs_) {
+      for (const char* name : {"metrics.jsonl", "scores.jsonl", "config.toml", "plan.json"}) {
+        const Path file = run.metrics_file.parent_path() / name;
+        std::error_code gone;
+        const auto size = std::filesystem::file_size(file, gone);
+        if (gone) continue;
+        const auto time = std::filesystem::last_write_time(file, gone).time_since_epoch().count();
+        version_ += fmt::format("{}-{} ", size, time);
+      }
+    }
+    return version_;
+  }
+
+  const report::RunPage& page() {
+    if (const std::string newest = version(); page_.runs.empty() || page_.version != newest) {
+      const double start_s = metrics::monotonic_seconds();
+      page_ = page_of(runs_, title_);
+      page_.version = newest;
+      const double end_s = metrics::monotonic_seconds();
+      next_look_s_ = end_s + 10 * (end_s - start_s);
+    }
+    return page_;
+  }
+
+  std::vector<GivenRun> runs_;
+  std::string title_, version_;
+  report::RunPage page_;
+  double next_look_s_ = 0;
+};
+
+void serve(const std::vector<GivenRun>& runs, const std::string& title, int64_t port) {
+  LivePages pages(runs, title);
+  report::PageServer server(port);
+  fmt::print("http://127.0.0.1:{}/ shows {} (Ctrl-C ends)\n", server.port(), title);
+  std::fflush(stdout);
+  server.serve([&pages](std::string_view path) { return pages.answer(path); });
 }
 
 // Runs of one name, in different folders, get the names "NAME", "NAME-2", ...
@@ -91,6 +157,8 @@ int report(CommandLine& line) {
   std::vector<Path> paths;
   Path out, tensorboard;
   std::string title;
+  bool serves = false;
+  int64_t port = 8017;
   line.positional("RUN", &paths, "run folders, or their metrics.jsonl; several are drawn over each other");
   line.option("--out", "FILE", &out,
               "what to write, replacing a file of that name: FILE.html, a page with curves, events, configuration "
@@ -98,17 +166,27 @@ int report(CommandLine& line) {
   line.option("--title", "TEXT", &title, "what stands above it");
   line.option("--tensorboard", "DIR", &tensorboard,
               "write every step of RUN to files for TensorBoard, in a new folder DIR/NAME");
+  line.flag("--serve", &serves,
+            "show the page at an address of this host, until Ctrl-C; it follows the runs, which may begin later");
+  line.option("--port", "N", &port, "of that address; 0 is a free one").range(0, 65535);
   if (!line.parse()) return 0;
-  if (out.empty() && tensorboard.empty())
+  if (serves && (!out.empty() || !tensorboard.empty()))
+    throw user_error("--serve writes nothing", "--out or --tensorboard is given, too", "give one of them at a time");
+  if (!serves && line.given("--port")) throw user_error("--port is for --serve", {}, "add --serve, or leave it out");
+  if (!serves && out.empty() && tensorboard.empty())
     throw user_error("report: nothing is to be written", "neither --out nor --tensorboard is given",
-                     "give --out report.html for a page");
+                     "give --out report.html for a page, or --serve to look at one");
   const bool is_page = out.extension() == ".html";
   if (!out.empty() && !is_page && out.extension() != ".svg")
     throw user_error(fmt::format("--out {} is neither a page nor a picture", out.string()),
                      "the name's end says what is written", "end it in .html or .svg");
   std::vector<GivenRun> runs;
-  for (const Path& path : paths) runs.push_back(given_run(path));
+  for (const Path& path : paths) runs.push_back(given_run(path, serves));
   distinguish(runs);
+  if (serves) {
+    serve(runs, title.empty() ? title_of(runs) : title, port);
+    return 0;
+  }
   if (!tensorboard.empty())
     for (const GivenRun& run : runs) write_tensorboard(run, tensorboard / run.name);
   if (out.empty()) return 0;

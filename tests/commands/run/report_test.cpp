@@ -74,5 +74,45 @@ TEST_F(ReportCommand, SaysWhatIsMissing) {
   EXPECT_THAT(missing.output, HasSubstr("error: none does not exist\n"));
 }
 
+// A page shows what can be read and says what cannot. A picture has no place for notes: it refuses a damaged line.
+TEST_F(ReportCommand, ADamagedOrHalfWrittenRunHasAClearOutcome) {
+  const auto page_of = [this](const std::string& name) {
+    const auto made = report(name + " --out page.html");
+    EXPECT_EQ(made.exit_code, 0) << name << made.output;
+    return read_file(folder / "page.html");
+  };
+  make_run("torn", 5);
+  File::open_append(folder / "torn/metrics.jsonl").write("{\"step\": 6, \"lo");
+  EXPECT_THAT(page_of("torn"),
+              HasSubstr("metrics.jsonl ends within a line: the training writes it now, or was killed"));
+  EXPECT_EQ(report("torn --out loss.svg").exit_code, 0);
+
+  make_run("garbage", 5);
+  File::open_append(folder / "garbage/metrics.jsonl").write("\xff\xfe\n[]\n{\"step\": 1e300}\n");
+  EXPECT_THAT(page_of("garbage"), HasSubstr("metrics.jsonl has 3 damaged lines, left out here; the first is line 6"));
+  const auto picture = report("garbage --out loss.svg");
+  EXPECT_EQ(picture.exit_code, 3);
+  EXPECT_THAT(picture.output, HasSubstr("error: garbage/metrics.jsonl:6 is not a line of a metrics file\n"));
+
+  make_run("half", 5);  // killed while it wrote its configuration and a checkpoint
+  write_file_atomic(folder / "half/config.toml", "[training\n");
+  make_folders(folder / "half/checkpoints/step-00000004");
+  write_file_atomic(folder / "half/checkpoints/step-00000004/hearth.json", "{\"step\"");
+  make_folders(folder / "half/scores.jsonl");
+  make_folders(folder / "half/plan.json");
+  const std::string half = page_of("half");
+  EXPECT_THAT(half, HasSubstr("its configuration is not known: "));
+  EXPECT_THAT(half, HasSubstr("its newest checkpoint cannot be read: "));
+  EXPECT_THAT(half, HasSubstr("cannot read half/scores.jsonl"));
+  EXPECT_THAT(half, HasSubstr("cannot read half/plan.json"));
+
+  make_folders(folder / "empty");
+  const auto empty = report("empty --out page.html");
+  EXPECT_EQ(empty.exit_code, 2);
+  EXPECT_THAT(empty.output, HasSubstr("error: empty/metrics.jsonl does not exist\n"));
+  make_folders(folder / "folder/metrics.jsonl");
+  EXPECT_EQ(report("folder --out page.html").exit_code, 2);
+}
+
 }  // namespace
 }  // namespace hearth::commands

@@ -1,0 +1,159 @@
+#include "report/run_extras.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "config/derived.h"
+#include "data/order/data_state.h"
+
+namespace hearth::report {
+namespace {
+
+using nlohmann::json;
+
+// Calls `visit` with each line that is whole and holds `part`. Returns the number of lines that it did not take.
+template <class Visit>
+int64_t visit_lines(const Path& file, std::string_view part, const Visit& visit) {
+  const std::string content = read_file(file);
+  int64_t damaged_lines = 0;
+  for (size_t begin = 0, end; (end = content.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const std::string_view line = std::string_view(content).substr(begin, end - begin);
+    if (line.empty() || line.find(part) == std::string_view::npos) continue;
+    try {
+      visit(json::parse(line));
+    } catch (const json::exception&) {
+      ++damaged_lines;
+    }
+  }
+  return damaged_lines;
+}
+
+// Keeps the last ones, and of the earlier ones an even choice of steps.
+void thin_out(std::vector<PageSample>& samples) {
+  std::vector<int64_t> steps;
+  for (const PageSample& sample : samples)
+    if (steps.empty() || steps.back() != sample.step) steps.push_back(sample.step);
+  if (samples.size() <= kMostSamples || steps.empty()) return;
+  const size_t each = std::max<size_t>(samples.size() / steps.size(), 1);
+  const size_t keep = std::max<size_t>(kMostSamples / each, 1), stride = (steps.size() + keep - 1) / keep;
+  std::vector<int64_t> kept;
+  for (size_t i = steps.size(); i-- > 0;)
+    if ((steps.size() - 1 - i) % stride == 0) kept.push_back(steps[i]);
+  std::erase_if(samples, [&kept](const PageSample& sample) {
+    return !std::binary_search(kept.rbegin(), kept.rend(), sample.step);
+  });
+}
+
+// The shares of weights over a run of `tokens`; empty: the length is not known and the weights change.
+std::vector<double> planned_shares(const config::RunConfig& config, int64_t tokens) {
+  std::vector<std::vector<double>> weights(1);
+  std::vector<int64_t> begins = {0};
+  for (const config::DataSource& source : config.data.source) weights[0].push_back(source.weight);
+  for (const config::DataSegment& segment : config.data.segment) {
+    if (tokens > 0 && segment.from_tokens >= tokens) continue;
+    weights.push_back(segment.weights);
+    begins.push_back(segment.from_tokens);
+  }
+  if (weights.size() > 1 && tokens <= 0) return {};
+  begins.push_back(std::max<int64_t>(tokens, 1));
+  std::vector<double> shares(weights[0].size());
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const double sum = std::accumulate(weights[i].begin(), weights[i].end(), 0.0);
+    const double part = static_cast<double>(begins[i + 1] - begins[i]) / static_cast<double>(begins.back());
+    if (weights[i].size() != shares.size() || sum <= 0) return {};
+    for (size_t k = 0; k < shares.size(); ++k) shares[k] += part * weights[i][k] / sum;
+  }
+  return shares;
+}
+
+}  // namespace
+
+void add_samples(PageRun& run, const Path& metrics_file) {
+  if (!path_exists(metrics_file)) return;
+  visit_lines(metrics_file, "\"event\"", [&run](const json& line) {
+    const std::string event = line.at("event").get<std::string>();
+    const auto step = line.at("step").get<int64_t>();
+    if (event == "resume" || event == "rewind")
+      std::erase_if(run.samples, [step](const PageSample& sample) { return sample.step > step; });
+    if (event == "sample")
+      run.samples.push_back({step, line.at("prompt").get<std::string>(), line.at("text").get<std::string>()});
+  });
+  const auto earlier = [](const PageSample& a, const PageSample& b) { return a.step < b.step; };
+  std::stable_sort(run.samples.begin(), run.samples.end(), earlier);
+  thin_out(run.samples);
+}
+
+void add_scores(PageRun& run, const Path& scores_file) {
+  if (!path_exists(scores_file)) return;
+  std::map<std::string, std::map<int64_t, double>> scores;
+  int64_t damaged_lines = 0;
+  try {
+    damaged_lines = visit_lines(scores_file, "", [&scores](const json& line) {
+      scores[line.at("name").get<std::string>()][line.at("step").get<int64_t>()] = line.at("value").get<double>();
+    });
+  } catch (const Error& e) {
+    run.notes.push_back(e.message());
+  }
+  for (const auto& [name, points] : scores) run.scores.push_back({name, {points.begin(), points.end()}});
+  if (damaged_lines > 0)
+    run.notes.push_back(fmt::format("scores.jsonl has {} damaged {}, left out here", damaged_lines,
+                                    damaged_lines == 1 ? "line" : "lines"));
+}
+
+void add_plan(PageRun& run, const Path& plan_file) {
+  if (!path_exists(plan_file)) return;
+  try {
+    const json plan = json::parse(read_file(plan_file));
+    if (plan.at("tokens_per_second").is_number()) run.plan.tokens_per_second = plan["tokens_per_second"].get<double>();
+    run.plan.memory_bytes = plan.at("memory_bytes").get<int64_t>();
+    run.plan.before_bytes = plan.at("before_bytes").get<int64_t>();
+  } catch (const json::exception&) {
+    run.plan = {};
+    run.notes.push_back("plan.json is damaged, so that nothing is compared with the plan");
+  } catch (const Error& e) {
+    run.notes.push_back(e.message());
+  }
+}
+
+void add_mixture(PageRun& run, const config::RunConfig& config, const std::optional<checkpoint::Manifest>& manifest) {
+  const std::vector<config::DataSource>& sources = config.data.source;
+  if (sources.size() < 2) return;
+  for (const config::DataSource& source : sources) run.mixture.push_back({.source = source.path});
+  if (config.data.weight_unit == config::WeightUnit::kTokens) {
+    const std::vector<double> shares = planned_shares(config, run.planned_steps * config::tokens_per_step(config));
+    for (size_t i = 0; i < shares.size(); ++i) run.mixture[i].planned = shares[i];
+  }
+  if (!manifest || config.data.weight_rule != config::WeightRule::kSlots) return;
+  const auto state = manifest->states.find(data::kDataState);
+  if (state == manifest->states.end()) return;
+  try {
+    const data::DataState fed = data::parse_data_state(state->second, manifest->dataset_hash, "the newest checkpoint");
+    if (fed.sources.size() != sources.size() || fed.segments.empty()) return;
+    const data::Mixture mixture(fed.segments);
+    double all = 0;
+    for (const metrics::Record& record : run.history.records) {
+      if (record.samples <= 0) continue;
+      const uint64_t end = record.first_sample + static_cast<uint64_t>(record.samples);
+      for (size_t i = 0; i < sources.size(); ++i) {
+        const auto source = static_cast<int64_t>(i);
+        run.mixture[i].sequences +=
+            static_cast<double>(mixture.count(source, end) - mixture.count(source, record.first_sample));
+      }
+      all += static_cast<double>(record.samples);
+    }
+    if (all <= 0) return;
+    for (PageShare& share : run.mixture) share.realised = share.sequences / all;
+  } catch (const Error& e) {
+    run.notes.push_back(fmt::format("its mixture of sources is not known: {}", e.message()));
+  }
+}
+
+}  // namespace hearth::report

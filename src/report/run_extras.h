@@ -1,0 +1,30 @@
+// What a run folder says besides its steps, for a page: samples, scores, the plan and the mixture of sources. What is
+// damaged becomes a note of the page, and never an error.
+#pragma once
+
+#include <optional>
+
+#include "base/file.h"
+#include "checkpoint/manifest.h"
+#include "config/config.h"
+#include "report/run_page.h"
+
+namespace hearth::report {
+
+// The lines {"event": "sample", "step": N, "prompt": "...", "text": "..."} of metrics.jsonl, without those that a later
+// resume or rewind undid. A long run keeps kMostSamples, spread over its steps, with the last ones.
+inline constexpr size_t kMostSamples = 400;
+void add_samples(PageRun& run, const Path& metrics_file);
+
+// RUN/scores.jsonl: a line {"step": N, "name": "arc_easy", "value": 0.25} for each score of a checkpoint. The last one
+// of a step and name counts.
+void add_scores(PageRun& run, const Path& scores_file);
+
+// RUN/plan.json.
+void add_plan(PageRun& run, const Path& plan_file);
+
+// Planned shares are the configuration's weights. Realised ones count the sequences of the recorded steps by the
+// mixture's rule, as the checkpoint `manifest` has it; steps after it are read by its last weights.
+void add_mixture(PageRun& run, const config::RunConfig& config, const std::optional<checkpoint::Manifest>& manifest);
+
+}  // namespace hearth::report

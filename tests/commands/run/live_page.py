@@ -1,0 +1,100 @@
+"""HEARTH RUN LINES [browser]: serves RUN with `hearth report --serve`, appends LINES to its metrics.jsonl meanwhile,
+ends the server by Ctrl-C, and prints what happened as JSON.
+
+{"first_line": ..., "exit_code": ..., "status": {REQUEST: CODE}, "data_steps": [BEFORE, AFTER], "listens": [ADDRESSES],
+ "points": [BEFORE, AFTER], "zoom": [BEFORE, AFTER], "errors": [...], "hosts": [...]}
+
+"points" and what follows need the browser. Exit code 77: there is none here.
+"""
+import http.client
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from urllib.parse import urlparse
+
+hearth, run, lines, in_browser = sys.argv[1], sys.argv[2], sys.argv[3], len(sys.argv) > 4
+browser_path = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+if in_browser:
+    if browser_path is None:
+        print("there is no Chromium: apt-get install chromium-headless-shell")
+        sys.exit(77)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        print("there is no Playwright: scripts/setup.sh --oracle")
+        sys.exit(77)
+
+
+def ask(port, path, host="127.0.0.1", method="GET"):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request(method, path, headers={"Host": f"{host}:{port}"})
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def listening_addresses(process):
+    """The local addresses of its TCP sockets that listen, from the kernel's tables."""
+    inodes = {line.split()[9]: line.split()[1] for table in ("tcp", "tcp6") for line in open(f"/proc/net/{table}")
+              if line.split()[3] == "0A"}
+    links = subprocess.run(["ls", "-l", f"/proc/{process}/fd"], capture_output=True, text=True).stdout
+    return [address.split(":")[0] for inode, address in inodes.items() if f"socket:[{inode}]" in links]
+
+
+def append():
+    with open(run + "/metrics.jsonl", "a") as metrics, open(lines) as more:
+        metrics.write(more.read())
+
+
+def browse(port, found):
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        found["errors"], urls = [], []
+        page.on("pageerror", lambda error: found["errors"].append(str(error)))
+        page.on("console", lambda message: message.type == "error" and found["errors"].append(message.text))
+        page.on("request", lambda request: urls.append(request.url))
+        page.goto(f"http://127.0.0.1:{port}/")
+        page.wait_for_selector("body[data-drawn=yes]", state="attached", timeout=60000)
+        rows, window = "hearthReport.charts.loss.numRows()", "hearthReport.charts.loss.xAxisRange()"
+        page.evaluate("hearthReport.charts.loss.updateOptions({dateWindow: [2, 4]})")
+        page.locator("#chart-loss figcaption input").check()
+        before, zoom = page.evaluate(rows), page.evaluate(window)
+        append()
+        end = time.monotonic() + 90
+        while page.evaluate(rows) == before and time.monotonic() < end:
+            page.wait_for_timeout(200)
+        found["points"] = [before, page.evaluate(rows)]
+        found["zoom"] = [zoom, page.evaluate(window)]
+        found["log"] = page.locator("#chart-loss figcaption input").is_checked()
+        found["hosts"] = sorted({urlparse(url).netloc.split(":")[0] for url in urls})
+        browser.close()
+
+
+server = subprocess.Popen([hearth, "report", run, "--serve", "--port", "0"], stdout=subprocess.PIPE, text=True)
+try:
+    found = {"first_line": server.stdout.readline()}
+    port = urlparse(found["first_line"].split()[0]).port
+    found["listens"] = listening_addresses(server.pid)
+    last_step = lambda: json.loads(ask(port, "/data")[1])["runs"][0]["last_step"]
+    found["status"] = {"/": ask(port, "/")[0], "/nothing": ask(port, "/nothing")[0],
+                       "foreign": ask(port, "/", host="example.org")[0], "POST": ask(port, "/", method="POST")[0],
+                       "HEAD": ask(port, "/", method="HEAD")[0]}
+    versions = [ask(port, "/version")[1]]
+    found["data_steps"] = [last_step()]
+    if in_browser:
+        browse(port, found)
+    else:
+        append()
+    end = time.monotonic() + 30  # it does not look at the files all the time
+    while ask(port, "/version")[1] == versions[0] and time.monotonic() < end:
+        time.sleep(0.1)
+    versions.append(ask(port, "/version")[1])
+    found["data_steps"].append(last_step())
+    found["versions_differ"] = versions[0] != versions[1]
+finally:
+    server.send_signal(signal.SIGINT)
+    found["exit_code"] = server.wait(timeout=30)
+json.dump(found, sys.stdout)
