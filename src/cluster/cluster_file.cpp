@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/quantity.h"
 #include "base/text.h"
 #include "config/problem.h"
 #include "config/toml_text.h"
@@ -144,6 +145,8 @@ class ClusterReader {
     rule("job.signal_lead_seconds", limit <= 0 || file_.signal_lead_seconds < limit,
          fmt::format("= {} is not less than the time limit of {} s", file_.signal_lead_seconds, limit),
          "give less, or a longer job.time_limit");
+    rule("device.memory", file_.device_memory.empty() || parse_bytes(file_.device_memory).value_or(0) > 0,
+         fmt::format("= \"{}\" is not a size", file_.device_memory), "write a number and a unit, \"64 GiB\"");
     for (const std::string& option : file_.options) {
       rule("job.options", option.starts_with("-"), fmt::format("has \"{}\", which is not an option", option),
            "write each option with its value as one text, \"--core-spec=0\"");

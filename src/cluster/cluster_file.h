@@ -36,6 +36,10 @@ struct ClusterFile {
   bool requeue = true;
   std::vector<std::string> options;
 
+  // [device]: what `hearth plan --device` plans for. Empty: not known.
+  std::string device_name;    // of a GPU that machine/device.h knows, or a name of its own
+  std::string device_memory;  // of a GPU, or of a node without GPUs: "64 GiB"
+
   // [start]: how ranks are started.
   std::string launcher = "srun";  // or "mpirun", "local"
   std::vector<std::string> launcher_options, modules, commands, container;

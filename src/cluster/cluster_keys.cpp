@@ -120,6 +120,25 @@ std::vector<ClusterKey> start_keys() {
   };
 }
 
+std::vector<ClusterKey> device_keys() {
+  using C = ClusterFile;
+  return {
+      {"device",
+       "name",
+       key_slot<&C::device_name>,
+       "",
+       "the GPU of the nodes, a name that `hearth plan --device` takes; with `memory`, any name",
+       {}},
+      {"device",
+       "memory",
+       key_slot<&C::device_memory>,
+       "",
+       "memory of a GPU, or of a node without GPUs, such as \"64 GiB\"; empty: that of the name, or "
+       "`job.memory_per_node`",
+       {}},
+  };
+}
+
 std::vector<ClusterKey> preflight_keys() {
   using C = ClusterFile;
   return {
@@ -157,6 +176,7 @@ config::Value ClusterKey::default_value() const {
 std::span<const ClusterKey> cluster_keys() {
   static const std::vector<ClusterKey> keys = [] {
     std::vector<ClusterKey> all = scheduler_keys();
+    for (ClusterKey& key : device_keys()) all.push_back(key);
     for (ClusterKey& key : start_keys()) all.push_back(key);
     for (ClusterKey& key : preflight_keys()) all.push_back(key);
     return all;
@@ -165,9 +185,10 @@ std::span<const ClusterKey> cluster_keys() {
 }
 
 std::span<const ClusterSection> cluster_sections() {
-  static constexpr std::array<ClusterSection, 5> sections = {{
+  static constexpr std::array<ClusterSection, 6> sections = {{
       {"cluster", "What this cluster is."},
       {"job", "What the scheduler is asked for. `sbatch` gets each as the option of the same name."},
+      {"device", "What `hearth plan --device` with this file plans for; it also reads `preflight.gemm_tflops`."},
       {"start", "How the job's script starts the ranks."},
       {"preflight", "Figures that `hearth preflight` compares with."},
       {"environment",

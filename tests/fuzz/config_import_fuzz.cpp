@@ -35,6 +35,16 @@ std::vector<std::string> seeds() {
       "GBS=8\nMBS=1\nTOTAL_STEPS=9\nLR=1e-4\nTP_DEGREE=8\n",
       "{\"output_dir\": \"x\", \"learning_rate\": 1e-4, \"save_strategy\": \"epoch\", \"lr_scheduler_type\": "
       "\"cosine\",\n\"fsdp\": \"full_shard\", \"model_name_or_path\": \"Qwen/Qwen3-0.6B\", \"warmup_ratio\": 0.1}\n",
+      "{\"model_spec\": {\"name\": \"llama3\", \"model\": {\"dim\": 64, \"vocab_size\": 128, \"norm\": {\"eps\": "
+      "1e-05}, "
+      "\"layers\": [{\"attention\": {\"n_heads\": 4, \"rope\": {\"theta\": 10, \"scaling\": \"none\"}}, "
+      "\"feed_forward\": {\"w1\": {\"out_features\": 96}}}]}},\n\"optimizer\": {\"param_groups\": [{\"pattern\": "
+      "\"^a\\\\..*\", \"optimizer_kwargs\": {\"lr\": 0.1}}, {\"pattern\": \".*\", \"optimizer_kwargs\": {\"lr\": 0.2, "
+      "\"betas\": [0.9, 0.95]}}]},\n\"training\": {\"num_tokens_per_microbatch_per_dp_rank\": 64, "
+      "\"max_context_length\": "
+      "32},\n\"dataloader\": {\"dataset\": {\"dataset\": {\"datasets\": [{\"dataset\": {\"source\": {\"path\": "
+      "\"a\"}}, "
+      "\"weight\": 2}]}}}}\n",
       "num_layers: &a 2\noptimizer:\n  params: {lr: 1.0e-4, betas: [0.9, 0.95]}\n'data_path': |\n  a\n  b\n"};
 }
 

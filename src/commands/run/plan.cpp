@@ -6,104 +6,22 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "commands/commands.h"
-#include "commands/hearth_train.h"
+#include "commands/run/planned.h"
 #include "commands/run_file.h"
 #include "config/check.h"
-#include "config/derived.h"
 #include "config/load.h"
-#include "data/order/data_facts.h"
-#include "data/order/training_data.h"
 #include "machine/device.h"
-#include "mesh/mesh.h"
 #include "plan/layouts/search.h"
 #include "plan/pipeline_plan.h"
-#include "plan/run_shape.h"
-#include "plan/step_time.h"
-#include "plan/traffic.h"
 
 namespace hearth::commands {
 namespace {
 
-struct Options {
-  std::string device;  // empty: this machine's CPU, if the run computes on a CPU
-  int64_t gpus = 0;    // 0: as the run file says
-  double gemm_tflops = 0;
-  double efficiency = 0;  // 0: the device's usual one
-  bool search = false, json = false;
-  int64_t limit = 0;  // layouts to list; 0: 10
-};
-
-// The rate of matrix products in the run's type.
-struct Rate {
-  double flops = 0;  // per second; 0: not known
-  std::string_view source;
-};
-
-struct Planned {
-  config::RunConfig config;
-  plan::RunShape shape = {};
-  machine::Device device = {};
-  plan::MemoryPlan memory = {};
-  plan::StepTraffic traffic = {};
-  Rate rate = {};
-  plan::Speed speed = {};
-  std::optional<plan::StepTime> time = {};  // empty if the rate is not known
-};
-
-bool on_cpu(const Options& options) { return options.device.empty() || machine::names_this_machine(options.device); }
-
-machine::Device device_of(const Options& options) {
-  if (on_cpu(options)) return machine::this_machine();
-  const machine::Device* found = machine::find_device(options.device);
-  if (found != nullptr) return *found;
-  const std::string meant = machine::nearest_device(options.device);
-  throw user_error(fmt::format("--device {} is not known", options.device),
-                   meant.empty() ? "" : fmt::format("did you mean {}?", meant),
-                   fmt::format("give cpu, for this machine, or one of {}", machine::device_names()));
-}
-
-// This machine's rate is measured by hearth-train.
-Rate rate_of(const Options& options, const machine::Device& device, DType compute, int64_t threads) {
-  if (options.gemm_tflops > 0) return {options.gemm_tflops * 1e12, "--gemm-tflops"};
-  if (!on_cpu(options)) return {device.gemm_flops(compute), device.source};
-  const std::string text = output_of_hearth_train(
-      {"bench", "gemm", "--json", "--dtype", std::string(dtype_name(compute)), "--threads", std::to_string(threads)});
-  const auto measured = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!measured.contains("gemm_flops")) return {};
-  return {measured["gemm_flops"].get<double>(), "measured now"};
-}
-
-// Optimizer steps of the whole run; 0 if its length is not given.
-int64_t steps_of(const config::RunConfig& config) {
-  const config::Training& t = config.training;
-  if (t.steps == 0 && t.tokens == 0 && t.epochs == 0) return 0;
-  return config::total_steps(config, t.epochs > 0 ? data::TrainingData(config).windows() : 0);
-}
-
-Planned planned(config::LoadResult& loaded, const Options& options) {
-  const bool says_gpu = loaded.config.training.device != config::DeviceKind::kCpu;
-  if (!on_cpu(options)) config::compute_on_gpu(loaded);
-  if (on_cpu(options) && !options.device.empty()) loaded.config.training.device = config::DeviceKind::kCpu;
-  Planned p{.config = loaded.config};
-  p.shape = plan::run_shape(p.config, data::data_facts(p.config));
-  if (options.device.empty() && says_gpu)
-    throw user_error(fmt::format("{} trains on a GPU of unknown type", loaded.file_name), {},
-                     fmt::format("give --device, one of {}", machine::device_names()));
-  p.device = device_of(options);
-  p.rate = rate_of(options, p.device, p.shape.precision.compute, config::cpu_threads(p.config));
-  p.memory = plan::memory_plan(p.config, p.shape, p.device.memory_bytes);
-  p.traffic = plan::run_traffic(p.config, p.shape.model, p.shape.precision, p.memory.recompute);
-  if (p.rate.flops == 0) return p;
-  const double usual = on_cpu(options) ? plan::Speed{}.efficiency : plan::Speed::kGpuEfficiency;
-  p.speed = plan::speed_of(p.device, p.rate.flops, on_cpu(options) ? 1 : p.config.parallelism.ranks(),
-                           options.efficiency > 0 ? options.efficiency : usual);
-  p.time = plan::step_time(p.config, p.shape.model, p.memory.recompute, steps_of(p.config), p.speed);
-  return p;
-}
+using Options = PlanOptions;
 
 std::string time_text(const Planned& p, const Options& options) {
   if (p.time) return plan::format_step_time(*p.time);
-  const bool here = on_cpu(options);
+  const bool here = options.on_cpu();
   return fmt::format(
       "  step time    not known: {}\n               (give --gemm-tflops; `hearth bench gemm` measures it{})\n",
       here ? "hearth-train, which measures matrix products, cannot be run"
@@ -248,13 +166,13 @@ Json plan_json(const Planned& p, const Layouts& layouts) {
 }  // namespace
 
 int plan(CommandLine& line) {
-  Path toml;
+  std::vector<Path> files;
   std::vector<std::string> sets;
   Options options;
-  line.positional("RUN.toml", &toml, "the run file; its data need not be there if model.vocab_size is given");
+  line.positional("RUN.toml", &files, "the run file; its data need not be there if model.vocab_size is given");
   line.option("--set", "SECTION.KEY=VALUE", &sets, kSetHelp);
   line.option("--device", "NAME", &options.device,
-              fmt::format("the device: {}, or cpu, this machine", machine::device_names()));
+              fmt::format("the device: {}; cpu, this machine; or a cluster file", machine::device_names()));
   line.option("--gemm-tflops", "X", &options.gemm_tflops,
               "TFLOP/s of its large matrix products, in place of the known rate")
       .range(0, 1e6);
@@ -267,22 +185,39 @@ int plan(CommandLine& line) {
       .range(1, 1 << 20);
   line.flag("--search", &options.search, "list the layouts for these GPUs that fit, the fastest first");
   line.option("--limit", "K", &options.limit, "with --search: list K layouts; default: 10").range(1, 1000);
+  line.flag("--compare", &options.compare, "two run files: both plans side by side, with * where they differ");
   line.flag("--json", &options.json, "print one JSON object: docs/plan.md describes its members");
   if (!line.parse()) return 0;
+  if (files.size() != (options.compare ? 2 : 1))
+    throw user_error(fmt::format("{} run files{}", files.size(), options.compare ? " for --compare" : ""), {},
+                     options.compare ? "give two" : "give one, or --compare and two");
+  if (options.compare && options.search)
+    throw user_error("--compare does not go with --search", {}, "give one of them");
+  find_plan_device(options);
   if (options.limit > 0 && !options.search) throw user_error("--limit is for --search", {}, "give both, or neither");
-  if (options.gpus > 0 && on_cpu(options))
+  if (options.gpus > 0 && options.on_cpu())
     throw user_error("--gpus needs a GPU", {}, fmt::format("give --device, one of {}", machine::device_names()));
-  config::LoadResult loaded = config::read_run(toml, sets, options.search ? 0 : options.gpus);
-  config::check(loaded, config::Purpose::kPlan);
-  config::throw_problems(loaded.file_name, loaded.problems);
-  Planned p;
-  config::with_places(loaded, [&] { p = planned(loaded, options); });
-  if (options.search && (on_cpu(options) || !p.time)) {
+  std::vector<Planned> plans;
+  for (const Path& toml : files) {
+    config::LoadResult loaded = config::read_run(toml, sets, options.search ? 0 : options.gpus);
+    config::check(loaded, config::Purpose::kPlan);
+    config::throw_problems(loaded.file_name, loaded.problems);
+    config::with_places(loaded, [&] { plans.push_back(planned(loaded, options)); });
+  }
+  const Planned& p = plans.front();
+  if (options.compare) {
+    if (options.json)
+      fmt::print("{}\n", Json::array({plan_json(p, {}), plan_json(plans.back(), {})}).dump(2));
+    else
+      fmt::print("{}{}", device_text(p), comparison_text(p, plans.back(), files[0].string(), files[1].string()));
+    return 0;
+  }
+  if (options.search && (options.on_cpu() || !p.time)) {
     throw user_error("--search needs a GPU with a known rate", "layouts are compared by their times",
                      fmt::format("give --device, one of {}, or --gemm-tflops", machine::device_names()));
   }
   Layouts layouts;
-  if (p.time && !on_cpu(options) && (options.search || !p.memory.fits())) layouts = layouts_of(p, options);
+  if (p.time && !options.on_cpu() && (options.search || !p.memory.fits())) layouts = layouts_of(p, options);
   if (options.json) {
     fmt::print("{}\n", plan_json(p, layouts).dump(2));
   } else {

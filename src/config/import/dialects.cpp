@@ -41,7 +41,8 @@ void take_launched_ranks(Draft& draft) {
   if (each && (nodes || !several)) return draft.take_ranks(*each * nodes.value_or(1));
   if (draft.has("launch.nproc_per_node") || draft.has("launch.num_gpus")) return;  // it says, but not to us
   if (const auto all = of({"launch.ntasks", "launch.n", "launch.np", "$SLURM_NTASKS"})) return draft.take_ranks(*all);
-  const auto slurm_nodes = of({"$SLURM_NNODES"}), tasks = of({"$SLURM_NTASKS_PER_NODE"});
+  const auto slurm_nodes = of({"launch.nodes", "launch.N", "$SLURM_NNODES"});
+  const auto tasks = of({"launch.ntasks_per_node", "$SLURM_NTASKS_PER_NODE"});
   if (slurm_nodes && tasks) draft.take_ranks(*slurm_nodes * *tasks);
 }
 

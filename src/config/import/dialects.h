@@ -18,8 +18,11 @@ struct Dialect {
   void (*import)(Draft& draft);  // after the rules: reads the keys of rules kRead and sets ours
   bool files = true;             // whether it has files of keys: TOML, YAML, JSON
   bool scripts = false;          // whether it has options on a command line, or variables of a script
+  // Before the rules: joins keys that say the same, and gives them names that rules can have. May be null.
+  void (*prepare)(std::vector<ForeignKey>& keys, std::vector<Problem>& problems) = nullptr;
 };
 Dialect torchtitan_toml();  // torchtitan 2024 and 2025, and its forks for recordings and for masked models
+Dialect torchtitan_json();  // torchtitan 0.3 (2026): --debug.save_config_file
 Dialect neox();             // GPT-NeoX, main (2026) and Llemma's branch (2023)
 Dialect megatron();         // Megatron-LM's options (2026)
 Dialect trainium();         // Arcee's scripts for AWS Trainium, with NxD's example of a training

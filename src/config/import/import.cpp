@@ -16,7 +16,9 @@ namespace {
 
 constexpr int64_t kLargestFile = 16 << 20;  // bytes; run files have kilobytes
 
-std::vector<Dialect> dialects() { return {torchtitan_toml(), neox(), transformers(), megatron(), trainium()}; }
+std::vector<Dialect> dialects() {
+  return {torchtitan_toml(), torchtitan_json(), neox(), transformers(), megatron(), trainium()};
+}
 
 // What the files say, read as one.
 struct ForeignRun {
@@ -167,6 +169,10 @@ Imported import_run(const std::vector<Path>& files, std::string_view from, const
   const std::string title = join(names, " and ");
   throw_problems(title, problems);
   const Dialect dialect = find_dialect(run, from, title);
+  if (dialect.prepare != nullptr) {
+    dialect.prepare(run.keys, problems);
+    throw_problems(title, problems);
+  }
   const auto num_foreign =
       std::count_if(run.keys.begin(), run.keys.end(), [](const auto& k) { return !k.name.starts_with('$'); });
   Draft draft(std::string(dialect.title), std::move(run.keys), options);

@@ -82,7 +82,7 @@ constexpr ImportRule kMegatronRules[] = {
     only("no_rope_freq", "null", "every layer has rotary angles"),
     ignore("yarn_*", kMegatronOther),
     ignore("no_yarn_*", kMegatronOther),
-    only("no_position_embedding", "false", "positions are rotary"),
+    ignore("no_position_embedding", "rotary positions have no weights"),
     read("normalization"),
     copy("norm_epsilon", "model.norm_eps"),
     copy("layernorm_epsilon", "model.norm_eps"),

@@ -7,6 +7,7 @@
 #include "config/flavors.h"
 #include "config/import/dialects.h"
 #include "config/import/torchtitan_keys.h"
+#include "config/import/torchtitan_parts.h"
 
 namespace hearth::config {
 namespace {
@@ -108,27 +109,8 @@ void import_warmup(Draft& draft) {
               fmt::format("+ 1: its first steps have 1/{} to {}/{} of the rate", *old + 1, *old, *old + 1));
 }
 
-void import_metrics(Draft& draft) {
-  const bool on = draft.flag("metrics.enable_tensorboard").value_or(false);
-  auto folder = draft.text("metrics.save_tb_folder");
-  if (!on) return;
-  draft.set("metrics.enable_tensorboard", true, draft.find("metrics.enable_tensorboard"));
-  if (folder) draft.set("metrics.save_tb_folder", std::move(*folder), draft.find("metrics.save_tb_folder"));
-}
-
-ForeignDegree degree_of(Draft& draft, std::string_view key, bool rest = false) {
-  const std::string now = fmt::format("parallelism.{}", key), before = fmt::format("training.{}", key),
-                    once = fmt::format("experimental.{}", key);
-  return foreign_degree(draft, {now, before, once}, rest ? 0 : 1, rest);
-}
-
 void import_batch(Draft& draft) {
-  ForeignLayout layout;
-  layout.replicate = degree_of(draft, "data_parallel_replicate_degree");
-  layout.shard = degree_of(draft, "data_parallel_shard_degree", true);
-  layout.context = degree_of(draft, "context_parallel_degree");
-  layout.tensor = degree_of(draft, "tensor_parallel_degree");
-  layout.pipeline = degree_of(draft, "pipeline_parallel_degree");
+  ForeignLayout layout = torchtitan_layout(draft);
   const ForeignKey* from = draft.find("training.local_batch_size");
   if (from == nullptr) from = draft.find("training.batch_size");
   const int64_t local = from == nullptr ? 8 : draft.whole(from->name).value_or(8);
@@ -139,30 +121,10 @@ void import_batch(Draft& draft) {
     return;
   }
   if (!resolve_layout(draft, layout, has_global ? "the layout" : "the global batch")) return;
-  const bool never = draft.text("parallelism.fsdp_reshard_after_forward").value_or("default") == "never";
-  layout.zero_stage = layout.shard.value * layout.context.value == 1 ? 1 : never ? 2 : 3;
   if (!has_global)
     draft.set("training.global_batch_size", local * layout.data(), from,
               fmt::format("{} x {} data-parallel ranks", local, layout.data()));
-  set_layout(draft, layout, local, from);
-}
-
-void import_pipeline(Draft& draft) {
-  if (!draft.options().layout || degree_of(draft, "pipeline_parallel_degree").value == 1) return;
-  for (const std::string_view section : {"parallelism", "experimental"}) {
-    const ForeignKey* from = draft.find(fmt::format("{}.pipeline_parallel_schedule", section));
-    if (from == nullptr) continue;
-    std::string schedule = from->value.text();
-    if (schedule == "1f1b") schedule = "1F1B";
-    if (schedule == "gpipe") schedule = "GPipe";
-    if (schedule == "interleaved_1f1b") schedule = "Interleaved1F1B";
-    draft.set("parallelism.pipeline_parallel_schedule", schedule, from);
-  }
-  for (const std::string_view key :
-       {"microbatch_size", "layers_per_stage", "first_stage_less_layers", "last_stage_less_layers"}) {
-    const std::string name = fmt::format("parallelism.pipeline_parallel_{}", key);
-    if (const auto value = draft.whole(name)) draft.set(name, *value, draft.find(name));
-  }
+  set_torchtitan_layout(draft, layout, local, from);
 }
 
 void import_recompute(Draft& draft) {
@@ -181,49 +143,6 @@ void import_recompute(Draft& draft) {
   if (!draft.is_set("memory.recompute")) draft.refuse(*from, "not a mode: none, selective, full or memory_budget");
 }
 
-void import_checkpoint(Draft& draft) {
-  const bool old = !draft.has("checkpoint.enable");  // before 2025-05 nothing was deleted
-  for (const std::string_view name : {"checkpoint.enable", "checkpoint.enable_checkpoint"}) {
-    if (draft.flag(name).value_or(true)) continue;
-    draft.note(
-        "The file turns checkpoints off. Hearth's runs have them: checkpoint.interval = 0 saves at the end alone.");
-  }
-  const bool seconds = draft.text("checkpoint.interval_type").value_or("steps") == "seconds";
-  const ForeignKey* interval = draft.find("checkpoint.interval");
-  if (const auto every = draft.number("checkpoint.interval")) {
-    if (seconds) {
-      draft.set("checkpoint.interval_seconds", *every, interval);
-      draft.set("checkpoint.interval", int64_t{0}, draft.find("checkpoint.interval_type"));
-    } else if (const auto steps = draft.whole("checkpoint.interval")) {
-      draft.set("checkpoint.interval", *steps, interval);
-    }
-  }
-  if (auto mode = draft.text("checkpoint.async_mode")) {
-    const bool pinned = *mode == "async_with_pinned_mem";
-    draft.set("checkpoint.async_mode", pinned ? "async" : *mode, draft.find("checkpoint.async_mode"));
-  }
-  const std::string_view last = old ? "checkpoint.model_weights_only" : "checkpoint.last_save_model_only";
-  if (draft.flag(last).value_or(!old)) {
-    if (draft.has(last)) draft.set("checkpoint.last_save_model_only", true, draft.find(last));
-    draft.assume("checkpoint.last_save_model_only", true, "torchtitan's default");
-    if (auto type = draft.text("checkpoint.export_dtype"))
-      draft.set("checkpoint.export_dtype", std::move(*type), draft.find("checkpoint.export_dtype"));
-    if (draft.flag("checkpoint.last_save_in_hf").value_or(false))
-      draft.set("checkpoint.last_save_in_hf", true, draft.find("checkpoint.last_save_in_hf"));
-  }
-  if (draft.flag("checkpoint.enable_first_step_checkpoint").value_or(false))
-    draft.set("checkpoint.extra_steps", Numbers{1}, draft.find("checkpoint.enable_first_step_checkpoint"));
-  if (draft.is_set("checkpoint.initial_load_path") &&
-      !draft.flag("checkpoint.initial_load_model_only").value_or(true)) {
-    draft.set("checkpoint.initial_load_model_only", false, draft.find("checkpoint.initial_load_model_only"));
-    if (auto states = draft.texts("checkpoint.exclude_from_loading")) {
-      std::erase(*states, "lr_scheduler");  // a function of the step here
-      draft.set("checkpoint.exclude_from_loading", std::move(*states), draft.find("checkpoint.exclude_from_loading"));
-    }
-  }
-  if (old) draft.assume("checkpoint.keep_latest_k", int64_t{0}, "torchtitan's default of 2024: all are kept");
-}
-
 void import_validation(Draft& draft) {
   const bool on = draft.flag("validation.enable").value_or(false) || draft.flag("validation.enabled").value_or(false);
   if (!on) return;
@@ -239,11 +158,11 @@ void import_torchtitan_keys(Draft& draft) {
   import_objective(draft);
   import_data(draft);
   import_warmup(draft);
-  import_metrics(draft);
+  import_torchtitan_metrics(draft);
   import_batch(draft);
-  import_pipeline(draft);
+  import_torchtitan_pipeline(draft);
   import_recompute(draft);
-  import_checkpoint(draft);
+  import_torchtitan_checkpoint(draft);
   import_validation(draft);
   draft.assume("optimizer.weight_decay_on", std::string("all"), "torchtitan decays every weight");
   draft.assume("training.mixed_precision_param", std::string("bfloat16"), "torchtitan's default");

@@ -257,6 +257,7 @@ void import_hf_precision(Draft& draft) {
 void import_hf_batch(Draft& draft) {
   ForeignLayout layout;
   for (const std::string_view name : {"launch.num_processes", "num_processes"}) {
+    if (draft.options().ranks > 0) break;
     if (const auto ranks = draft.whole(name)) draft.take_ranks(*ranks);
   }
   take_launched_ranks(draft);

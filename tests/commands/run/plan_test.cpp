@@ -109,7 +109,8 @@ TEST_F(PlanCommand, AMachineThatNobodyKnowsIsRefused) {
   EXPECT_EQ(result.output,
             "error: --device MI25 is not known\n"
             "  why: did you mean MI250X GCD?\n"
-            "  fix: give cpu, for this machine, or one of A100, H100, H200, MI250X GCD, MI300X\n");
+            "  fix: give cpu, for this machine, one of A100, H100, H200, MI250X GCD, MI300X, or a cluster file "
+            "(frontier, local, slurm_cpu, slurm_nvidia)\n");
   const CommandResult other = run("run.toml --device abacus");
   EXPECT_THAT(other.output, Not(HasSubstr("did you mean"))) << other.output;
 }

@@ -67,22 +67,34 @@ TEST_F(ImportTest, TheScriptOfFrontierAccelerateGivesItsConfig) {
   EXPECT_THAT(text, Not(HasSubstr("?")));
 }
 
-// The installed library says its own fields and defaults.
-TEST_F(ImportTest, EveryFieldOfTheInstalledTrainingArgumentsIsKnownAndDefaultsAreItsOwn) {
+// The installed libraries say their own fields and defaults: one run of Python, which takes seconds to import them.
+TEST_F(ImportTest, EveryFieldOfTheInstalledLibrariesIsKnownAndDefaultsAreTheirOwn) {
   HEARTH_NEEDS_ORACLE();
-  const test::CommandResult written =
-      test::run_command(test::oracle_python() +
-                        " -c \"import json, transformers as t\n"
-                        "a = t.TrainingArguments(output_dir='out', use_cpu=True)\n"
-                        "json.dump({k: v for k, v in a.to_dict().items()}, open('full.json', 'w'))\"");
+  const test::CommandResult written = test::run_command(
+      test::oracle_python() +
+      " -c \"import json, transformers as t\n"
+      "json.dump(t.TrainingArguments(output_dir='out', use_cpu=True).to_dict(), open('full.json', 'w'))\n"
+      "from accelerate.commands.config.config_args import ClusterConfig\n"
+      "ClusterConfig(compute_environment='LOCAL_MACHINE', distributed_type='FSDP', mixed_precision='bf16',\n"
+      "  use_cpu=False, debug=False, num_processes=32, num_machines=4, fsdp_config={'fsdp_version': 2,\n"
+      "  'fsdp_reshard_after_forward': True, 'fsdp_cpu_ram_efficient_loading': "
+      "True}).to_yaml_file('accelerate.yaml')\"");
   ASSERT_EQ(written.exit_code, 0) << written.output;
-  const std::string full = read_file("full.json");
-  const auto spelled_out = values(import({{"full.json", full}}, {.ranks = 2}).config);
+  const auto spelled_out = values(import({{"full.json", read_file("full.json")}}, {.ranks = 2}).config);
   const auto by_default =
       values(import({{"few.json", R"({"output_dir": "out", "do_train": true})"}}, {.ranks = 2}).config);
   EXPECT_EQ(spelled_out, by_default);
   EXPECT_EQ(by_default.at("training.epochs"), "3.0");
   EXPECT_EQ(by_default.at("optimizer.lr"), "5e-05");
+
+  const RunConfig c =
+      import({{"accelerate.yaml", read_file("accelerate.yaml")},
+              {"run.sh", "run_clm.py --learning_rate 1e-3 --max_steps 10 --per_device_train_batch_size 2\n"}})
+          .config;
+  EXPECT_EQ(c.parallelism.data_parallel_shard_degree, 32);
+  EXPECT_EQ(c.parallelism.zero_stage, 3);
+  EXPECT_EQ(c.training.global_batch_size, 64);
+  EXPECT_EQ(c.training.mixed_precision_param, DType::kBFloat16);
 }
 
 TEST_F(ImportTest, ArgumentsAsJsonAndAsOptionsAreTheSameRun) {
@@ -123,6 +135,25 @@ TEST_F(ImportTest, ArgumentsAsJsonAndAsOptionsAreTheSameRun) {
   EXPECT_EQ(c.optimizer.weight_decay_on, WeightDecayOn::kMatrices);
   EXPECT_EQ(c.training.seed, 7);
   EXPECT_EQ(c.data.path, "data/c4");
+}
+
+TEST_F(ImportTest, TheLauncherSaysTheRanksUnlessTheUserDoes) {
+  const std::string program = " run_clm.py --max_steps 4 --per_device_train_batch_size 1\n";
+  const auto ranks = [&](const std::string& launcher, int64_t given = 0) {
+    return import({{"run.sh", "#!/bin/bash\n" + launcher + program}}, {.ranks = given})
+        .config.parallelism.data_parallel_shard_degree;
+  };
+  EXPECT_EQ(ranks("torchrun --nproc-per-node=8 --nnodes 2"), 16);
+  EXPECT_EQ(ranks("torchrun --standalone --nproc_per_node 4"), 4);
+  EXPECT_EQ(ranks("mpirun -np 6 python"), 6);
+  EXPECT_EQ(ranks("srun -n 12 python"), 12);
+  EXPECT_EQ(ranks("srun -N 3 --ntasks-per-node=4 python"), 12);
+  EXPECT_EQ(ranks("#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=5\nsrun python"), 10);
+  EXPECT_EQ(ranks("deepspeed --num_gpus 8 --num_nodes 4"), 32);
+  EXPECT_EQ(ranks("accelerate launch --num_processes 24 --num_machines 3"), 24);
+  EXPECT_EQ(ranks("accelerate launch --num_processes $N", 7), 7);
+  EXPECT_THAT(error({{"run.sh", "torchrun --nproc_per_node gpu --nnodes 2" + program}}),
+              HasSubstr("give it: --ranks N"));
 }
 
 TEST_F(ImportTest, AcceleratesFileGivesRanksAndPrecisionToAScriptWithoutTrainer) {

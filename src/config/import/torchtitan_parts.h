@@ -1,0 +1,19 @@
+// Parts that torchtitan's TOML files of 2024 and 2025 and its JSON files of 2026 have in common.
+#pragma once
+
+#include <string_view>
+
+#include "config/import/dialects.h"
+
+namespace hearth::config {
+
+// A degree of [parallelism], or of the sections that had it before. `rest`: -1 is what is left of the ranks.
+ForeignDegree torchtitan_degree(Draft& draft, std::string_view key, bool rest = false);
+ForeignLayout torchtitan_layout(Draft& draft);
+// Sets the layout, with the sharding of parallelism.fsdp_reshard_after_forward. `layout` is resolved.
+void set_torchtitan_layout(Draft& draft, ForeignLayout& layout, int64_t local_batch_size, const ForeignKey* from);
+void import_torchtitan_metrics(Draft& draft);
+void import_torchtitan_pipeline(Draft& draft);
+void import_torchtitan_checkpoint(Draft& draft);
+
+}  // namespace hearth::config
