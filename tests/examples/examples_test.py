@@ -217,7 +217,7 @@ class Llemma(Example):
         self.hearth("data", "export", "--to", "bin-idx", "--split", "validation", "--out", "tokens", "data/arxiv")
         ours, = [entry["loss"] for entry in self.evaluated("llemma")["sets"] if entry["name"] == "arxiv"]
         theirs = float(self.foreign("neox", "neox/global_step0", "tokens.bin", "256", "4"))
-        self.assertAlmostEqual(theirs, ours, delta=2e-5)
+        self.assertAlmostEqual(theirs, ours, delta=2e-7)  # the difference is about 1e-8
 
     def test_it_is_published(self):
         self.expect_published("hearth.json")
@@ -296,7 +296,7 @@ class FrontierText(Example):
         self.hearth("data", "export", "--to", "bin-idx", "--split", "validation", "--out", "tokens", "data/dolma")
         ours, = [entry["loss"] for entry in self.evaluated("text")["sets"] if entry["name"] == "dolma"]
         theirs = float(self.foreign("hf", "hf", "tokens.bin", "256", "4"))
-        self.assertAlmostEqual(theirs, ours, delta=2e-5)
+        self.assertAlmostEqual(theirs, ours, delta=2e-7)  # the difference is about 1e-8
 
     def test_it_is_published(self):
         self.expect_published("config.json", "model.safetensors", "tokenizer.json")
@@ -372,7 +372,7 @@ class NeuralPile(Example):
         self.needs_oracle()
         ours, = self.evaluated("primate", "--data", "unseen=data/unseen", "--split", "train")["sets"]
         theirs = float(self.foreign("dcp", "dcp", "unseen", "1024", "4"))
-        self.assertAlmostEqual(theirs, ours["loss"], delta=2e-5)
+        self.assertAlmostEqual(theirs, ours["loss"], delta=2e-7)  # the difference is about 1e-8
 
     def test_it_is_published(self):
         self.expect_published("hearth.json")
