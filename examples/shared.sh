@@ -103,8 +103,10 @@ watch_run() {
   run hearth report "$1" --out report.html
 }
 
-# Python's documentation, as text, and Python's own library: what stands for a project's corpus here.
-docs="$(realpath --quiet /usr/share/doc/python3*/html/_sources | sed -n 1p)"
-[ -f "$docs/library/index.rst.txt" ] ||
-  fail 2 "there is no text: Python's documentation is not installed" "" "scripts/setup.sh --text"
-code="$(/usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_paths()["stdlib"])')"
+# What stands for a corpus here: Python's documentation (docs), and Python's own library (code).
+find_text() {
+  docs="$(realpath --quiet /usr/share/doc/python3*/html/_sources | sed -n 1p)"
+  [ -f "$docs/library/index.rst.txt" ] ||
+    fail 2 "there is no text: Python's documentation is not installed" "" "scripts/setup.sh --text"
+  code="$(/usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_paths()["stdlib"])')"
+}

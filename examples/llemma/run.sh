@@ -5,6 +5,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../shared.sh"
 
 say "text: Python's documentation and sources stand for the five sets of Llemma's mixture"
+find_text
 sources=(arxiv open-web-math algebraic-stack pile-sample redpajama-github)
 declare -A text=(
   [arxiv]="$docs/whatsnew $docs/howto" [open-web-math]="$docs/library" [algebraic-stack]="$code/json $code/asyncio"

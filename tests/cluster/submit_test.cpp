@@ -60,6 +60,14 @@ TEST_F(Submits, ADryRunPrintsTheScriptAndWritesNothing) {
   EXPECT_FALSE(path_exists(run));
 }
 
+TEST_F(Submits, OneRankIsOneWhereTheRunSaysSo) {
+  const CommandResult one = submit("--cluster slurm_cpu --set parallelism.data_parallel_shard_degree=1 --dry-run");
+  EXPECT_EQ(one.exit_code, 0) << one.output;
+  EXPECT_THAT(one.output, HasSubstr("#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=1\n"));
+  const CommandResult as_many_as_started = submit("--cluster slurm_cpu --set training.global_batch_size=-1 --dry-run");
+  EXPECT_THAT(as_many_as_started.output, HasSubstr("#SBATCH --ntasks-per-node=4\n"));
+}
+
 TEST_F(Submits, AJobIsRecordedAndASecondIsRefused) {
   program("sbatch", "echo \"12;main\"; echo \"$@\" >> " + (scratch / "sbatch.log").string());
   program("squeue", "echo 'PENDING|Resources||1:00'");

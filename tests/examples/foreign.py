@@ -1,13 +1,15 @@
-"""The loss of a text by plain PyTorch, from weights in the files of another program.
+"""What other programs find in the folders that an example made: the loss of a text, by weights in their files.
 
-foreign.py KIND FOLDER TOKENS.bin WINDOW HEADS    KIND: neox, nxd, hf. TOKENS.bin: uint16
+foreign.py KIND FOLDER TOKENS WINDOW HEADS    KIND: neox, nxd, dcp, hf: windows of WINDOW tokens predict the next ones,
+                                              each token once, as `hearth eval` measures; or dcp-masked: hidden tokens
 foreign.py rows FOLDER    what Hugging Face's load_from_disk finds: columns, rows and their lengths, as JSON
 
-Windows of WINDOW tokens predict the next ones, each token once, as `hearth eval` measures. For neox and nxd this file
-joins the ranks' parts and computes the model itself; for hf, transformers does.
+TOKENS is a .bin of uint16, or a folder of recordings. For hf, transformers computes; for the others this file joins the
+ranks' parts and computes the model itself.
 """
 import glob
 import json
+import os
 import re
 import sys
 
@@ -15,8 +17,9 @@ import numpy
 import torch
 from torch.nn import functional
 
-BASE = 10000.0  # of rotary embedding
 EPS = 1e-5
+BOS = 255  # of recordings
+HIDDEN, MASK = 0.3, 2
 
 
 def join(parts, dim):
@@ -80,28 +83,49 @@ def nxd(folder, _):
     return model
 
 
+def dcp(folder, _):
+    """A folder of torch.distributed.checkpoint with torchtitan's names of 2025, whose pairs are neighbours."""
+    from torch.distributed import checkpoint
+    known = checkpoint.FileSystemReader(folder).read_metadata().state_dict_metadata
+    weights = {name: torch.zeros(m.size, dtype=m.properties.dtype) for name, m in known.items()
+               if not name.startswith(("optimizer.", "train_state.", "lr_scheduler."))}
+    checkpoint.load(weights, checkpoint_id=folder)
+    model = {"embedding": weights["tok_embeddings.weight"], "head": weights["output.weight"],
+             "norm": weights["norm.weight"], "rms": "root of mean plus eps", "pairs": "neighbours", "blocks": []}
+    for i in range(sum(name.endswith("attention_norm.weight") for name in weights)):
+        names = {"q": "attention.wq", "k": "attention.wk", "v": "attention.wv", "o": "attention.wo",
+                 "gate": "feed_forward.w1", "up": "feed_forward.w3", "down": "feed_forward.w2",
+                 "norm_1": "attention_norm", "norm_2": "ffn_norm"}
+        model["blocks"].append({ours: weights[f"layers.{i}.{theirs}.weight"] for ours, theirs in names.items()})
+    return model
+
+
 def rms_norm(x, weight, how):
     if how == "norm plus eps":  # Llemma's branch adds eps to the root
         return x / (x.pow(2).mean(-1, keepdim=True).sqrt() + EPS) * weight
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + EPS) * weight
 
 
-def rotate(x):  # [B, H, S, K]: rows i and i + K/2 are a pair
+def rotate(x, base, neighbours):  # [B, H, S, K]
     half = x.shape[-1] // 2
-    angles = torch.outer(torch.arange(x.shape[2]).float(), BASE ** (-torch.arange(half).float() / half))
+    angles = torch.outer(torch.arange(x.shape[2]).float(), base ** (-torch.arange(half).float() / half))
     cos, sin = angles.cos(), angles.sin()
-    a, b = x[..., :half], x[..., half:]
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+    a, b = (x[..., 0::2], x[..., 1::2]) if neighbours else (x[..., :half], x[..., half:])
+    pair = a * cos - b * sin, b * cos + a * sin
+    return torch.stack(pair, -1).flatten(-2) if neighbours else torch.cat(pair, -1)
 
 
-def logits(model, ids, heads):
+def logits(model, ids, heads, causal=True):
+    neighbours = model.get("pairs") == "neighbours"
+    base = 500000.0 if neighbours else 10000.0  # of rotary embedding: the twins' run files say it
     x = model["embedding"][ids]
     B, S, D = x.shape
     for w in model["blocks"]:
         h = rms_norm(x, w["norm_1"], model["rms"])
         q, k, v = ((h @ w[name].T).view(B, S, -1, D // heads).transpose(1, 2) for name in "qkv")
         k, v = (t.repeat_interleave(heads // t.shape[1], 1) for t in (k, v))
-        mixed = functional.scaled_dot_product_attention(rotate(q), rotate(k), v, is_causal=True)
+        q, k = rotate(q, base, neighbours), rotate(k, base, neighbours)
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
         x = x + mixed.transpose(1, 2).reshape(B, S, D) @ w["o"].T
         h = rms_norm(x, w["norm_2"], model["rms"])
         x = x + (functional.silu(h @ w["gate"].T) * (h @ w["up"].T)) @ w["down"].T
@@ -115,28 +139,46 @@ def rows(folder):
     print(json.dumps({"columns": found.column_names, "rows": len(found), "lengths": lengths}))
 
 
+def read_tokens(path):
+    if not os.path.isdir(path):
+        return torch.from_numpy(numpy.fromfile(path, dtype=numpy.uint16).astype(numpy.int64))
+    stream = []  # of recordings: before each time bin a BOS, then a count of each neuron
+    for name in sorted(glob.glob(path + "/*.npy")):
+        counts = numpy.load(name).astype(numpy.int64)
+        stream.append(numpy.vstack([numpy.full((1, counts.shape[1]), BOS), counts]).T.reshape(-1))
+    return torch.from_numpy(numpy.concatenate(stream))
+
+
+def next_tokens(compute, stream, window):
+    for start in range(0, len(stream) - 1, window):
+        ids = stream[start:start + window + 1]
+        yield functional.cross_entropy(compute(ids[None, :-1])[0].float(), ids[1:], reduction="none")
+
+
+def hidden_tokens(compute, stream, window):
+    torch.manual_seed(0)
+    for start in range(0, len(stream), window):
+        ids = stream[start:start + window]
+        hidden = (torch.rand(len(ids)) < HIDDEN) & (ids > MASK)  # special tokens come first, the mask last of them
+        seen = torch.where(hidden, MASK, ids)
+        yield functional.cross_entropy(compute(seen[None])[0].float()[hidden], ids[hidden], reduction="none")
+
+
 def loss(kind, folder, tokens, window, heads):
-    window, heads = int(window), int(heads)
+    torch.set_num_threads(1)  # small products: more threads wait for each other
+    window, heads, stream = int(window), int(heads), read_tokens(tokens)
     if kind == "hf":
         from transformers import AutoModelForCausalLM
         hf = AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32).eval()
-
-        def compute(ids):
-            return hf(ids).logits
     else:
-        model = {"neox": neox, "nxd": nxd}[kind](folder, heads)
+        model = {"neox": neox, "nxd": nxd, "dcp": dcp}[kind.split("-")[0]](folder, heads)
 
-        def compute(ids):
-            return logits(model, ids, heads)
+    def compute(ids):
+        return hf(ids).logits if kind == "hf" else logits(model, ids, heads, kind != "dcp-masked")
 
-    stream = torch.from_numpy(numpy.fromfile(tokens, dtype=numpy.uint16).astype(numpy.int64))
-    total, count = 0.0, 0
     with torch.no_grad():
-        for start in range(0, len(stream) - 1, window):
-            ids = stream[start:start + window + 1]
-            losses = functional.cross_entropy(compute(ids[None, :-1])[0].float(), ids[1:], reduction="none")
-            total, count = total + losses.double().sum().item(), count + len(losses)
-    print(total / count)
+        losses = torch.cat(list((hidden_tokens if kind == "dcp-masked" else next_tokens)(compute, stream, window)))
+    print(losses.double().mean().item())
 
 
 if sys.argv[1] == "rows":

@@ -90,6 +90,7 @@ class Check(Maintainer):
         self.write("tests/b.cpp", "int b;\n")
         self.write("build/c.cpp", "f4ult\n")
         self.write(".ci/run", "true\n")
+        self.write("examples/a/run.sh", "true\n")
         self.write("tests/tidy/tidy_test.py", "import sys\nsys.exit(sys.argv[1] != 'sources')\n")
 
     def test_all_four_run_and_find_nothing_in_a_good_tree(self):

@@ -70,7 +70,7 @@ void choose_ranks(const SubmitOptions& options, cluster::JobScript& job) {
   config::throw_problems(run.file_name, run.problems);
   const int64_t degree = run.config.parallelism.data_parallel_shard_degree;
   const int64_t ranks = run.config.parallelism.ranks();
-  const bool says = ranks > 1 || (run.origin("parallelism.data_parallel_shard_degree").given() && degree > 1);
+  const bool says = ranks > 1 || (run.origin("parallelism.data_parallel_shard_degree").given() && degree > 0);
   const bool one_node = file.launcher == "local";
   if (one_node && options.nodes > 1)
     throw user_error(
