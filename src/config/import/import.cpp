@@ -54,6 +54,7 @@ bool is_script(const Path& path, const std::vector<std::string>& lines) {
   if (end == ".sh" || end == ".bash" || end == ".slurm" || end == ".sbatch") return true;
   if (end == ".toml" || end == ".yml" || end == ".yaml" || end == ".json") return false;
   if (!lines.empty() && lines.front().starts_with("#!")) return true;
+  if (std::any_of(lines.begin(), lines.end(), is_heading)) return false;
   return std::any_of(lines.begin(), lines.end(), [](std::string_view line) {
     while (line.starts_with(' ') || line.starts_with('\t')) line.remove_prefix(1);
     if (line.starts_with("export ")) line.remove_prefix(7);
@@ -61,7 +62,7 @@ bool is_script(const Path& path, const std::vector<std::string>& lines) {
     if (line.starts_with("--")) return line.size() > 2 && letter(line[2]);
     size_t end = 0;
     while (end < line.size() && (letter(line[end]) || (line[end] >= '0' && line[end] <= '9'))) ++end;
-    return end > 0 && end < line.size() && line[end] == '=';  // a key of TOML without blanks has a section
+    return end > 0 && end < line.size() && line[end] == '=';
   });
 }
 

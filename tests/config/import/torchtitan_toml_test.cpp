@@ -195,6 +195,12 @@ TEST_F(ImportTest, WrongKeysOfTorchtitanAreNamedByLineAllAtOnce) {
       "data-parallel ranks 2\n  fix: give 8 or 16, or another local_batch_size");
 }
 
+TEST_F(ImportTest, ATomlFileWithoutItsEndingOrBlanksIsNoScript) {
+  EXPECT_EQ(import({{"run", "[training]\nsteps=10\nseq_len=64\n[model]\nname=\"llama3\"\n"}}, {.ranks = 1})
+                .config.training.steps,
+            10);
+}
+
 TEST_F(ImportTest, AKeyMayBeLeftOutAndTheResultSaysSo) {
   const ImportTest::Files files = {{"run.toml", "[training]\nsteps = 10\n[parallelism]\nexpert_parallel_degree = 8\n"}};
   EXPECT_THAT(error(files, {.ranks = 8}), HasSubstr("--leave-out parallelism.expert_parallel_degree"));
