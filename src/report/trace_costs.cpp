@@ -1,5 +1,7 @@
 #include "report/trace_costs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <map>

@@ -122,6 +122,7 @@ model::MicroBatch to_tensors(const data::Batch& batch, at::Device device, const 
 
 StepResult PendingStep::result() {
   if (!decision_) return result_;
+  const mesh::SpanScope span(mesh::SpanKind::kWait, "wait for the step");
   const kernels::Decision decision = ops::read_decision(decision_->wait());
   result_.loss = decision.loss;
   result_.z_loss = decision.z_loss;

@@ -175,7 +175,7 @@ TEST_F(LoadTest, AnExportNeedsTheLastSaveToBeOfTheModelOnly) {
 TEST_F(LoadTest, AKeyOfTorchtitanThatHearthDoesNotHaveIsNamedWithWhatToDoInstead) {
   EXPECT_EQ(
       error_of("[job]\ndescription = \"Llama 3 8B\"\nprint_args = true\n"
-               "[profiling]\nenable_profiling = true\nprofile_freq = 100\n"
+               "[profiling]\nenable_profiling = true\nprofiler_warmup = 3\n"
                "[model]\nflavor = \"8B\"\ntokenizer_path = \"tokenizer.model\"\n"
                "[training]\nbatch_size = 1\ncompile = false\nsteps = 1000\n"
                "[parallelism]\nenable_async_tensor_parallel = true\n"
@@ -185,8 +185,8 @@ TEST_F(LoadTest, AKeyOfTorchtitanThatHearthDoesNotHaveIsNamedWithWhatToDoInstead
       "error: run.toml has 9 errors\n"
       "  run.toml:3: job.print_args is a key of torchtitan that Hearth does not have\n"
       "      fix: remove it: the resolved configuration is always printed\n"
-      "  run.toml:4: [profiling] is a section of torchtitan that Hearth does not have\n"
-      "      fix: remove it: `hearth bench step RUN.toml` prints the parts of a step's time\n"
+      "  run.toml:6: profiling.profiler_warmup is a key of torchtitan that Hearth does not have\n"
+      "      fix: remove it: a trace needs no steps before it\n"
       "  run.toml:9: model.tokenizer_path is a key of torchtitan that Hearth does not have\n"
       "      fix: remove it: the dataset at data.path has its tokenizer\n"
       "  run.toml:11: training.batch_size is a key of torchtitan that Hearth does not have\n"

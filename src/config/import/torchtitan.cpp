@@ -85,9 +85,9 @@ constexpr Row kRows[] = {
     {"validation", "seq_len", "remove it: training.seq_len holds for validation, too"},
     {"comm", "init_timeout_seconds", "remove it: ranks that do not come within a minute are named"},
     {"comm", "trace_buf_size", kNoTrace},
+    {"profiling", "profiler_warmup", "remove it: a trace needs no steps before it"},
     {"comm", "save_traces_folder", kNoTrace},
     {"comm", "save_traces_file_prefix", kNoTrace},
-    {"profiling", "", kNoTrace},
     {"activation_checkpoint", "",
      "write memory.recompute: \"block\" is mode full, \"norms\" and \"attention\" recompute less, \"auto\" takes the "
      "cheapest that fits"},

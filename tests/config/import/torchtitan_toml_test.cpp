@@ -161,6 +161,24 @@ TEST_F(ImportTest, AFileOf2025KeepsItsKeys) {
   EXPECT_EQ(c.data.path, "data/c4");
 }
 
+TEST_F(ImportTest, ProfilingIsTakenWhereItIsOn) {
+  const std::string section =
+      "[profiling]\nenable_profiling = true\nsave_traces_folder = \"traces\"\nprofile_freq = 20\n"
+      "profiler_active = 3\nprofiler_warmup = 2\nenable_memory_snapshot = ";
+  const std::string folder = "\nsave_memory_snapshot_folder = \"memory\"\n";
+  const Profiling both = import({{"run.toml", k2025 + section + "true" + folder}}, {.ranks = 16}).config.profiling;
+  EXPECT_TRUE(both.enable_profiling);
+  EXPECT_EQ(both.save_traces_folder, "traces");
+  EXPECT_EQ(both.profile_freq, 20);
+  EXPECT_EQ(both.profiler_active, 3);
+  EXPECT_TRUE(both.enable_memory_snapshot);
+  EXPECT_EQ(both.save_memory_snapshot_folder, "memory");
+  const Profiling traces = import({{"run.toml", k2025 + section + "false" + folder}}, {.ranks = 16}).config.profiling;
+  EXPECT_TRUE(traces.enable_profiling);
+  EXPECT_FALSE(traces.enable_memory_snapshot);
+  EXPECT_EQ(traces.save_memory_snapshot_folder, "memory_snapshot") << "it would have no effect";
+}
+
 TEST_F(ImportTest, WrongKeysOfTorchtitanAreNamedByLineAllAtOnce) {
   EXPECT_EQ(
       error({{"run.toml",
