@@ -323,6 +323,7 @@ void import_torchtitan_json_keys(Draft& draft) {
   import_json_data(draft);
   import_json_rest(draft);
   import_torchtitan_metrics(draft);
+  import_torchtitan_profiling(draft, "profiler");
   import_torchtitan_pipeline(draft);
   import_torchtitan_checkpoint(draft);
   draft.assume("training.mixed_precision_param", std::string("bfloat16"), "torchtitan's default");

@@ -37,6 +37,27 @@ void import_torchtitan_metrics(Draft& draft) {
   if (folder) draft.set("metrics.save_tb_folder", std::move(*folder), draft.find("metrics.save_tb_folder"));
 }
 
+void import_torchtitan_profiling(Draft& draft, std::string_view section) {
+  const auto name = [section](std::string_view key) { return fmt::format("{}.{}", section, key); };
+  const auto take = [&](std::string_view key, const auto& value) {
+    if (value) draft.set(fmt::format("profiling.{}", key), Value(*value), draft.find(name(key)));
+  };
+  const auto traces = draft.flag(name("enable_profiling")), memory = draft.flag(name("enable_memory_snapshot"));
+  const auto freq = draft.whole(name("profile_freq")), active = draft.whole(name("profiler_active"));
+  const auto traces_folder = draft.text(name("save_traces_folder")),
+             memory_folder = draft.text(name("save_memory_snapshot_folder"));
+  if (traces.value_or(false)) {
+    take("enable_profiling", traces);
+    take("save_traces_folder", traces_folder);
+    take("profiler_active", active);
+  }
+  if (memory.value_or(false)) {
+    take("enable_memory_snapshot", memory);
+    take("save_memory_snapshot_folder", memory_folder);
+  }
+  if (traces.value_or(false) || memory.value_or(false)) take("profile_freq", freq);
+}
+
 void import_torchtitan_pipeline(Draft& draft) {
   if (!draft.options().layout || torchtitan_degree(draft, "pipeline_parallel_degree").value == 1) return;
   for (const std::string_view section : {"parallelism", "experimental"}) {

@@ -13,6 +13,8 @@ ForeignLayout torchtitan_layout(Draft& draft);
 // Sets the layout, with the sharding of parallelism.fsdp_reshard_after_forward. `layout` is resolved.
 void set_torchtitan_layout(Draft& draft, ForeignLayout& layout, int64_t local_batch_size, const ForeignKey* from);
 void import_torchtitan_metrics(Draft& draft);
+// `section`: its name there. Keys that would have no effect are left out.
+void import_torchtitan_profiling(Draft& draft, std::string_view section);
 void import_torchtitan_pipeline(Draft& draft);
 void import_torchtitan_checkpoint(Draft& draft);
 

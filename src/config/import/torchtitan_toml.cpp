@@ -153,27 +153,6 @@ void import_validation(Draft& draft) {
     draft.set("validation.steps", *steps, draft.find("validation.steps"));
 }
 
-// The keys are ours, too. Those that would have no effect are left out.
-void import_profiling(Draft& draft) {
-  const auto take = [&draft](std::string_view name, const auto& value) {
-    if (value) draft.set(name, Value(*value), draft.find(name));
-  };
-  const auto traces = draft.flag("profiling.enable_profiling"), memory = draft.flag("profiling.enable_memory_snapshot");
-  const auto freq = draft.whole("profiling.profile_freq"), active = draft.whole("profiling.profiler_active");
-  const auto traces_folder = draft.text("profiling.save_traces_folder"),
-             memory_folder = draft.text("profiling.save_memory_snapshot_folder");
-  if (traces.value_or(false)) {
-    take("profiling.enable_profiling", traces);
-    take("profiling.save_traces_folder", traces_folder);
-    take("profiling.profiler_active", active);
-  }
-  if (memory.value_or(false)) {
-    take("profiling.enable_memory_snapshot", memory);
-    take("profiling.save_memory_snapshot_folder", memory_folder);
-  }
-  if (traces.value_or(false) || memory.value_or(false)) take("profiling.profile_freq", freq);
-}
-
 void import_torchtitan_keys(Draft& draft) {
   import_model(draft);
   import_objective(draft);
@@ -185,7 +164,7 @@ void import_torchtitan_keys(Draft& draft) {
   import_recompute(draft);
   import_torchtitan_checkpoint(draft);
   import_validation(draft);
-  import_profiling(draft);
+  import_torchtitan_profiling(draft, "profiling");
   draft.assume("optimizer.weight_decay_on", std::string("all"), "torchtitan decays every weight");
   draft.assume("training.mixed_precision_param", std::string("bfloat16"), "torchtitan's default");
   draft.assume("training.steps", int64_t{10000}, "torchtitan's default");

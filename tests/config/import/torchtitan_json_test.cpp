@@ -129,6 +129,8 @@ TEST_F(ImportTest, AJsonFileOfTorchtitanGivesTheModelThatItSpellsOut) {
   EXPECT_EQ(c.validation.freq, 500);
   EXPECT_EQ(c.validation.steps, 12);
   EXPECT_EQ(c.data.path, "data/c4");
+  EXPECT_TRUE(c.profiling.enable_profiling);
+  EXPECT_EQ(c.profiling.profile_freq, 100);
   EXPECT_THAT(text, Not(HasSubstr("0x7f")));
 }
 
