@@ -199,6 +199,8 @@ RunStatus run_status(const Path& run) {
       const bool waits = status.slurm->nodes.empty();
       status.state = waits ? RunState::kQueued : RunState::kRunning;
       if (waits) status.why = status.slurm->reason;
+      if (status.why == "BadConstraints")  // Slurm waits on, for nodes that it does not have
+        status.why += ": too few nodes are left for it; hearth stop it, then submit it anew";
     } else {
       judge_ended(status);
     }

@@ -88,6 +88,9 @@ TEST_F(Submits, AJobIsRecordedAndASecondIsRefused) {
   EXPECT_THAT(hearth("status --all " + scratch.path().string()).output, HasSubstr("out: queued"));
   EXPECT_THAT(hearth("status --json " + toml.string()).output, HasSubstr("\"state\":\"queued\",\"why\":\"Resources\""));
 
+  program("squeue", "echo 'PENDING|BadConstraints||1:00'");
+  EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr("queued (BadConstraints: too few nodes are left"));
+
   program("scancel", "echo \"$@\" > " + (scratch / "scancel.log").string());
   EXPECT_EQ(hearth("stop " + run.string()).exit_code, 0);
   EXPECT_EQ(read_file(scratch / "scancel.log"), "12\n");  // it waits: there is nothing to save

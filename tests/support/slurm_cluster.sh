@@ -145,6 +145,7 @@ CONF
 }
 
 up() {
+  local idle
   umask 022
   mkdir -p "$dir"/{etc,run,log,state,spool}
   (umask 077 && head -c 128 /dev/urandom >"$dir/etc/munge.key")
@@ -155,7 +156,8 @@ up() {
   daemon slurmctld -f "$conf"
   for i in $(seq "$1"); do start_node "node$i"; done
   for _ in $(seq 100); do
-    [ "$(SLURM_CONF=$conf sinfo --noheader --Node --partition=main --states=idle --format=%N 2>/dev/null | wc -l)" != "$1" ] || break
+    idle=$(SLURM_CONF=$conf sinfo --noheader --Node --partition=main --states=idle --format=%N 2>/dev/null | wc -l)
+    [ "$idle" != "$1" ] || break
     sleep 0.1
   done
   echo "SLURM_CONF=$conf"
