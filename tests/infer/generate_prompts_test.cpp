@@ -118,7 +118,7 @@ TEST(GeneratePrompts, GreedyTextsAreThoseThatTransformersMakesFromTheExportedMod
 TEST_F(Prompts, ACommandThatWasKilledGoesOnAndMakesTheSameFile) {
   config::GenerateOptions o = options("whole.jsonl");
   std::string many;
-  for (int i = 0; i < 80; ++i) many += prompts()[static_cast<size_t>(4 + i % 11)] + "\n";
+  for (int i = 0; i < 40; ++i) many += prompts()[static_cast<size_t>(4 + i % 11)] + "\n";
   convert::write_text(*scratch / "many.txt", many);
   o.prompts = *scratch / "many.txt";
   run_generate(o);
