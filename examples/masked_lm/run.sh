@@ -33,8 +33,7 @@ say "train: the twin on one node, two ranks that share each layer (tensor parall
 submit twin.toml
 until_step mlm 50
 watch_run mlm
-run hearth stop mlm
-until_stopped mlm
+stop mlm
 
 say "go on: on two nodes, each with the whole batch's half (data parallel) and two ranks for each layer"
 submit twin.toml --set parallelism.data_parallel_shard_degree=2 --set training.threads=4
