@@ -17,7 +17,7 @@ while [ $# -gt 0 ]; do
     --help) print_help; sed -n '3,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     --out | --cluster | --push) [ $# -gt 1 ] || fail 2 "$1 needs a value" "" "run.sh --help lists the options" ;;&
     --out) out="$(realpath --canonicalize-missing "$2")" ;;
-    --cluster) cluster="$2" ;;
+    --cluster) cluster="$2"; if [ -f "$2" ]; then cluster="$(realpath "$2")"; fi ;;
     --push) push="$2" ;;
     *) fail 2 "run.sh does not know \"$1\"" "" "run.sh --help lists the options" ;;
   esac
@@ -60,7 +60,7 @@ in_parts() {
     previous="$word"
   done
   if [ -f "$folder/manifest.json" ]; then return; fi
-  if [ "$cluster" = local ]; then
+  if [ "$cluster" = local ] || ! command -v sbatch >/dev/null; then
     for part in $(seq "$parts"); do run "$@" --part "$part/$parts" >"logs/build-$(basename "$folder")-$part.log"; done
   else
     local task options
@@ -120,7 +120,7 @@ watch_run() {
 
 # What stands for a corpus here: Python's documentation (docs), and Python's own library (code).
 find_text() {
-  docs="$(realpath --quiet /usr/share/doc/python3*/html/_sources | sed -n 1p)"
+  docs="$(realpath --quiet /usr/share/doc/python3*/html/_sources | sed -n 1p)" || true
   [ -f "$docs/library/index.rst.txt" ] ||
     fail 2 "there is no text: Python's documentation is not installed" "" "scripts/setup.sh --text"
   code="$(/usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_paths()["stdlib"])')"
