@@ -17,7 +17,7 @@ while [ $# -gt 0 ]; do
     --help) print_help; sed -n '3,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     --out | --cluster | --push) [ $# -gt 1 ] || fail 2 "$1 needs a value" "" "run.sh --help lists the options" ;;&
     --out) out="$(realpath --canonicalize-missing "$2")" ;;
-    --cluster) cluster="$2" ;;
+    --cluster) cluster="$2"; if [ -f "$2" ]; then cluster="$(realpath "$2")"; fi ;;
     --push) push="$2" ;;
     *) fail 2 "run.sh does not know \"$1\"" "" "run.sh --help lists the options" ;;
   esac
@@ -60,7 +60,7 @@ in_parts() {
     previous="$word"
   done
   if [ -f "$folder/manifest.json" ]; then return; fi
-  if [ "$cluster" = local ]; then
+  if [ "$cluster" = local ] || ! command -v sbatch >/dev/null; then
     for part in $(seq "$parts"); do run "$@" --part "$part/$parts" >"logs/build-$(basename "$folder")-$part.log"; done
   else
     local task options
@@ -75,8 +75,19 @@ in_parts() {
   run hearth data merge "$folder"
 }
 
-# The value of a key in `hearth status`: state, step, why.
-status_of() { hearth status "$1" --json | grep --only-matching --perl-regexp "^\{.*?\"$2\":\"?\K[^\",}]*"; }
+# The value of a key in `hearth status`: state, step, why. Nothing where nothing was submitted yet.
+status_of() {
+  { hearth status "$1" --json 2>/dev/null || true; } |
+    { grep --only-matching --perl-regexp "^\{.*?\"$2\":\"?\K[^\",}]*" || true; }
+}
+
+# submit RUN.toml OPTIONS: as `hearth submit`. A script that is run again leaves alone what trains or is done.
+submit() {
+  case "$(status_of "$1" state)" in
+    queued | running | done) say "$1: submitted already" ;;
+    *) run hearth submit "$1" --cluster "$cluster" "${@:2}" ;;
+  esac
+}
 
 # until_step RUN N: waits until the run has done N steps.
 until_step() {
@@ -85,16 +96,20 @@ until_step() {
   done
 }
 
+# stop RUN: the run saves and ends; this waits for it.
+stop() {
+  if [ "$(status_of "$1" state)" = "done" ]; then return; fi
+  run hearth stop "$1"
+  until_state "$1" stopped
+}
+
 # Wait until no job of a run waits or trains any more, and fail if it ended in another way.
 until_done() { until_state "$1" "done"; }
-until_stopped() { until_state "$1" stopped; }
 until_state() {
   local state
   while state="$(status_of "$1" state)"; [ "$state" = queued ] || [ "$state" = running ]; do sleep 0.5; done
   [ "$state" = "$2" ] || fail 5 "the run $1 is $state, not $2" "$(status_of "$1" why)" "hearth logs $1"
 }
-
-submit() { run hearth submit "$1" --cluster "$cluster" "${@:2}"; }
 
 # What one looks at while a run trains.
 watch_run() {
@@ -105,7 +120,7 @@ watch_run() {
 
 # What stands for a corpus here: Python's documentation (docs), and Python's own library (code).
 find_text() {
-  docs="$(realpath --quiet /usr/share/doc/python3*/html/_sources | sed -n 1p)"
+  docs="$(realpath --quiet /usr/share/doc/python3*/html/_sources | sed -n 1p)" || true
   [ -f "$docs/library/index.rst.txt" ] ||
     fail 2 "there is no text: Python's documentation is not installed" "" "scripts/setup.sh --text"
   code="$(/usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_paths()["stdlib"])')"

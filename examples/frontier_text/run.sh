@@ -36,8 +36,7 @@ say "train: the twin on one node, two ranks that share all weights (ZeRO-3, torc
 submit twin.toml
 until_step text 50
 watch_run text
-run hearth stop text
-until_stopped text
+stop text
 
 say "go on: on two nodes with a copy of the weights each (HSDP), four ranks"
 submit twin.toml --set parallelism.data_parallel_replicate_degree=2 --set training.threads=4

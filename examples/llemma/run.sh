@@ -31,8 +31,7 @@ say "train: the twin on one node of two ranks"
 submit twin.toml
 until_step llemma 50
 watch_run llemma
-run hearth stop llemma
-until_stopped llemma
+stop llemma
 
 say "go on: on two nodes, four ranks"
 submit twin.toml --set parallelism.data_parallel_shard_degree=4 --set training.threads=4

@@ -32,8 +32,7 @@ say "train: the twin on one node of two ranks"
 submit twin.toml
 until_step medical 50
 watch_run medical
-run hearth stop medical
-until_stopped medical
+stop medical
 
 say "go on: with one rank"
 submit twin.toml --set parallelism.data_parallel_shard_degree=1 --set training.threads=1
