@@ -179,7 +179,8 @@ void logits_token_by_token(const GpuCase& c, at::Device device) {
   Decoder decoder(shape, plan, weights, kGpuS, DType::kFloat32, device);
   const at::Tensor tokens = batch.tokens_T.to(at::kCPU);
   for (int64_t s = 0; s < kGpuS; ++s) {
-    const at::Tensor logits_V = decoder.append({tokens[s].item<int32_t>()}).to(at::kCPU).to(at::kDouble);
+    const at::Tensor logits_V =
+        decoder.append(std::vector<int32_t>{tokens[s].item<int32_t>()}).to(at::kCPU).to(at::kDouble);
     EXPECT_LT(test::relative_distance(logits_V, whole[s].to(at::kDouble)), 1e-5) << s;
   }
 }
