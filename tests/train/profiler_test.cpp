@@ -41,7 +41,7 @@ json read_traces(const std::vector<Path>& files) {
   return json::parse(run.output);
 }
 
-std::vector<json> named(const json& trace, const std::string& name) {
+std::vector<json> spans_named(const json& trace, const std::string& name) {
   std::vector<json> found;
   for (const json& span : trace.at("spans"))
     if (span.at("name") == name) found.push_back(span);
@@ -57,31 +57,31 @@ TEST_F(Profiles, ATraceHasTheStepsAndWhatHappensInThem) {
   const json traces = read_traces({trace_of(c, 6), trace_of(c, 12)});
   for (const json& trace : traces) {
     EXPECT_EQ(trace.at("ranks"), 1);
-    EXPECT_EQ(named(trace, "optimizer").size(), 2u);
-    EXPECT_EQ(named(trace, "validation").size(), 1u);
+    EXPECT_EQ(spans_named(trace, "optimizer").size(), 2u);
+    EXPECT_EQ(spans_named(trace, "validation").size(), 1u);
     // Four micro-batches a step; validation has no backward.
-    EXPECT_EQ(named(trace, "backward").size(), 8u);
-    for (const char* layer : {"backward, layer 0", "backward, layer 1"}) EXPECT_EQ(named(trace, layer).size(), 8u);
-    EXPECT_GT(named(trace, "forward, layer 1").size(), 8u);
-    for (const json& layer : named(trace, "backward, layer 1")) EXPECT_THAT(layer.at("inside"), Contains("backward"));
+    EXPECT_EQ(spans_named(trace, "backward").size(), 8u);
+    for (const char* layer : {"backward, layer 0", "backward, layer 1"}) EXPECT_EQ(spans_named(trace, layer).size(), 8u);
+    EXPECT_GT(spans_named(trace, "forward, layer 1").size(), 8u);
+    for (const json& layer : spans_named(trace, "backward, layer 1")) EXPECT_THAT(layer.at("inside"), Contains("backward"));
     // Seven matrix products a layer and two gradients of each... all inside of something.
     for (const char* op : {"matmul", "attention_backward", "norm_forward", "adamw", "cross_entropy_forward_backward"}) {
-      EXPECT_FALSE(named(trace, op).empty()) << op;
-      for (const json& span : named(trace, op)) EXPECT_EQ(span.at("cat"), "op");
+      EXPECT_FALSE(spans_named(trace, op).empty()) << op;
+      for (const json& span : spans_named(trace, op)) EXPECT_EQ(span.at("cat"), "op");
     }
     EXPECT_TRUE(std::any_of(trace.at("spans").begin(), trace.at("spans").end(), [](const json& span) {
       return span.at("name").get<std::string>().starts_with("aten::");
     })) << "no operator of LibTorch";
   }
   // The batch of the next step is fetched in each; there is none after step 12.
-  EXPECT_EQ(named(traces[0], "data wait").size(), 2u);
-  EXPECT_EQ(named(traces[1], "data wait").size(), 1u);
-  EXPECT_EQ(named(traces[0], "checkpoint").size(), 0u);
-  EXPECT_EQ(named(traces[1], "checkpoint").size(), 1u);
+  EXPECT_EQ(spans_named(traces[0], "data wait").size(), 2u);
+  EXPECT_EQ(spans_named(traces[1], "data wait").size(), 1u);
+  EXPECT_EQ(spans_named(traces[0], "checkpoint").size(), 0u);
+  EXPECT_EQ(spans_named(traces[1], "checkpoint").size(), 1u);
   // The wall clock: a record's time, in whole milliseconds, is within its step.
   const std::vector<std::pair<size_t, int64_t>> steps = {{0, 5}, {0, 6}, {1, 11}, {1, 12}};
   for (const auto& [trace, step] : steps) {
-    const std::vector<json> found = named(traces[trace], fmt::format("step {}", step));
+    const std::vector<json> found = spans_named(traces[trace], fmt::format("step {}", step));
     ASSERT_EQ(found.size(), 1u) << step;
     EXPECT_GE(records[static_cast<size_t>(step)].time, found[0].at("begin").get<double>() - 0.0015);
     EXPECT_LE(records[static_cast<size_t>(step)].time, found[0].at("end").get<double>() + 0.0015);
@@ -132,8 +132,8 @@ TEST_F(Profiles, AStartWithinAWindowTracesTheRestOfIt) {
   c.training.steps = 6;
   train(c);
   const json trace = read_traces({trace_of(c, 6)})[0];
-  EXPECT_EQ(named(trace, "step 5").size(), 0u);
-  EXPECT_EQ(named(trace, "step 6").size(), 1u);
+  EXPECT_EQ(spans_named(trace, "step 5").size(), 0u);
+  EXPECT_EQ(spans_named(trace, "step 6").size(), 1u);
 }
 
 TEST_F(Profiles, ASnapshotHasThePlansNamesBesideTheMeasuredPeak) {
