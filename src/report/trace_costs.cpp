@@ -25,14 +25,18 @@ bool is_of_device(const TraceEvent& event) {
   return event.category == "kernel" || event.category.starts_with("gpu_mem");
 }
 
+bool is_step(const TraceEvent& event) {
+  return event.category == "step" || event.name.starts_with("ProfilerStep#");
+}
+
 Role role_on_device(const TraceEvent& event) {
-  if (!is_of_device(event)) return event.name.starts_with("ProfilerStep#") ? Role::kStep : Role::kNothing;
+  if (!is_of_device(event)) return is_step(event) ? Role::kStep : Role::kNothing;
   return contains(event.name, "nccl") || contains(event.name, "rccl") ? Role::kCommunication : Role::kComputation;
 }
 
 Role role_on_host(const TraceEvent& event) {
   const std::string_view category = event.category, name = event.name;
-  if (category == "step" || name.starts_with("ProfilerStep#")) return Role::kStep;
+  if (is_step(event)) return Role::kStep;
   if (category == "op") return Role::kComputation;
   if (category == "data" || name.starts_with("enumerate(DataLoader)#")) return Role::kDataWait;
   const bool by_name = name.starts_with("gloo:") || name.starts_with("nccl:") || name.starts_with("mpi:");
@@ -42,10 +46,32 @@ Role role_on_host(const TraceEvent& event) {
   return Role::kOther;
 }
 
+// "void ns::(anonymous namespace)::add<float, 4>(float*, long)" is "add<float, 4>".
+std::string kernel_name(std::string_view name) {
+  constexpr std::string_view kVoid = "void ", kAnonymous = "(anonymous namespace)";
+  if (name.starts_with(kVoid)) name.remove_prefix(kVoid.size());
+  size_t begin = 0;
+  int depth = 0;  // of < and (
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (name.substr(i).starts_with(kAnonymous)) {
+      i += kAnonymous.size() - 1;
+    } else if (name[i] == '(' && depth == 0) {
+      return std::string(name.substr(begin, i - begin));
+    } else if (name[i] == '<' || name[i] == '(') {
+      ++depth;
+    } else if (name[i] == '>' || name[i] == ')') {
+      --depth;
+    } else if (name[i] == ':' && depth == 0) {
+      begin = i + 1;
+    }
+  }
+  return std::string(name.substr(begin));
+}
+
 // "forward, layer 3" and "ProfilerStep#7" are costs of the same name in every layer and step.
 std::string cost_name(const TraceEvent& event) {
-  std::string name = event.name;
-  if (event.category != "step" && event.category != "layer" && !name.starts_with("ProfilerStep#")) return name;
+  std::string name = event.category == "kernel" ? kernel_name(event.name) : event.name;
+  if (event.category != "layer" && !is_step(event)) return name;
   while (!name.empty() && std::isdigit(static_cast<unsigned char>(name.back())) != 0) name.pop_back();
   while (!name.empty() && (name.back() == ' ' || name.back() == '#')) name.pop_back();
   return name;
@@ -186,13 +212,16 @@ std::string format_trace_costs(const std::vector<TraceCosts>& ranks, int64_t lar
       "{}, {} {}, {}{}\n\n",
       ranks.size() == 1 ? fmt::format("rank {}", ranks[0].rank) : fmt::format("{} ranks", ranks.size()), ranks[0].steps,
       ranks[0].steps == 1 ? "step" : "steps", duration(total_us / count), ranks.size() == 1 ? "" : " in the mean");
-  text += fmt::format("{:44}  {:>10}  {:>8}  {:>8}\n", ranks.size() == 1 ? "largest costs" : "largest costs of a rank",
-                      "self time", "share", "calls");
-  const std::vector<TraceCost> list = sorted(sums);
-  for (size_t i = 0; i < std::min(list.size(), static_cast<size_t>(largest)); ++i) {
-    const std::string name = list[i].name.size() <= 44 ? list[i].name : list[i].name.substr(0, 41) + "...";
-    text += fmt::format("{:44}  {:>10}  {:>8}  {:>8.6g}\n", name, duration(list[i].self_us / count),
-                        share(list[i].self_us, total_us), static_cast<double>(list[i].calls) / count);
+  std::vector<TraceCost> list = sorted(sums);
+  list.resize(std::min(list.size(), static_cast<size_t>(largest)));
+  size_t width = 44;  // names of kernels are longer
+  for (const TraceCost& cost : list) width = std::min<size_t>(64, std::max(width, cost.name.size()));
+  text += fmt::format("{:{}}  {:>10}  {:>8}  {:>8}\n", ranks.size() == 1 ? "largest costs" : "largest costs of a rank",
+                      width, "self time", "share", "calls");
+  for (const TraceCost& cost : list) {
+    const std::string name = cost.name.size() <= width ? cost.name : cost.name.substr(0, width - 3) + "...";
+    text += fmt::format("{:{}}  {:>10}  {:>8}  {:>8.6g}\n", name, width, duration(cost.self_us / count),
+                        share(cost.self_us, total_us), static_cast<double>(cost.calls) / count);
   }
   return text + format_ranks(ranks);
 }
