@@ -178,7 +178,8 @@ TraceCosts trace_costs(const Trace& trace) {
     all.emplace_back(event.begin_us, event.end_us);
     if (!on_device || role != Role::kStep) tracks[event.track].push_back(&event);
   }
-  const std::vector<Interval>& whole = result.steps > 0 ? intervals[Role::kStep] : all;
+  // A GPU's work ends after the step of the host that enqueued it.
+  const std::vector<Interval>& whole = result.steps > 0 && !on_device ? intervals[Role::kStep] : all;
   const auto by_end = [](const Interval& a, const Interval& b) { return a.second < b.second; };
   if (!whole.empty())
     result.total_us = std::max_element(whole.begin(), whole.end(), by_end)->second -

@@ -25,7 +25,8 @@ struct TraceCost {
 struct TraceCosts {
   int64_t rank = 0, ranks = 1;
   int64_t steps = 0;             // that the trace has
-  double total_us = 0;           // from the first step's beginning to the last one's end; without steps: of all events
+  double total_us = 0;           // from the first step's beginning to the last one's end; of all events on a GPU, and
+                                 // without steps
   std::vector<TraceCost> costs;  // the largest first
   double computation_us = 0;     // in which something is computed
   double communication_us = 0, exposed_us = 0, data_wait_us = 0;

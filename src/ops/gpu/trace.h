@@ -16,7 +16,7 @@ struct GpuActivity {
   int64_t begin_ns, end_ns;  // since 1970, on the host's clock as Kineto translates it
 };
 
-// Records from here to stop(). The process may have one at a time. A GPU's work is a few percent slower meanwhile.
+// Records from here to stop(). The process may have one at a time.
 class GpuTrace {
  public:
   // After open_gpu(). Throws Error (kHardware) where the driver refuses, for example to a process without the right to
