@@ -269,7 +269,7 @@ void import_json_batch(Draft& draft) {
   if (step > 0 && !draft.options().layout) return set_layout(draft, layout, 1, nullptr);
   if (!resolve_layout(draft, layout, step > 0 ? "the layout" : "the global batch")) return;
   if (step <= 0)
-    draft.set("training.global_batch_size", local * layout.data(), micro_key,
+    draft.set("training.global_batch_size", bounded_product({local, layout.data()}), micro_key,
               fmt::format("{} windows x {} data-parallel ranks", local, layout.data()));
   set_torchtitan_layout(draft, layout, local, micro_key);
   if (pipeline && draft.options().layout)
