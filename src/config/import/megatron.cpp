@@ -54,9 +54,13 @@ void import_megatron_model(Draft& draft) {
   if (!draft.flag("untie_embeddings_and_output_weights").value_or(false))
     draft.set("model.enable_weight_tying", true, nullptr, "Megatron-LM's default");
   if (!draft.is_set("model.vocab_size")) {
+    const bool whole =
+        draft.flag("no_pad_vocab_size").value_or(false) || draft.flag("disable_pad_vocab_size").value_or(false);
     const int64_t multiple = draft.whole("make_vocab_size_divisible_by").value_or(128);
     const auto given = draft.whole("vocab_size");
-    if (given && *given > 0 && multiple > 0 && multiple <= (1 << 20)) {
+    if (given && whole) {
+      draft.set("model.vocab_size", *given, draft.find("vocab_size"));
+    } else if (given && *given > 0 && multiple > 0 && multiple <= (1 << 20)) {
       const int64_t tensor = std::clamp<int64_t>(draft.whole("tensor_model_parallel_size").value_or(1), 1, 1 << 20);
       const int64_t padded = div_ceil(*given, multiple * tensor) * multiple * tensor;
       draft.set("model.vocab_size", padded, draft.find("vocab_size"),

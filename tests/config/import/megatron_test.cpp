@@ -238,6 +238,11 @@ TEST_F(ImportTest, DatasetsOfMegatronWithOneNameKeepApartAndWeightsAreNoSets) {
   EXPECT_EQ(c.validation.set[1].path, "data/v-2-valid");
   EXPECT_EQ(c.lr_scheduler.warmup_steps, 33);  // of the 100 steps of the decay, not of all 1000
   EXPECT_EQ(c.lr_scheduler.warmup_fraction, 0);
+  const auto vocabulary = [&](const std::string& options) {
+    return import({{"options.txt", one_line(base + "--data-path a " + options)}}, {.ranks = 1}).config.model.vocab_size;
+  };
+  EXPECT_EQ(vocabulary("--vocab-size 1000"), 1024);
+  EXPECT_EQ(vocabulary("--vocab-size 1000 --no-pad-vocab-size"), 1000);
   EXPECT_THAT(error({{"options.txt", one_line(base + "--data-path 0.3 a x b")}}, {.ranks = 1}),
               HasSubstr("weights and paths do not take turns"));
 }

@@ -86,6 +86,11 @@ TEST_F(ImportTest, WordsOfScriptsThatStandForNothingAreFollowed) {
                         "among the files\n  fix: give it, too"));
   EXPECT_THAT(error({{"run.sh", "run_clm.py --max_steps 10 --fsdp full_shard --fsdp_config f.json\n"}}, {.ranks = 2}),
               HasSubstr("--fsdp_config \"f.json\": its file is not read"));
+  for (const std::string launch : {"--use_megatron_lm", "--parallelism_config_tp_size 2",
+                                   "--zero_stage 3 "
+                                   "--deepspeed_config_file x"})
+    EXPECT_THAT(error({{"run.sh", "accelerate launch " + launch + " run_clm.py --max_steps 10\n"}}, {.ranks = 2}),
+                HasSubstr("not read"));
   const std::string yaml = "distributed_type: NO\nmixed_precision: no\nnum_processes: 3\n";
   const RunConfig plain =
       import({{"a.yaml", yaml}, {"run.sh", "accelerate launch --config_file a.yaml run_clm.py --max_steps 10\n"}})
