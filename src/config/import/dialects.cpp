@@ -142,13 +142,13 @@ bool resolve_layout(Draft& draft, ForeignLayout& layout, std::string_view asked_
   }
   if (layout.shard.value == 0 && ranks % others != 0) {
     draft.problem(
-        fmt::format("--ranks {} is not a multiple of {}, the product of the degrees in the file", ranks, others),
+        fmt::format("{} ranks are not a multiple of {}, the product of the degrees in the file", ranks, others),
         "give the number of GPUs that the training ran on");
     return false;
   }
   if (layout.shard.value > 0 && ranks > 0 && ranks != layout.ranks()) {
-    draft.problem(fmt::format("--ranks {}: the degrees in the file make {} ranks", ranks, layout.ranks()),
-                  "leave --ranks out");
+    draft.problem(fmt::format("{} ranks are given, and the degrees in the file make {}", ranks, layout.ranks()),
+                  "leave --ranks out, or mend the degrees or the launcher's numbers in a copy of the file");
     return false;
   }
   if (layout.shard.value == 0) layout.shard.value = ranks / others;

@@ -178,6 +178,8 @@ Imported import_run(const std::vector<Path>& files, std::string_view from, const
   std::vector<Problem> problems;
   std::vector<std::string> names;
   for (const Path& path : files) {
+    if (std::find(names.begin(), names.end(), path.string()) != names.end())
+      throw user_error(fmt::format("{} is given twice", path.string()), "", "give each file once");
     names.push_back(path.string());
     read_foreign_file(path, run, problems);
   }

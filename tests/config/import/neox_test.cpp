@@ -115,7 +115,7 @@ TEST_F(ImportTest, LlemmasFilesGiveTheirConfigs) {
             "error: the number of ranks is not in the file, and the global batch needs it\n"
             "  fix: give it: --ranks N, the number of GPUs that the training ran on");
   EXPECT_EQ(error(large, {.ranks = 12}),
-            "error: --ranks 12 is not a multiple of 8, the product of the degrees in the file\n"
+            "error: 12 ranks are not a multiple of 8, the product of the degrees in the file\n"
             "  fix: give the number of GPUs that the training ran on");
 }
 
@@ -212,6 +212,8 @@ TEST_F(ImportTest, EachFaultOfYamlIsOneError) {
             "error: a.yml: this is not a text with a run's keys\n  fix: give a run file in TOML, YAML or "
             "JSON, or a script, of at most 16 MiB");
   EXPECT_THAT(yaml(""), HasSubstr("no key is one of a trainer that Hearth imports from"));
+  EXPECT_EQ(error({{"a.yml", "num_layers: 2\n"}, {"a.yml", "num_layers: 2\n"}}),
+            "error: a.yml is given twice\n  fix: give each file once");
   EXPECT_THAT(yaml(std::string((16 << 20) + 1, ' ')), HasSubstr("of at most 16 MiB"));
   try {
     import_run({"/dev/zero"}, {}, {}, "");

@@ -188,6 +188,13 @@ TEST_F(ImportTest, SettingsOfTorchtitansGroupsThatHearthDoesNotHaveAreRefused) {
   Json adam;
   adam.groups = R"([{"pattern": ".*", "optimizer_name": "Adam", "optimizer_kwargs": {"lr": 1e-3}}])";
   EXPECT_EQ(import({{"config.json", adam.text()}}, {.ranks = 1}).config.optimizer.weight_decay, 0);
+  Json whole;
+  whole.parallelism =
+      "\"tensor_parallel_degree\": 1, \"pipeline_parallel_degree\": 1, \"data_parallel_shard_degree\": 4";
+  std::string twice = whole.text();
+  twice.replace(twice.find("\"data_parallel_shard_degree\": -1, "), 36, "");
+  EXPECT_THAT(error({{"config.json", twice}}, {.ranks = 8}),
+              HasSubstr("8 ranks are given, and the degrees in the file make 4"));
   Json concat;
   concat.dataset = R"({"dataset": {"datasets": [{"source": {"path": "a/web"}}, {"source": {"path": "b/code"}}]}})";
   EXPECT_THAT(error({{"config.json", concat.text()}}, {.ranks = 1}),

@@ -125,6 +125,8 @@ TEST_F(ImportTest, FsdpOfBothVersionsIsUnderstood) {
   EXPECT_EQ(stage(R"("distributed_type": "FSDP", "fsdp_config": {"fsdp_sharding_strategy": 5})"), 2);
   EXPECT_THAT(error({{"a.json", R"({"max_steps": 4, "fsdp_config": {"nonsense": 1}})"}}, {.ranks = 2}),
               HasSubstr("a.json:1: Transformers has no key fsdp_config.nonsense"));
+  EXPECT_THAT(error({{"a.yml", "distributed_type: FSDP\nfsdp_config: {fsdp_offload_parms: true}\n"}}, {.ranks = 2}),
+              HasSubstr("did you mean fsdp_config.fsdp_offload_params?"));
 }
 
 TEST_F(ImportTest, ASettingThatAScheduleDoesNotHaveIsRefused) {
