@@ -74,6 +74,7 @@ void take_given_ranks(Draft& draft, std::initializer_list<std::string_view> name
   for (const std::string_view name : names) {
     if (draft.options().ranks > 0) return;
     const auto ranks = draft.whole(name);
+    if (ranks == -1) continue;  // accelerate's "not given"
     if (ranks && (*ranks < 1 || *ranks > kMostRanks))
       draft.refuse(*draft.find(name), "not a number of ranks");
     else if (ranks)
@@ -172,8 +173,8 @@ void set_layout(Draft& draft, const ForeignLayout& layout, int64_t local_batch_s
   degree("parallelism.pipeline_parallel_degree", layout.pipeline);
   if (layout.zero_stage != 1 && !draft.is_set("parallelism.zero_stage"))
     draft.set("parallelism.zero_stage", layout.zero_stage, nullptr);
-  draft.note(fmt::format("The layout is that of {} ranks, and the run needs as many. --no-layout leaves it out.",
-                         layout.ranks()));
+  draft.note(fmt::format("The layout is that of {} rank{}, and the run needs as many. --no-layout leaves it out.",
+                         layout.ranks(), layout.ranks() == 1 ? "" : "s"));
 }
 
 }  // namespace hearth::config

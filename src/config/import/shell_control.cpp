@@ -102,10 +102,8 @@ ShellReader::Truth ShellReader::command() {
   } else if (starts("((")) {
     const size_t begin = place_.at += 2;
     skip_to(')');
-    const auto text = Letters(place_.source->begin() + static_cast<std::ptrdiff_t>(begin),
-                              place_.source->begin() + static_cast<std::ptrdiff_t>(place_.at - 1));
+    const auto value = number(expand(between(begin, place_.at - 1)));
     if (peek() == ')') ++place_.at;
-    const auto value = number(expand(text));
     truth = !value ? Truth::kUnknown : *value != 0 ? Truth::kTrue : Truth::kFalse;
   } else if (peek() == '(') {
     ++place_.at;
@@ -233,6 +231,7 @@ void ShellReader::case_command() {
 }
 
 void ShellReader::run_in_subshell(const std::function<void()>& body) {
+  count(variables_.size());
   const auto variables = variables_;
   const bool returned = returned_, exited = exited_;
   body();

@@ -178,19 +178,14 @@ ShellReader::Value ShellReader::output_of(std::string command) {
 }
 
 ShellReader::Value ShellReader::output() {
-  place_.at += 2;
-  const auto begin = place_.source->begin() + static_cast<std::ptrdiff_t>(place_.at);
+  const size_t begin = place_.at += 2;
   skip_to(')');
-  return output_of(plain_text(Letters(begin, place_.source->begin() + static_cast<std::ptrdiff_t>(place_.at - 1))));
+  return output_of(plain_text(between(begin, place_.at - 1)));
 }
 
 ShellReader::Value ShellReader::expansion() {
   if (++depth_ > 100) fault("values are nested too deeply");
   const size_t begin = place_.at;
-  const auto text_since = [&](size_t first, size_t end) {
-    return Letters(place_.source->begin() + static_cast<std::ptrdiff_t>(first),
-                   place_.source->begin() + static_cast<std::ptrdiff_t>(end));
-  };
   Value value{false, {letters("$")}};
   if (peek() == '`') {
     ++place_.at;
@@ -198,12 +193,11 @@ ShellReader::Value ShellReader::expansion() {
       if (peek() == '\0') fault("a ` has no end");
       place_.at += peek() == '\\' && peek(1) != '\0' ? 2 : 1;
     }
-    value = output_of(plain_text(text_since(begin + 1, place_.at++)));
+    value = output_of(plain_text(between(begin + 1, place_.at++)));
   } else if (starts("$((")) {
     place_.at += 2;
     skip_to(')');
-    const size_t end = place_.at - 1;
-    value = {false, {mode_ == Mode::kSkip ? Letters{} : arithmetic(text_since(begin + 3, end - 1))}};
+    value = {false, {mode_ == Mode::kSkip ? Letters{} : arithmetic(between(begin + 3, place_.at - 2))}};
   } else if (starts("$(")) {
     value = output();
   } else if (starts("${")) {
@@ -267,17 +261,14 @@ ShellReader::Value ShellReader::braces() {
       if (peek() == '\0') fault("a ] is missing");
       ++place_.at;
     }
-    const Letters text(place_.source->begin() + static_cast<std::ptrdiff_t>(begin),
-                       place_.source->begin() + static_cast<std::ptrdiff_t>(place_.at));
-    ++place_.at;
+    const Letters text = between(begin, place_.at++);
     all = plain_text(text) == "@" || plain_text(text) == "*";
     joined = plain_text(text) == "*";
     if (!all) index = this->number(expand(text)).value_or(-1);
   }
   const size_t begin = place_.at;
   skip_to('}');
-  Letters operand(place_.source->begin() + static_cast<std::ptrdiff_t>(begin),
-                  place_.source->begin() + static_cast<std::ptrdiff_t>(place_.at - 1));
+  Letters operand = between(begin, place_.at - 1);
   const std::string rest = plain_text(operand);
   const bool is_set = number == 0 ? variables_.contains(name) || name == "HOME" || name == "PWD"
                                   : arguments_ && number >= '1' && number <= '9' &&

@@ -112,6 +112,11 @@ void ShellReader::skip_to(char close) {
   fault(fmt::format("a {} is missing", close));
 }
 
+Letters ShellReader::between(size_t begin, size_t end) const {
+  const auto first = place_.source->begin();
+  return {first + static_cast<std::ptrdiff_t>(begin), first + static_cast<std::ptrdiff_t>(end)};
+}
+
 std::string ShellReader::name_at() const {
   const auto fits = [](char c, bool first) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (!first && c >= '0' && c <= '9');

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 
 #include "config/import/shell.h"
@@ -87,6 +88,7 @@ class ShellReader {
   void expect(std::string_view keyword);
   void skip_to(char close);  // to behind the end of ( or {, over quotes and nested ones
   std::string name_at() const;
+  Letters between(size_t begin, size_t end) const;  // of the text at the place
   [[noreturn]] void fault(std::string what) const;
 
   // shell_expand.cpp: words
@@ -109,7 +111,7 @@ class ShellReader {
   // shell_truth.cpp: numbers and truths
   Letters arithmetic(const Letters& text);
   std::optional<int64_t> number(const Letters& text);  // empty: why_ says why
-  Truth test(const std::vector<Letters>& words);
+  Truth test(std::span<const Letters> words);
   Truth double_brackets();
   Truth fits(const Letters& pattern, const Letters& text);  // a pattern with * and ?
   const std::string* reason(const Letters& text) const;     // null: it is known

@@ -181,21 +181,18 @@ Letters ShellReader::arithmetic(const Letters& text) {
 }
 
 // The words between [ and ], or [[ and ]].
-ShellReader::Truth ShellReader::test(const std::vector<Letters>& words) {
+ShellReader::Truth ShellReader::test(std::span<const Letters> words) {
+  const Within level(*this);
   const auto truth = [](bool is) { return is ? Truth::kTrue : Truth::kFalse; };
   const auto unknown_truth = [this](const std::string& why) {
     why_ = why;
     return Truth::kUnknown;
   };
-  const auto part = [&words](size_t from, size_t to) {
-    return std::vector<Letters>(words.begin() + static_cast<std::ptrdiff_t>(from),
-                                words.begin() + static_cast<std::ptrdiff_t>(to));
-  };
   for (const bool either : {true, false}) {  // "or" binds less than "and"
     for (size_t i = 1; i + 1 < words.size(); ++i) {
       const std::string op = plain_text(words[i]);
       if (either ? op != "-o" && op != "||" : op != "-a" && op != "&&") continue;
-      const Truth first = test(part(0, i)), second = test(part(i + 1, words.size()));
+      const Truth first = test(words.first(i)), second = test(words.subspan(i + 1));
       const Truth decides = either ? Truth::kTrue : Truth::kFalse;
       if (first == decides || second == decides) return decides;
       return first == Truth::kUnknown ? first : second;
@@ -204,7 +201,7 @@ ShellReader::Truth ShellReader::test(const std::vector<Letters>& words) {
   if (words.empty()) return Truth::kFalse;
   const std::string first = plain_text(words[0]);
   if (first == "!" && words.size() > 1) {
-    const Truth inner = test(part(1, words.size()));
+    const Truth inner = test(words.subspan(1));
     return inner == Truth::kUnknown ? inner : truth(inner == Truth::kFalse);
   }
   if (words.size() == 1) {

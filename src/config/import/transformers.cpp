@@ -280,6 +280,9 @@ void import_hf_metrics(Draft& draft) {
   const double logged = draft.number("logging_steps").value_or(500);
   if (each != nullptr && logged >= 1) {
     if (const auto whole = draft.whole("logging_steps")) draft.set("metrics.log_freq", *whole, each);
+  } else if (each != nullptr && each->unknown.empty()) {
+    draft.note(fmt::format("{}: {} is a share of the steps: metrics.log_freq is the usual one.", each->where(),
+                           each->assignment()));
   }
   for (const std::string& to : draft.texts("report_to").value_or(std::vector<std::string>{})) {
     if (to == "tensorboard" || to == "all") draft.set("metrics.enable_tensorboard", true, draft.find("report_to"));

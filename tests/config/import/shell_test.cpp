@@ -154,6 +154,12 @@ TEST(Shell, AFaultNamesItsLineAndNothingRunsAway) {
   for (int i = 0; i < 5000; ++i) nested += "( ";
   EXPECT_THAT(fault(nested), HasSubstr("nested too deeply"));
   EXPECT_THAT(fault("f() { f; f; }\nf\n"), HasSubstr("nested too deeply"));
+  std::string test = "[ a";
+  for (int i = 0; i < 20000; ++i) test += " -o a";
+  EXPECT_THAT(fault(test + " ]\n"), HasSubstr("nested too deeply"));
+  std::string copies;
+  for (int i = 0; i < 2000; ++i) copies += fmt::format("V{}=1; ( true )\n", i);
+  EXPECT_THAT(fault(copies), HasSubstr("longer than 1 MiB"));
   std::string deep = "A=";
   for (int i = 0; i < 5000; ++i) deep += "${B:-";
   EXPECT_THAT(fault(deep), HasSubstr("a } is missing"));

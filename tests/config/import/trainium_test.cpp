@@ -99,6 +99,8 @@ TEST_F(ImportTest, TheScriptForTrainiumGivesItsConfig) {
   EXPECT_EQ(few.optimizer.lr, 1.5e-4);
   EXPECT_EQ(few.training.global_batch_size, 2048);
   EXPECT_EQ(few.optimizer.moments_dtype, DType::kBFloat16);
+  EXPECT_THAT(import_text({{"environment", kEnvironment}}, {.ranks = 512}),
+              HasSubstr("$USE_ZERO_1 = 1: ranks always share the moments, and results are the same"));
   std::string mixed = script;
   mixed.replace(mixed.find("USE_MIX_PRECISION=0"), 19, "USE_MIX_PRECISION=1");
   EXPECT_EQ(import({{"pretrain.sh", mixed}}, {.ranks = 512}).config.optimizer.moments_dtype, DType::kFloat32);

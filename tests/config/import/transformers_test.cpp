@@ -150,6 +150,8 @@ TEST_F(ImportTest, NumbersOfRanksOutOfRangeAreRefusedByLine) {
                                  local + ", \"gradient_accumulation_steps\": 1048576}"}});
   };
   EXPECT_THAT(text("-4", "1"), HasSubstr("a.json:2: num_processes = -4: not a number of ranks"));
+  EXPECT_THAT(text("-1", "1"),  // as accelerate writes for "not given"
+              testing::StartsWith("error: the number of ranks is not in the file"));
   EXPECT_THAT(text("9000000000000", "1"), HasSubstr("num_processes = 9000000000000: not a number of ranks"));
   EXPECT_THAT(text("16777216", "1048576"), HasSubstr("training.global_batch_size would be 4611686018427387904"));
 }
@@ -158,6 +160,8 @@ TEST_F(ImportTest, JsonIsReadAsPythonWritesIt) {
   const std::string text = import_text(
       {{"a.json", R"({"max_steps": 4, "run_name": "a \ud83d\ude00 b", "output_dir": "x\\ud83d\/y"})"}}, {.ranks = 1});
   EXPECT_THAT(text, HasSubstr("a \U0001F600 b"));
+  EXPECT_THAT(import_text({{"a.json", R"({"max_steps": 4, "logging_steps": 0.25})"}}, {.ranks = 1}),
+              HasSubstr("logging_steps = 0.25 is a share of the steps: metrics.log_freq is the usual one"));
   EXPECT_THAT(error({{"a.json", "{\"max_steps\": 4,\n\"run_name\": \"\\ud83d\"}"}}, {.ranks = 1}),
               HasSubstr("a.json:2: this is neither YAML nor JSON"));
   EXPECT_THAT(error({{"a.json", "{\"max_steps\": 4,\n\"seed"}}, {.ranks = 1}), HasSubstr("a.json:2: "));
