@@ -165,6 +165,10 @@ void read_foreign_script(std::string_view text, const std::string& file,
   int64_t most = 0;
   for (const Start& start : starts) most = std::max(most, start.known);
   std::erase_if(starts, [most](const Start& start) { return 2 * start.known < most; });  // prepares data, or tests
+  const auto compiles = [](const Start& start) {  // for AWS Neuron, before the training itself
+    return start.command->words.front().text.ends_with("neuron_parallel_compile");
+  };
+  if (!std::all_of(starts.begin(), starts.end(), compiles)) std::erase_if(starts, compiles);
   if (starts.size() > 1) {
     const int first = starts[0].command->line, second = starts[1].command->line;
     problems.push_back({fmt::format("{}:{}", file, second),

@@ -138,9 +138,11 @@ ShellReader::Truth ShellReader::run_simple(std::vector<Letters>& words, int wher
     if (name == "[" && !inside.empty() && plain_text(inside.back()) == "]") inside.pop_back();
     return test(inside);
   }
-  if (name == "exit" || name == "return") {
-    if (mode_ == Mode::kRun) returned_ = true;
-    if (mode_ == Mode::kRun && name == "exit") exited_ = true;
+  if (name == "exit" || name == "return" || name == "break" || name == "continue") {
+    if (mode_ != Mode::kRun) return Truth::kAssumed;
+    returned_ = true;
+    exited_ = name == "exit";
+    left_loop_ = name == "break" || name == "continue";
     return Truth::kAssumed;
   }
   if (name == "shift" || (name == "set" && words.size() > 1 && plain_text(words[1]) == "--")) {

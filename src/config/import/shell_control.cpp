@@ -154,11 +154,11 @@ void ShellReader::loop() {
   const std::string kind = keyword();
   take(kind);
   skip_blanks();
-  bool never = false;  // whether it is known that the body does not run
+  Mode mode = Mode::kMaybe;  // of the body: kSkip and kRun if it is known to run never, or once
   if (kind == "while" || kind == "until") {
     Truth truth = Truth::kUnknown;
     in_mode(Mode::kRun, [&] { truth = list(); });
-    never = truth == (kind == "while" ? Truth::kFalse : Truth::kTrue);
+    if (truth == (kind == "while" ? Truth::kFalse : Truth::kTrue)) mode = Mode::kSkip;
   } else if (starts("((")) {
     place_.at += 2;
     skip_to(')');
@@ -177,12 +177,19 @@ void ShellReader::loop() {
         if (place_.at == before) fault(fmt::format("`{}` stands here", peek()));
       }
     }
-    never = values.empty();
-    if (!never) assign(name, false, {false, {unknown(fmt::format("it changes in the loop of line {}", where))}});
+    // {1..8} and *.sh are several values.
+    const bool once = kind == "for" && values.size() == 1 && reason(values[0]) == nullptr &&
+                      plain_text(values[0]).find_first_of("{*?[") == std::string::npos;
+    mode = values.empty() ? Mode::kSkip : once ? Mode::kRun : Mode::kMaybe;
+    if (once)
+      assign(name, false, {false, {values[0]}});
+    else if (!values.empty())
+      assign(name, false, {false, {unknown(fmt::format("it changes in the loop of line {}", where))}});
   }
   why_ = fmt::format("it is in the loop of line {}", where);
   expect("do");
-  in_mode(never ? Mode::kSkip : Mode::kMaybe, [&] { list(); });
+  in_mode(mode, [&] { list(); });
+  if (std::exchange(left_loop_, false)) returned_ = exited_;
   expect("done");
 }
 

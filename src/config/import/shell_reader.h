@@ -118,10 +118,11 @@ class ShellReader {
 
   Place place_;
   Mode mode_ = Mode::kRun;
-  std::string maybe_;      // why it is not known whether this runs
-  std::string why_;        // why the last truth or number is not known
-  bool returned_ = false;  // the rest of a function does not run
-  bool exited_ = false;    // the rest of the script does not run
+  std::string maybe_;       // why it is not known whether this runs
+  std::string why_;         // why the last truth or number is not known
+  bool returned_ = false;   // the rest of a function does not run
+  bool exited_ = false;     // the rest of the script does not run
+  bool left_loop_ = false;  // returned_ holds for the rest of a loop's body
   int depth_ = 0;
   size_t letters_ = 0, commands_ = 0;
   std::vector<std::string> here_;  // ends of here-documents that begin after this line

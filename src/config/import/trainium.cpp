@@ -36,6 +36,13 @@ void import_trainium_batch(Draft& draft) {
     if (!draft.options().layout) return set_layout(draft, layout, 1, nullptr);
   }
   if (!resolve_layout(draft, layout, global_key != nullptr ? "the layout" : "the global batch")) return;
+  const auto given = draft.known_whole("grad_accum_usteps"), wanted = draft.known_whole("$GBS");
+  const int64_t real = given && *given > 0 ? bounded_product({*micro, *given, layout.data()}) : 0;
+  if (global_key != nullptr && real > 0 && wanted && *wanted != real)
+    draft.note(
+        fmt::format("$GBS is {}, but {} sequences x {} micro-batches x {} data-parallel ranks are {}: the script "
+                    "reckons with another number of ranks.",
+                    *wanted, *micro, *given, layout.data(), real));
   if (global_key == nullptr) {
     const int64_t accumulated = draft.whole("grad_accum_usteps").value_or(64);
     if (accumulated < 1 || accumulated > kMost)

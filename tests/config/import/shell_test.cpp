@@ -75,6 +75,9 @@ TEST(Shell, WordsAreThoseOfBash) {
       "for A in \"$@\"; do LR=2; done\nuntil true; do LR=3; done\ntrain $LR\n",
       "go() { local P=$1 Q; shift; Q=in; train $P \"$@\" $#; shift 5 || true; train $# $Q; }\nP=out; Q=side\n"
       "go run.py --a 'b c'\ntrain $P $Q\nset -- x 'y z'\ntrain \"$@\" $1\n",
+      "for M in a/b; do for S in 'x y'; do train $M \"$S\"; done; done\ntrain $M $S\nfor E in; do train no; done\n"
+      "for C in 1; do [ $C = 1 ] && continue; train no; done\nf() { for C in 1; do return; done; train no; }\nf\ntrain "
+      "end\n",
       "exec 3> >(cat > /dev/null)\nread -r X < <(echo hidden)\ntrain after\n",
       "time true && train timed\ntime -p [ 1 -eq 1 ] && train too\n! time false && train negated\n",
       "bash -c 'exit 1' || true\nX=1; bash -c 'X=2'\ntrain $X\nquit() { exit 0; }\nquit\ntrain never\n",
@@ -111,6 +114,8 @@ TEST(Shell, APatternOrAValueThatIsNotKnownDecidesNothing) {
   EXPECT_EQ(script.variables.at("D").unknown, "010 + 1 is not followed as a number");
   EXPECT_EQ(script.variables.at("E").unknown, "line 5 may set E: the pattern [ab]* is not followed");
   EXPECT_THAT(script.sourced, ElementsAre("./env.sh"));
+  EXPECT_EQ(read_shell("for I in {1..3}; do A=$I; done\ntrain\n").variables.at("A").unknown,
+            "line 1 may set A: it is in the loop of line 1");
   // Many reasons, each of them used after others came.
   std::string many = "case $1 in\n";
   for (int i = 0; i < 50; ++i) many += fmt::format("  {}) V=$U{} ;;\n", i, i);
