@@ -225,13 +225,14 @@ ShellReader::Value ShellReader::expansion() {
 }
 
 ShellReader::Value ShellReader::positional(char c) {
-  const std::vector<Letters>* given = arguments_ ? &*arguments_ : nullptr;
-  if (c == '@' || c == '*') return {true, given == nullptr ? std::vector<Letters>{} : *given, c == '*'};
-  if (c == '#') return {false, {letters(fmt::format("{}", given == nullptr ? 0 : given->size()))}};
+  const std::vector<Letters> given = arguments_.value_or(std::vector<Letters>{});
+  if (c == '@' || c == '*') return {true, given, c == '*'};
+  if (c == '#') return {false, {letters(fmt::format("{}", given.size()))}};
   if (c == '0' || c < '0' || c > '9')
     return {false, {unknown(fmt::format("${} is known only when the script runs", c))}};
   const auto index = static_cast<size_t>(c - '1');
-  if (given != nullptr && index < given->size()) return {false, {(*given)[index]}};
+  if (index < given.size()) return {false, {given[index]}};
+  if (arguments_) return {false, {Letters{}}};
   return {false, {unknown(fmt::format("it is ${}, an argument of the script", c))}};
 }
 

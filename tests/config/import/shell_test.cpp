@@ -78,6 +78,7 @@ TEST(Shell, WordsAreThoseOfBash) {
       "for M in a/b; do for S in 'x y'; do train $M \"$S\"; done; done\ntrain $M $S\nfor E in; do train no; done\n"
       "for C in 1; do [ $C = 1 ] && continue; train no; done\nf() { for C in 1; do return; done; train no; }\nf\ntrain "
       "end\n",
+      "f() { local A=$1 B=$2; train \"$A\" \"$B\" \"${3:-c}\" $4 end; }\nf one\n",
       "exec 3> >(cat > /dev/null)\nread -r X < <(echo hidden)\ntrain after\n",
       "time true && train timed\ntime -p [ 1 -eq 1 ] && train too\n! time false && train negated\n",
       "bash -c 'exit 1' || true\nX=1; bash -c 'X=2'\ntrain $X\nquit() { exit 0; }\nquit\ntrain never\n",
