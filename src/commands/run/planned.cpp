@@ -79,8 +79,6 @@ bool PlanOptions::on_cpu() const {
   return device.empty() || machine::names_this_machine(device);
 }
 
-std::string plan_device_names() { return machine::device_names(); }
-
 void find_plan_device(PlanOptions& options) {
   const std::string& name = options.device;
   if (name.empty() || machine::names_this_machine(name) || machine::find_device(name) != nullptr) return;
