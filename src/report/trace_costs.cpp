@@ -108,6 +108,16 @@ std::string duration(double us) {
   return fmt::format("{:.3f} s", us / 1e6);
 }
 
+// A name of a foreign file for a terminal: without control characters, and in at most `most` bytes of UTF-8.
+std::string shown(std::string name, size_t most) {
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
+  if (name.size() <= most) return name;
+  size_t end = most - 3;
+  while (end > 0 && (name[end] & 0xC0) == 0x80) --end;
+  return name.substr(0, end) + "...";
+}
+
 std::vector<TraceCost> sorted(const std::map<std::string, TraceCost>& costs) {
   std::vector<TraceCost> list;
   for (const auto& [name, cost] : costs) list.push_back(cost);
@@ -190,8 +200,7 @@ std::string format_trace_costs(const std::vector<TraceCosts>& ranks, int64_t lar
                       "self time", "share", "calls");
   const std::vector<TraceCost> list = sorted(sums);
   for (size_t i = 0; i < std::min(list.size(), static_cast<size_t>(largest)); ++i) {
-    const std::string name = list[i].name.size() <= 44 ? list[i].name : list[i].name.substr(0, 41) + "...";
-    text += fmt::format("{:44}  {:>10}  {:>8}  {:>8.6g}\n", name, duration(list[i].self_us / count),
+    text += fmt::format("{:44}  {:>10}  {:>8}  {:>8.6g}\n", shown(list[i].name, 44), duration(list[i].self_us / count),
                         share(list[i].self_us, total_us), static_cast<double>(list[i].calls) / count);
   }
   return text + format_ranks(ranks);
