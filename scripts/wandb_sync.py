@@ -32,6 +32,8 @@ def read_state(path):
     try:
         with open(path) as file:
             state = json.load(file)
+        if state["offset"] < 0:
+            raise ValueError("a place before the file")
         return {"id": str(state["id"]), "offset": int(state["offset"])}
     except (ValueError, KeyError, TypeError):
         fail(f"{path} is damaged", "remove it: the run is then sent anew, under a new id")
@@ -73,15 +75,20 @@ def configuration(run):
     path = os.path.join(run, "config.toml")
     if not os.path.exists(path):
         return {}
-    with open(path, "rb") as file:
-        return tomllib.load(file)
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except ValueError as error:  # the steps can be sent without it
+        print(f"warning: {path} is damaged, and is not sent: {error}", file=sys.stderr)
+        return {}
 
 
 def send_new_lines(wandb_run, run, state):
     """Returns the numbers of lines that were sent and that were left out as damaged."""
     metrics = os.path.join(run, "metrics.jsonl")
-    if os.path.getsize(metrics) < state["offset"]:
-        fail(f"{metrics} is shorter than what was sent", "another training began in this folder: remove RUN/wandb.json")
+    if not os.path.exists(metrics) or os.path.getsize(metrics) < state["offset"]:
+        fail(f"{metrics} is shorter than what was sent, or gone",
+             f"another training began in this folder: remove {run}/wandb.json")
     sent = left_out = 0
     for line, end in whole_lines(metrics, state["offset"]):
         values = values_of(line)
@@ -120,14 +127,16 @@ def main():
     try:
         while True:
             done = os.path.exists(os.path.join(run, "done.json"))
-            new, damaged = send_new_lines(wandb_run, run, state)
+            try:
+                new, damaged = send_new_lines(wandb_run, run, state)
+            finally:  # what was sent is not sent again, whatever ended it
+                write_state(state_file, state)
             sent, left_out = sent + new, left_out + damaged
-            write_state(state_file, state)
             if not options.follow or done:
                 break
             time.sleep(10)
     except KeyboardInterrupt:
-        write_state(state_file, state)
+        pass
     wandb_run.finish()
     note = f", {left_out} damaged lines left out" if left_out else ""
     print(f"sent {sent} steps of {run} to {options.project}/{state['id']}{note}")

@@ -61,9 +61,18 @@ std::optional<double> maybe(const nlohmann::json& object, const char* name) {
   return it == object.end() ? std::nullopt : std::optional<double>(it->get<double>());
 }
 
+// get_ref: get<int64_t>() would accept 1.5 and 1e300.
+int64_t step_of(const nlohmann::json& object, const char* name) {
+  constexpr int64_t kMost = int64_t{1} << 53;  // a browser has no greater whole numbers, and sums do not overflow
+  const auto step = object.at(name).get_ref<const int64_t&>();
+  if (step < 0 || step > kMost)
+    throw nlohmann::json::other_error::create(501, fmt::format("{} is not a number of steps", step), &object);
+  return step;
+}
+
 Record from_json(const nlohmann::json& object) {
-  Record r;  // get_ref: get<int64_t>() would accept 1.5 and 1e300
-  r.step = object.at("step").get_ref<const int64_t&>();
+  Record r;
+  r.step = step_of(object, "step");
   r.loss = maybe(object, "loss");
   r.z_loss = maybe(object, "z_loss");
   r.grad_norm = maybe(object, "grad_norm");
@@ -76,7 +85,7 @@ Record from_json(const nlohmann::json& object) {
     r.samples = object.at("samples").get_ref<const int64_t&>();
   }
   r.skipped = object.value("skipped", "");
-  if (object.contains("substituted")) r.substituted = object.at("substituted").get<int64_t>();
+  if (object.contains("substituted")) r.substituted = object.at("substituted").get_ref<const int64_t&>();
   r.data_wait_s = object.at("data_wait_s").get<double>();
   r.step_s = object.at("step_s").get<double>();
   r.time = object.value("time", 0.0);
@@ -102,15 +111,26 @@ std::string to_line(const Event& e) {
 }
 
 Event event_of(const nlohmann::json& object) {
-  Event e{.name = object.at("event").get<std::string>(), .step = object.at("step").get_ref<const int64_t&>()};
+  Event e{.name = object.at("event").get<std::string>(), .step = step_of(object, "step")};
   if (object.contains("next_sample")) e.next_sample = object.at("next_sample").get_ref<const uint64_t&>();
-  if (object.contains("from_step")) e.from_step = object.at("from_step").get_ref<const int64_t&>();
+  if (object.contains("from_step")) e.from_step = step_of(object, "from_step");
   if (object.contains("rewinds")) e.rewinds = object.at("rewinds").get_ref<const int64_t&>();
   e.reason = object.value("reason", "");
   e.time = object.value("time", 0.0);
   e.loss = maybe(object, "loss");
   e.grad_norm = maybe(object, "grad_norm");
   return e;
+}
+
+SampleText sample_of(const nlohmann::json& object) {
+  SampleText s{.step = step_of(object, "step"),
+               .prompt = object.at("prompt").get<std::string>(),
+               .text = object.at("text").get<std::string>(),
+               .ended = object.value("ended", false),
+               .time = object.value("time", 0.0)};
+  if (object.contains("tokens")) s.tokens = object.at("tokens").get_ref<const int64_t&>();
+  if (object.contains("seed")) s.seed = object.at("seed").get_ref<const uint64_t&>();
+  return s;
 }
 
 bool goes_back(const Event& e) { return e.name == "resume" || e.name == "rewind"; }
@@ -214,17 +234,23 @@ std::vector<Event> read_events(const Path& path) {
 History read_history(const Path& path) {
   History history;
   int64_t lines = 0;
+  const auto drop_samples_from = [&history](int64_t step) {
+    while (!history.samples.empty() && history.samples.back().step >= step) history.samples.pop_back();
+  };
   const auto visit = [&](const nlohmann::json& object) {
-    if (object.contains("event")) {
-      Event event = event_of(object);
-      if (!goes_back(event)) return;
-      drop_steps_past(history.records, event.step);
-      history.events.push_back(std::move(event));
-    } else {
+    if (!object.contains("event")) {
       Record record = from_json(object);
       ++lines;
-      replace_steps_from(history.records, std::move(record));
+      drop_samples_from(record.step);  // a step's samples come after its record
+      return replace_steps_from(history.records, std::move(record));
     }
+    if (object.at("event") == "sample") return history.samples.push_back(sample_of(object));
+    Event event = event_of(object);
+    if (!goes_back(event)) return;
+    if (event.name == "resume") event.from_step = history.records.empty() ? 0 : history.records.back().step;
+    drop_steps_past(history.records, event.step);
+    drop_samples_from(event.step + 1);
+    history.events.push_back(std::move(event));
   };
   const auto damage = [&](int64_t line_number, const nlohmann::json::exception&) {
     history.damaged_lines.push_back(line_number);

@@ -32,9 +32,9 @@ struct Event {
   std::string name;                       // "resume" or "rewind"
   int64_t step = 0;                       // training continues after this step
   std::optional<uint64_t> next_sample{};  // and with this sample; empty: an older Hearth wrote it
+  int64_t from_step = 0;                  // of a rewind: the step that was not applied; of a resume: see History
   // Only for a rewind.
-  int64_t from_step = 0;  // the step that was not applied
-  int64_t rewinds = 0;    // of the run so far, with this one
+  int64_t rewinds = 0;  // of the run so far, with this one
   std::string reason{};
   std::optional<double> loss{}, grad_norm{};  // of that step; empty: NaN or infinite
   double time = 0;                            // in seconds since 1970; 0: an older Hearth wrote it
@@ -73,9 +73,11 @@ std::vector<Event> read_events(const Path& path);
 // All that the file says, for a reader who wants to see a damaged file, too.
 struct History {
   std::vector<Record> records;         // as read_metrics gives them
-  std::vector<Event> events;           // every resume and rewind, in the order of the file
+  std::vector<Event> events;           // every resume and rewind, in the order of the file; a resume's from_step is the
+                                       // last step that was recorded before it
+  std::vector<SampleText> samples;     // of those records, in the order of the file
   int64_t repeated_steps = 0;          // records that a resume or rewind undid
-  std::vector<int64_t> damaged_lines;  // left out: neither a record nor an event; counted from 1
+  std::vector<int64_t> damaged_lines;  // left out: not of the forms above; counted from 1
   bool torn = false;                   // the last line has no end: it is being written, or a kill cut it
 };
 // Empty if the file is missing.

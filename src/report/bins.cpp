@@ -5,7 +5,7 @@
 
 namespace hearth::report {
 
-int64_t bin_width(int64_t last_step) { return std::max<int64_t>((last_step + kMostBins - 1) / kMostBins, 1); }
+int64_t bin_width(int64_t last_step) { return last_step <= kMostBins ? 1 : (last_step - 1) / kMostBins + 1; }
 
 Bins binned(std::span<const metrics::Record> records, int64_t width, const Metric& metric) {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();

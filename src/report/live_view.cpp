@@ -30,7 +30,8 @@ std::string cut(std::string text, int64_t columns) {
 }
 
 std::string filled_bar(double part, int64_t columns) {
-  const auto full = static_cast<size_t>(std::clamp(part, 0.0, 1.0) * static_cast<double>(columns) + 0.5);
+  const double shown = part > 0 ? std::min(part, 1.0) : 0;  // NaN: nothing
+  const auto full = static_cast<size_t>(shown * static_cast<double>(columns) + 0.5);
   return fmt::format("[{}{}]", std::string(full, '#'), std::string(static_cast<size_t>(columns) - full, '.'));
 }
 
@@ -73,7 +74,8 @@ std::vector<double> losses(const LiveRun& run, int64_t columns) {
   const int64_t first = first_step(run), last = std::max(records.empty() ? 0 : records.back().step, first + 1);
   for (const metrics::Record& r : records) {
     if (!r.loss || r.step < first) continue;
-    const auto column = static_cast<size_t>((r.step - first) * (columns - 1) / (last - first));
+    const double part = static_cast<double>(r.step - first) / static_cast<double>(last - first);
+    const auto column = static_cast<size_t>(part * static_cast<double>(columns - 1));
     sums[column] += *r.loss;
     ++counts[column];
   }

@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
-#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -20,7 +22,7 @@
 namespace hearth::report {
 namespace {
 
-constexpr size_t kMostHeaderBytes = 16384;
+constexpr size_t kMostHeaderBytes = 16384, kMostConnections = 64;
 
 volatile std::sig_atomic_t asked_to_end = 0;
 
@@ -53,35 +55,6 @@ class EndingSignals {
   std::array<struct sigaction, 2> before_{};
   sigset_t mask_{};
 };
-
-// Whether `socket` is ready before the time is over. A signal ends the wait.
-bool is_ready(int socket, short events, int64_t milliseconds, const sigset_t& mask) {
-  pollfd wanted{socket, events, 0};
-  const timespec time{milliseconds / 1000, static_cast<long>(milliseconds % 1000) * 1000000};
-  return ::ppoll(&wanted, 1, milliseconds < 0 ? nullptr : &time, &mask) > 0;
-}
-
-// Up to the empty line that ends it; nullopt if none comes.
-std::optional<std::string> read_header(int connection, const sigset_t& mask) {
-  std::string header;
-  char part[2048];
-  while (header.find("\r\n\r\n") == std::string::npos) {
-    if (header.size() > kMostHeaderBytes || !is_ready(connection, POLLIN, 2000, mask)) return std::nullopt;
-    const ssize_t count = ::recv(connection, part, sizeof part, 0);
-    if (count <= 0) return std::nullopt;
-    header.append(part, static_cast<size_t>(count));
-  }
-  return header;
-}
-
-void send_all(int connection, std::string_view text, const sigset_t& mask) {
-  while (!text.empty()) {
-    if (!is_ready(connection, POLLOUT, 10000, mask)) return;
-    const ssize_t count = ::send(connection, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0 && errno != EAGAIN) return;
-    if (count > 0) text.remove_prefix(static_cast<size_t>(count));
-  }
-}
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -127,6 +100,67 @@ std::string respond(std::string_view header, const std::function<PageAnswer(std:
   return response(found.status, found.status == 200 ? "OK" : "Not Found", found, method == "GET");
 }
 
+// One request and its answer. None waits for another: browsers keep connections on which they ask nothing, and one may
+// leave in the middle of a page.
+class Connection {
+ public:
+  explicit Connection(int socket) : socket_(socket) {}
+  ~Connection() { close(); }
+  Connection(Connection&& other) noexcept { *this = std::move(other); }
+  Connection& operator=(Connection&& other) noexcept {
+    close();
+    socket_ = std::exchange(other.socket_, -1);
+    header_ = std::move(other.header_);
+    rest_ = std::move(other.rest_);
+    sent_ = other.sent_;
+    deadline_ = other.deadline_;
+    return *this;
+  }
+
+  int socket() const { return socket_; }
+  short waits_for() const { return rest_.empty() ? POLLIN : POLLOUT; }
+  bool is_over() const { return socket_ < 0 || Clock::now() > deadline_; }
+
+  // Reads or writes what is possible now.
+  void go_on(const std::function<PageAnswer(std::string_view)>& answer) {
+    if (rest_.empty()) {
+      read();
+      if (header_.find("\r\n\r\n") == std::string::npos) return;
+      rest_ = respond(header_, answer);
+      deadline_ = Clock::now() + kPatience;  // making the answer may have taken long
+    }
+    write();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kPatience{30};  // for a request, and again for each part of an answer
+
+  void close() {
+    if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+  }
+  void read() {
+    char part[2048];
+    const ssize_t count = ::recv(socket_, part, sizeof part, 0);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (count <= 0 || header_.size() > kMostHeaderBytes) return close();
+    header_.append(part, static_cast<size_t>(count));
+  }
+  void write() {
+    const ssize_t count = ::send(socket_, rest_.data() + sent_, rest_.size() - sent_, MSG_NOSIGNAL);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (count <= 0) return close();
+    sent_ += static_cast<size_t>(count);
+    deadline_ = Clock::now() + kPatience;
+    if (sent_ == rest_.size()) close();
+  }
+
+  int socket_ = -1;
+  std::string header_, rest_;  // the request so far; the whole answer, of which sent_ bytes are sent
+  size_t sent_ = 0;
+  Clock::time_point deadline_ = Clock::now() + kPatience;
+};
+
 }  // namespace
 
 PageServer::PageServer(int64_t port) {
@@ -154,13 +188,20 @@ PageServer::~PageServer() { ::close(socket_); }
 
 void PageServer::serve(const std::function<PageAnswer(std::string_view path)>& answer) {
   const EndingSignals signals;
+  std::vector<Connection> connections;
   while (asked_to_end == 0) {
-    if (!is_ready(socket_, POLLIN, -1, signals.while_waiting())) continue;
-    const int connection = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (connection < 0) continue;
-    if (const auto header = read_header(connection, signals.while_waiting()))
-      send_all(connection, respond(*header, answer), signals.while_waiting());
-    ::close(connection);
+    std::vector<pollfd> waits;
+    waits.push_back({connections.size() < kMostConnections ? socket_ : -1, POLLIN, 0});
+    for (const Connection& c : connections) waits.push_back({c.socket(), c.waits_for(), 0});
+    const timespec second{1, 0};  // for the deadlines
+    const int ready =
+        ::ppoll(waits.data(), waits.size(), connections.empty() ? nullptr : &second, &signals.while_waiting());
+    for (size_t i = 0; ready > 0 && i < connections.size(); ++i)
+      if (waits[i + 1].revents != 0) connections[i].go_on(answer);
+    std::erase_if(connections, [](const Connection& c) { return c.is_over(); });
+    if (ready <= 0 || waits[0].revents == 0) continue;
+    if (const int socket = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); socket >= 0)
+      connections.emplace_back(socket);
   }
 }
 

@@ -19,14 +19,14 @@ namespace {
 
 using nlohmann::json;
 
-// Calls `visit` with each line that is whole and holds `part`. Returns the number of lines that it did not take.
+// Calls `visit` with each whole line. Returns the number of lines that it did not take.
 template <class Visit>
-int64_t visit_lines(const Path& file, std::string_view part, const Visit& visit) {
+int64_t visit_lines(const Path& file, const Visit& visit) {
   const std::string content = read_file(file);
   int64_t damaged_lines = 0;
   for (size_t begin = 0, end; (end = content.find('\n', begin)) != std::string::npos; begin = end + 1) {
     const std::string_view line = std::string_view(content).substr(begin, end - begin);
-    if (line.empty() || line.find(part) == std::string_view::npos) continue;
+    if (line.empty()) continue;
     try {
       visit(json::parse(line));
     } catch (const json::exception&) {
@@ -50,6 +50,13 @@ void thin_out(std::vector<PageSample>& samples) {
   std::erase_if(samples, [&kept](const PageSample& sample) {
     return !std::binary_search(kept.rbegin(), kept.rend(), sample.step);
   });
+}
+
+int64_t bytes_of(const json& plan, const char* name) {
+  constexpr int64_t kMost = int64_t{1} << 60;  // two of them can be added
+  const auto bytes = plan.at(name).get_ref<const int64_t&>();
+  if (bytes < 0 || bytes > kMost) throw json::other_error::create(501, "not a number of bytes", &plan);
+  return bytes;
 }
 
 // The shares of weights over a run of `tokens`; empty: the length is not known and the weights change.
@@ -76,18 +83,8 @@ std::vector<double> planned_shares(const config::RunConfig& config, int64_t toke
 
 }  // namespace
 
-void add_samples(PageRun& run, const Path& metrics_file) {
-  if (!path_exists(metrics_file)) return;
-  visit_lines(metrics_file, "\"event\"", [&run](const json& line) {
-    const std::string event = line.at("event").get<std::string>();
-    const auto step = line.at("step").get<int64_t>();
-    if (event == "resume" || event == "rewind")
-      std::erase_if(run.samples, [step](const PageSample& sample) { return sample.step > step; });
-    if (event == "sample")
-      run.samples.push_back({step, line.at("prompt").get<std::string>(), line.at("text").get<std::string>()});
-  });
-  const auto earlier = [](const PageSample& a, const PageSample& b) { return a.step < b.step; };
-  std::stable_sort(run.samples.begin(), run.samples.end(), earlier);
+void add_samples(PageRun& run) {
+  for (const metrics::SampleText& s : run.history.samples) run.samples.push_back({s.step, s.prompt, s.text});
   thin_out(run.samples);
 }
 
@@ -96,7 +93,7 @@ void add_scores(PageRun& run, const Path& scores_file) {
   std::map<std::string, std::map<int64_t, double>> scores;
   int64_t damaged_lines = 0;
   try {
-    damaged_lines = visit_lines(scores_file, "", [&scores](const json& line) {
+    damaged_lines = visit_lines(scores_file, [&scores](const json& line) {
       scores[line.at("name").get<std::string>()][line.at("step").get<int64_t>()] = line.at("value").get<double>();
     });
   } catch (const Error& e) {
@@ -112,9 +109,10 @@ void add_plan(PageRun& run, const Path& plan_file) {
   if (!path_exists(plan_file)) return;
   try {
     const json plan = json::parse(read_file(plan_file));
-    if (plan.at("tokens_per_second").is_number()) run.plan.tokens_per_second = plan["tokens_per_second"].get<double>();
-    run.plan.memory_bytes = plan.at("memory_bytes").get<int64_t>();
-    run.plan.before_bytes = plan.at("before_bytes").get<int64_t>();
+    if (const auto rate = plan.find("tokens_per_second"); rate != plan.end() && rate->is_number() && *rate > 0)
+      run.plan.tokens_per_second = rate->get<double>();
+    run.plan.memory_bytes = bytes_of(plan, "memory_bytes");
+    run.plan.before_bytes = bytes_of(plan, "before_bytes");
   } catch (const json::exception&) {
     run.plan = {};
     run.notes.push_back("plan.json is damaged, so that nothing is compared with the plan");

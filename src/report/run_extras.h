@@ -1,4 +1,4 @@
-// What a run folder says besides its steps, for a page: samples, scores, the plan and the mixture of sources. What is
+// What a run folder says besides its curves, for a page: samples, scores, the plan and the mixture of sources. What is
 // damaged becomes a note of the page, and never an error.
 #pragma once
 
@@ -11,10 +11,9 @@
 
 namespace hearth::report {
 
-// The lines {"event": "sample", "step": N, "prompt": "...", "text": "..."} of metrics.jsonl, without those that a later
-// resume or rewind undid. A long run keeps kMostSamples, spread over its steps, with the last ones.
+// The texts of `run.history`. A long run keeps kMostSamples, spread over its steps, with the last ones.
 inline constexpr size_t kMostSamples = 400;
-void add_samples(PageRun& run, const Path& metrics_file);
+void add_samples(PageRun& run);
 
 // RUN/scores.jsonl: a line {"step": N, "name": "arc_easy", "value": 0.25} for each score of a checkpoint. The last one
 // of a step and name counts.

@@ -69,7 +69,7 @@ std::optional<checkpoint::Manifest> add_origin(PageRun& run, const Path& checkpo
                   {"ranks", fmt::format("{}", m.ranks)},
                   {"dataset", m.dataset_hash},
                   {"tokenizer", fmt::format("{} {}", m.tokenizer, m.tokenizer_hash)},
-                  {"started from", m.parent}};
+                  {"checkpoint before it", m.parent}};
     return m;
   } catch (const Error& e) {
     run.notes.push_back(fmt::format("its newest checkpoint cannot be read: {}", e.message()));
@@ -101,7 +101,7 @@ PageRun page_run(const std::string& name, const Path& metrics_file) {
   const std::optional<config::RunConfig> config = add_configuration(run, folder / "config.toml");
   const std::optional<checkpoint::Manifest> newest =
       add_origin(run, config ? config->checkpoint_folder() : folder / "checkpoints");
-  add_samples(run, metrics_file);
+  add_samples(run);
   add_scores(run, folder / "scores.jsonl");
   add_plan(run, folder / "plan.json");
   if (config) add_mixture(run, *config, newest);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -48,7 +49,7 @@ constexpr Chart kCharts[] = {
 // Six digits show a curve; all of them would double the page.
 Json rounded(double value) {
   if (!std::isfinite(value)) return nullptr;
-  return std::stod(fmt::format("{:.6g}", value));
+  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
 }
 Json rounded(const std::vector<double>& values) {
   Json list = Json::array();
@@ -138,9 +139,11 @@ Json plan_json(const PageRun& run) {
 Json events_json(const metrics::History& history) {
   Json list = Json::array();
   for (const metrics::Event& event : history.events) {
-    std::string reason = event.reason;
-    if (event.name == "rewind") reason = fmt::format("step {}: {}", event.from_step, reason);
-    list.push_back({{"name", event.name}, {"step", event.step}, {"reason", reason}, {"time", event.time}});
+    list.push_back({{"name", event.name},
+                    {"step", event.step},
+                    {"from_step", event.from_step},
+                    {"reason", event.reason},
+                    {"time", event.time}});
   }
   return list;
 }
@@ -149,6 +152,13 @@ Json skipped_json(const std::vector<Record>& records) {
   Json list = Json::array();
   for (const Record& r : records)
     if (!r.skipped.empty()) list.push_back({{"step", r.step}, {"why", r.skipped}, {"time", r.time}});
+  return list;
+}
+
+Json jobs_json(const std::vector<PageJobEvent>& jobs) {
+  Json list = Json::array();
+  for (const PageJobEvent& e : jobs)
+    list.push_back({{"time", e.time}, {"job", e.job}, {"what", e.what}, {"reason", e.reason}});
   return list;
 }
 
@@ -212,6 +222,7 @@ Json run_json(const PageRun& run, int64_t width) {
   json["plan"] = plan_json(run);
   json["mixture"] = mixture_json(run.mixture);
   json["events"] = events_json(run.history);
+  json["jobs"] = jobs_json(run.jobs);
   json["skipped"] = skipped_json(records);
   if (!run.planned_lr.empty()) {
     Json steps = Json::array(), values = Json::array();

@@ -41,6 +41,12 @@ struct PageShare {
   double sequences = 0;                         // so far
 };
 
+// What happened to a job of the run (cluster/starts.h).
+struct PageJobEvent {
+  double time = 0;  // in seconds since 1970
+  std::string job, what, reason;
+};
+
 struct PageRun {
   std::string name;  // two runs have different ones
   metrics::History history{};
@@ -52,6 +58,7 @@ struct PageRun {
   std::vector<PageScores> scores{};                      // by name
   PagePlan plan{};
   std::vector<PageShare> mixture{};  // empty: one source, or not known
+  std::vector<PageJobEvent> jobs{};  // in the order of time; empty: the run was started by hand
   std::vector<std::string> notes{};  // what is damaged or missing
 };
 

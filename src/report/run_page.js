@@ -3,8 +3,12 @@
 "use strict";
 (() => {
 let data = JSON.parse(document.getElementById("data").textContent);
-const colours = ["#2a6fb0", "#c4572a", "#2f8f4e", "#8a4fb3", "#a9852a", "#b03060", "#2a9a9a", "#6b6b6b"];
-const colourOf = (number) => colours[number % colours.length];
+const colours = {
+  light: ["#2a6fb0", "#c4572a", "#2f8f4e", "#8a4fb3", "#a9852a", "#b03060", "#2a9a9a", "#6b6b6b"],
+  dark: ["#6aa9e9", "#e58a5f", "#6cc28a", "#b98ae0", "#d0b050", "#e07098", "#5cc4c4", "#a8a8a8"],
+};
+const darkDesktop = window.matchMedia("(prefers-color-scheme: dark)");
+const colourOf = (number) => colours[darkDesktop.matches ? "dark" : "light"][number % colours.light.length];
 const shown = data.runs.map(() => true);
 const charts = {};
 const chosen = {};  // the choices of select(), by id, and of "log", by chart: they outlive a redraw of a live page
@@ -52,6 +56,17 @@ function number(value) {
   return String(Number(value.toPrecision(6)));
 }
 
+// Three digits of a large number, such as "1.68 k".
+function count(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "";
+  const units = ["", " k", " M", " B", " T"];
+  let unit = 0;
+  for (; Math.abs(value) >= 999.5 && unit + 1 < units.length; ++unit) value /= 1000;
+  return Number(value.toPrecision(3)) + units[unit];
+}
+
+const digits = (value) => value === null || value === undefined ? "" : number(Number(value.toPrecision(4)));
+
 function duration(seconds) {
   if (!seconds) return "";
   if (seconds < 120) return `${Math.round(seconds)} s`;
@@ -59,7 +74,7 @@ function duration(seconds) {
   return seconds < 172800 ? `${(seconds / 3600).toFixed(1)} h` : `${(seconds / 86400).toFixed(1)} days`;
 }
 
-const date = (time) => time ? new Date(time * 1000).toISOString().replace("T", " ").slice(0, 19) : "";
+const date = (time) => time > 0 ? new Date(time * 1000).toISOString().replace("T", " ").slice(0, 19) : "";
 
 // --- the numbers -------------------------------------------------------------
 
@@ -164,6 +179,15 @@ function drawMarks(context, area, graph) {
       context.stroke();
     }
     context.setLineDash([]);
+    if (run.events.length <= 8) {  // more of them would lie over each other
+      context.font = "11px system-ui, sans-serif";
+      context.globalAlpha = 0.9;
+      for (const event of run.events) {
+        context.fillStyle = event.name === "rewind" ? "#d02020" : colourOf(index);
+        context.fillText(event.name === "rewind" ? "rewind" : "restart", graph.toDomXCoord(xOf(run, event.step)) + 3,
+                         area.y + 10 + 12 * index);
+      }
+    }
     context.fillStyle = "#d08000";
     context.globalAlpha = 1;
     for (const skip of run.skipped) {
@@ -282,8 +306,8 @@ function addCurves() {
 function addOverview() {
   const rows = data.runs.map((run) => [
     run.name, run.state, number(run.last_step) + (run.planned_steps ? ` of ${number(run.planned_steps)}` : ""),
-    number(run.loss), number(run.validation_loss), number(run.total_tokens), duration(run.seconds),
-    number(run.tokens_per_second), run.mfu === null ? "" : (100 * run.mfu).toFixed(1) + " %",
+    digits(run.loss), digits(run.validation_loss), count(run.total_tokens), duration(run.seconds),
+    count(run.tokens_per_second), run.mfu === null ? "" : (100 * run.mfu).toFixed(1) + " %",
     run.restarts, run.rewinds, run.skipped.length, run.repeated_steps]);
   table(section("Runs", "runs"), ["run", "state", "steps", "loss", "best validation loss", "tokens", "time in steps",
                                   "tokens/s", "mfu", "restarts", "rewinds", "skipped", "repeated steps"], rows);
@@ -296,16 +320,40 @@ function addNotes() {
   for (const note of notes) element("li", note, list);
 }
 
+// A table with the last rows of a long list only.
+function longTable(parent, headings, rows) {
+  const most = 200;
+  if (rows.length > most) element("p", `The last ${most} of ${rows.length}:`, parent, {class: "hint"});
+  return table(parent, headings, rows.slice(-most));
+}
+
+function eventText(event) {
+  if (event.name === "rewind") return "back to this step";
+  if (event.from_step <= event.step) return "went on after this step";
+  const first = event.step + 1;
+  return "went on after this step; " +
+      (first === event.from_step ? `step ${first} was done again` : `steps ${first} to ${event.from_step} were done again`);
+}
+
 function addEvents() {
   const rows = [];
   for (const run of data.runs) {
     for (const event of run.events)
-      rows.push([run.name, event.step, event.name === "rewind" ? "back to this step" : "went on after this step",
-                 event.reason, date(event.time)]);
-    for (const skip of run.skipped) rows.push([run.name, skip.step, "update skipped", skip.why, date(skip.time)]);
+      rows.push([run.name, event.step, eventText(event),
+                 event.name === "rewind" ? `step ${event.from_step}: ${event.reason}` : event.reason, event.time]);
+    for (const skip of run.skipped) rows.push([run.name, skip.step, "update skipped", skip.why, skip.time]);
   }
   if (rows.length === 0) return;
-  table(section("Restarts, rewinds and skipped updates", "events"), ["run", "step", "what", "why", "time (UTC)"], rows);
+  if (rows.every((row) => row[4])) rows.sort((a, b) => a[4] - b[4]);
+  for (const row of rows) row[4] = date(row[4]);
+  longTable(section("Restarts, rewinds and skipped updates", "events"), ["run", "step", "what", "why", "time (UTC)"], rows);
+}
+
+function addJobs() {
+  const rows = data.runs.flatMap((run) =>
+      run.jobs.map((event) => [run.name, date(event.time), event.job, event.what, event.reason]));
+  if (rows.length === 0) return;
+  longTable(section("Jobs", "jobs"), ["run", "time (UTC)", "job", "what", "why"], rows);
 }
 
 // Rows of several runs by a name: [name, [value of each run]].
@@ -356,7 +404,7 @@ function addPlan() {
   const ratio = (measured, planned) => planned > 0 ? `${(100 * measured / planned).toFixed(1)} %` : "";
   const add = (run, what, planned, measured, unit) => {
     if (!planned || !measured) return;
-    rows.push([run.name, what, `${number(planned)} ${unit}`, `${number(measured)} ${unit}`, ratio(measured, planned)]);
+    rows.push([run.name, what, `${count(planned)} ${unit}`, `${count(measured)} ${unit}`, ratio(measured, planned)]);
   };
   for (const run of data.runs) {
     add(run, "throughput", run.plan.tokens_per_second, run.tokens_per_second, "tokens/s");
@@ -389,7 +437,7 @@ function addSamples() {
     if (body) body.remove();
     body = element("div", null, made, {class: "frame"});
     const rows = data.runs.flatMap((run) => run.samples.filter((sample) => sample.prompt === prompt)
-        .map((sample) => [run.name, sample.step, sample.text]));
+        .map((sample) => [run.name, sample.step, sample.text.trimEnd()]));
     rows.sort((a, b) => b[1] - a[1]);
     table(body, ["run", "step", "text"], rows).classList.add("texts");
   };
@@ -417,6 +465,7 @@ function drawAll() {
   addMixture();
   addSamples();
   addEvents();
+  addJobs();
   addConfiguration();
   addOrigin();
   element("footer", data.footer, root);
@@ -451,6 +500,7 @@ async function follow() {
 }
 
 drawAll();
+darkDesktop.addEventListener("change", drawAll);
 document.body.dataset.drawn = "yes";
 if (document.body.dataset.live === "yes") follow();
 })();

@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "base/error.h"
+#include "config/config.h"
+#include "config/load.h"
 #include "data/formats/byte_stream.h"
 
 namespace hearth::report {
@@ -152,6 +154,18 @@ std::optional<Path> newest_iteration(const Path& folder) {
   return newest ? std::optional(newest->second) : std::nullopt;
 }
 
+// The traces' folder of a run folder, which has JSON files of other kinds itself. nullopt: `given` is no run folder.
+std::optional<Path> traces_of_run(const Path& given) {
+  const Path run_file = given / "config.toml";
+  config::RunConfig config;
+  try {
+    if (path_exists(run_file)) config = config::from_toml_text(read_file(run_file), run_file.string(), given);
+  } catch (const Error&) {  // a damaged run file: the name that most runs have
+  }
+  const Path folder = join_path(given, config.profiling.save_traces_folder);
+  return path_exists(run_file) || folder_exists(folder) ? std::optional(folder) : std::nullopt;
+}
+
 }  // namespace
 
 Trace read_trace(const Path& file) { return TraceReader(file).read(); }
@@ -161,9 +175,9 @@ std::vector<Path> trace_files(const Path& given) {
     throw user_error(fmt::format("{} does not exist", given.string()), {},
                      "give a trace, or a folder of them, such as RUN/profile_traces");
   if (!folder_exists(given)) return {given};
-  // A run folder has JSON files of other kinds.
-  const Path inner = given / "profile_traces", folder = folder_exists(inner) ? inner : given;
-  const std::vector<Path> files = traces_in(newest_iteration(folder).value_or(folder));
+  const Path folder = traces_of_run(given).value_or(given);
+  std::vector<Path> files;
+  if (folder_exists(folder)) files = traces_in(newest_iteration(folder).value_or(folder));
   if (files.empty())
     throw user_error(fmt::format("{} has no traces", folder.string()),
                      "no file in it, or in the newest iteration_N, ends in .json or .json.gz",

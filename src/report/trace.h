@@ -28,7 +28,7 @@ struct Trace {
 Trace read_trace(const Path& file);
 
 // `given` itself if it is a file. In a folder: its traces, by rank; or those of its newest iteration_N; or the same of
-// its profile_traces. Throws user_error if there is no trace.
+// the folder profiling.save_traces_folder of a run. Throws user_error if there is no trace.
 std::vector<Path> trace_files(const Path& given);
 
 }  // namespace hearth::report

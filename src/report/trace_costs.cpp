@@ -134,6 +134,16 @@ std::string duration(double us) {
   return fmt::format("{:.3f} s", us / 1e6);
 }
 
+// A name of a foreign file for a terminal: without control characters, and in at most `most` bytes of UTF-8.
+std::string shown(std::string name, size_t most) {
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
+  if (name.size() <= most) return name;
+  size_t end = most - 3;
+  while (end > 0 && (name[end] & 0xC0) == 0x80) --end;
+  return name.substr(0, end) + "...";
+}
+
 std::vector<TraceCost> sorted(const std::map<std::string, TraceCost>& costs) {
   std::vector<TraceCost> list;
   for (const auto& [name, cost] : costs) list.push_back(cost);
@@ -220,9 +230,9 @@ std::string format_trace_costs(const std::vector<TraceCosts>& ranks, int64_t lar
   text += fmt::format("{:{}}  {:>10}  {:>8}  {:>8}\n", ranks.size() == 1 ? "largest costs" : "largest costs of a rank",
                       width, "self time", "share", "calls");
   for (const TraceCost& cost : list) {
-    const std::string name = cost.name.size() <= width ? cost.name : cost.name.substr(0, width - 3) + "...";
-    text += fmt::format("{:{}}  {:>10}  {:>8}  {:>8.6g}\n", name, width, duration(cost.self_us / count),
-                        share(cost.self_us, total_us), static_cast<double>(cost.calls) / count);
+    text += fmt::format("{:{}}  {:>10}  {:>8}  {:>8.6g}\n", shown(cost.name, width), width,
+                        duration(cost.self_us / count), share(cost.self_us, total_us),
+                        static_cast<double>(cost.calls) / count);
   }
   return text + format_ranks(ranks);
 }

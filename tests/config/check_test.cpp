@@ -106,6 +106,14 @@ TEST(Check, TensorboardsFolderIsItsOwn) {
             one("metrics.save_tb_folder = \"s3://bucket/tb\" is in a store"));
 }
 
+// The key that it depends on holds several texts.
+TEST(Check, TheLengthOfSamplesAppliesWithPromptsAlone) {
+  const std::string tokens = "validation.generate_tokens=40";
+  EXPECT_TRUE(problems({"validation.freq=5", "validation.generate=[\"a\"]", tokens}).empty());
+  EXPECT_EQ(problems({"validation.freq=5", tokens}),
+            one("validation.generate_tokens = 40 has no effect without validation.generate"));
+}
+
 TEST(Check, AKeyThatWouldHaveNoEffectIsAnError) {
   EXPECT_EQ(problems({"lr_scheduler.decay_type=constant", "lr_scheduler.decay_ratio=0.2"}),
             one("lr_scheduler.decay_ratio = 0.2 has no effect with lr_scheduler.decay_type = \"constant\""));

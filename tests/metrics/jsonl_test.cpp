@@ -280,13 +280,26 @@ TEST(Jsonl, AHistoryHasAllThatADamagedFileSays) {
   append_raw(path, "{\"step\": 5");
   const History history = read_history(path);
   EXPECT_EQ(history.records, (std::vector<Record>{record(1, 1), record(2, 1), record(3, 3), record(4, 4)}));
-  EXPECT_EQ(history.events,
-            (std::vector<Event>{{.name = "resume", .step = 3, .time = 1764083000.5}, {.name = "resume", .step = 2}}));
+  EXPECT_EQ(history.events, (std::vector<Event>{{.name = "resume", .step = 3, .from_step = 5, .time = 1764083000.5},
+                                                {.name = "resume", .step = 2, .from_step = 4}}));
   EXPECT_EQ(history.repeated_steps, 4) << "steps 4 and 5, step 4 again, and step 3";
   EXPECT_EQ(history.damaged_lines, (std::vector<int64_t>{10, 11, 12, 13}));
   EXPECT_TRUE(history.torn);
   EXPECT_TRUE(read_history(scratch / "none").records.empty());
   EXPECT_FALSE(read_history(scratch / "none").torn);
+}
+
+TEST(Jsonl, AStepThatNoTrainingHasIsADamagedLine) {
+  const test::ScratchFolder scratch;
+  const Path path = scratch / "metrics.jsonl";
+  JsonlWriter(path).append(record(1, 1));
+  const std::string line = read_file(path);
+  for (const char* step : {"-1", "9223372036854775807", "18446744073709551615", "1.5", "1e300"})
+    append_raw(path, fmt::format("{{\"step\": {}{}", step, line.substr(line.find(','))));
+  append_raw(path, "{\"event\": \"resume\", \"step\": -1}\n");
+  const History history = read_history(path);
+  EXPECT_EQ(history.records, std::vector<Record>{record(1, 1)});
+  EXPECT_EQ(history.damaged_lines, (std::vector<int64_t>{2, 3, 4, 5, 6, 7}));
 }
 
 TEST(Jsonl, ATextOfTheModelIsALineOfItsOwnThatReadersOfStepsSkip) {
@@ -306,7 +319,16 @@ TEST(Jsonl, ATextOfTheModelIsALineOfItsOwnThatReadersOfStepsSkip) {
   }
   EXPECT_EQ(steps_of(read_metrics(path)), (std::vector<int64_t>{1, 2}));
   EXPECT_TRUE(read_events(path).empty());
-  EXPECT_TRUE(read_history(path).damaged_lines.empty());
+  const History history = read_history(path);
+  EXPECT_TRUE(history.damaged_lines.empty());
+  ASSERT_EQ(history.samples.size(), 1u);
+  EXPECT_EQ(history.samples[0], (SampleText{.step = 1,
+                                            .prompt = "say \"\n\"",
+                                            .text = "half a character: \xEF\xBF\xBD",
+                                            .tokens = 4,
+                                            .ended = true,
+                                            .seed = 4294967295,
+                                            .time = 1764083000.5}));
   const std::string text = read_file(path);
   const size_t begin = text.find('\n') + 1;
   EXPECT_EQ(nlohmann::json::parse(text.substr(begin, text.find('\n', begin) - begin)),

@@ -26,14 +26,31 @@ struct RunExtras : ::testing::Test {
 };
 
 TEST_F(RunExtras, SamplesThatARewindUndidAreLeftOut) {
-  add_samples(run, written("metrics.jsonl", R"({"step": 10, "loss": 3}
+  run.history = metrics::read_history(written("metrics.jsonl", R"(
 {"event": "sample", "step": 10, "prompt": "Once", "text": " upon \"a\" time", "tokens": 4}
 {"event": "sample", "step": 20, "prompt": "Once", "text": " more"}
 {"event": "rewind", "step": 15, "reason": "nan"}
 {"event": "sample", "step": 20, "prompt": "Once", "text": " again"}
 {"event": "sample", "step": 20, "prompt": 7}
 {"event": "sample", "step": 30, "prompt": "On)"));
+  add_samples(run);
   EXPECT_THAT(run.samples, ElementsAre(FieldsAre(10, "Once", " upon \"a\" time"), FieldsAre(20, "Once", " again")));
+}
+
+// A training that was killed before its first checkpoint validates and writes step 0 again.
+TEST_F(RunExtras, ASampleOfAStepThatWasDoneAgainStandsOnce) {
+  const Path file = folder / "metrics.jsonl";
+  for (const char* text : {" first", " second"}) {
+    metrics::JsonlWriter writer(file);
+    metrics::Record validated;
+    validated.validation_loss = 3;
+    writer.append(metrics::Event{.name = "resume", .step = 0});
+    writer.append(validated);
+    writer.append(metrics::SampleText{.step = 0, .prompt = "Once", .text = text});
+  }
+  run.history = metrics::read_history(file);
+  add_samples(run);
+  EXPECT_THAT(run.samples, ElementsAre(FieldsAre(0, "Once", " second")));
 }
 
 TEST_F(RunExtras, ManySamplesAreThinnedOutAndTheLastStay) {
@@ -42,7 +59,8 @@ TEST_F(RunExtras, ManySamplesAreThinnedOutAndTheLastStay) {
     for (const char* prompt : {"a", "b"})
       text +=
           fmt::format("{{\"event\": \"sample\", \"step\": {}, \"prompt\": \"{}\", \"text\": \"\"}}\n", step, prompt);
-  add_samples(run, written("metrics.jsonl", text));
+  run.history = metrics::read_history(written("metrics.jsonl", text));
+  add_samples(run);
   EXPECT_EQ(run.samples.size(), 400u) << "every fifth step";
   EXPECT_EQ(run.samples.back().step, 1000);
   EXPECT_EQ(run.samples.front().step, 5);
@@ -67,9 +85,13 @@ TEST_F(RunExtras, ADamagedPlanIsANote) {
   EXPECT_FALSE(run.plan.tokens_per_second.has_value());
   EXPECT_EQ(run.plan.memory_bytes, 64);
   EXPECT_EQ(run.plan.before_bytes, 8);
-  add_plan(run, written("plan.json", "{"));
-  EXPECT_FALSE(run.plan.memory_bytes.has_value());
-  EXPECT_THAT(run.notes, ElementsAre(HasSubstr("plan.json is damaged")));
+  for (const char* damaged : {"{", R"({"memory_bytes": 1e300, "before_bytes": 8})",
+                              R"({"memory_bytes": 9223372036854775807, "before_bytes": 8})"}) {
+    run.notes.clear();
+    add_plan(run, written("plan.json", damaged));
+    EXPECT_FALSE(run.plan.memory_bytes.has_value());
+    EXPECT_THAT(run.notes, ElementsAre(HasSubstr("plan.json is damaged"))) << damaged;
+  }
 }
 
 // Three sources; the second half of the run gives all to the last one.

@@ -165,6 +165,7 @@ TEST(Bins, KeepTheLeastAndTheGreatestValue) {
   EXPECT_EQ(bin_width(1001), 2);
   EXPECT_EQ(bin_width(100000), 100);
   EXPECT_EQ(bin_width(0), 1);
+  EXPECT_EQ(bin_width(int64_t{1} << 53), ((int64_t{1} << 53) - 1) / 1000 + 1);
 }
 
 }  // namespace

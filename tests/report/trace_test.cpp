@@ -161,6 +161,25 @@ TEST(TraceFolders, TheNewestIterationIsTakenAndItsRanksInOrder) {
   EXPECT_THAT(shown.output, HasSubstr("matmul                                           60.0 us    30.0 %         2"));
 }
 
+TEST(TraceOfAClosedForm, NamesOfAForeignFileAreSafeForATerminal) {
+  const test::ScratchFolder scratch;
+  const std::string umlauts = std::string(40, 'x') + "\u00e4\u00e4\u00e4";  // a cut after 41 bytes halves a letter
+  const json events = {event("op", "a\x1b[2Jb\n", 0, 0, 10), event("op", umlauts.c_str(), 0, 10, 15)};
+  const std::string text = format_trace_costs({trace_costs(read_trace(written(scratch / "trace.json", events)))}, 10);
+  EXPECT_THAT(text, HasSubstr("\na?[2Jb?  "));
+  EXPECT_THAT(text, HasSubstr("\n" + std::string(40, 'x') + "...  "));
+}
+
+TEST(TraceFolders, ARunFileNamesTheFolderOfItsTraces) {
+  const test::ScratchFolder scratch;
+  write_file_atomic(scratch / "config.toml", "[profiling]\nsave_traces_folder = \"mine\"\n");
+  write_file_atomic(scratch / "plan.json", "{}");
+  EXPECT_THAT(error_of([&] { trace_files(scratch); }).message(), HasSubstr("mine has no traces"));
+  make_folders(scratch / "mine/iteration_3");
+  const Path file = written(scratch / "mine/iteration_3/rank0_trace.json", two_steps());
+  EXPECT_THAT(trace_files(scratch), ElementsAre(file));
+}
+
 TEST(TraceFolders, WhatIsNoTraceIsOneClearError) {
   const test::ScratchFolder scratch;
   EXPECT_THAT(error_of([&] { trace_files(scratch / "nothing"); }).message(), HasSubstr("does not exist"));

@@ -119,6 +119,19 @@ class WandbSync(unittest.TestCase):
         self.assertEqual(absent.returncode, 2)
         self.assertIn("the package wandb is not installed\n  fix: ", absent.stderr)
 
+    def test_a_damaged_configuration_or_a_broken_line_to_the_server_loses_no_step(self):
+        self.append(record(1) + record(2))
+        with open(self.path("config.toml"), "wb") as file:
+            file.write(b"[training\n\xff")
+        fails = FAKE.replace('self.write("log", values)', 'values["step"] == 2 and 1 / 0; self.write("log", values)')
+        broken = self.sync(module=fails)
+        self.assertEqual(broken.returncode, 1)
+        self.assertIn("ZeroDivisionError", broken.stderr)
+        again = self.sync()
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("config.toml is damaged, and is not sent", again.stderr)
+        self.assertEqual([values["step"] for values, in self.calls("log")], [1, 2])
+
     def test_the_package_itself_takes_the_metrics_offline(self):
         python = os.environ.get("HEARTH_WANDB_PYTHON", sys.executable)
         if subprocess.run([python, "-c", "import wandb.proto.wandb_internal_pb2"], capture_output=True).returncode != 0:

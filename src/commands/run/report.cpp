@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <exception>
 #include <set>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "commands/commands.h"
+#include "commands/run/page_jobs.h"
 #include "metrics/jsonl.h"
 #include "metrics/tensorboard.h"
 #include "metrics/throughput.h"
@@ -69,14 +71,20 @@ void write_picture(const std::vector<GivenRun>& runs, const std::string& title, 
   fmt::print("wrote {}\n", out.string());
 }
 
-report::RunPage page_of(const std::vector<GivenRun>& runs, const std::string& title) {
-  report::RunPage page{.title = title, .runs = {}, .defaults = report::configuration_texts({})};
-  for (const GivenRun& run : runs) page.runs.push_back(report::page_run(run.name, run.metrics_file));
-  return page;
+report::PageRun page_run(const GivenRun& given) {
+  report::PageRun run = report::page_run(given.name, given.metrics_file);
+  add_jobs(run, given.metrics_file.parent_path());
+  return run;
+}
+
+report::RunPage empty_page(const std::string& title) {
+  return {.title = title, .runs = {}, .defaults = report::configuration_texts({})};
 }
 
 void write_page(const std::vector<GivenRun>& runs, const std::string& title, const Path& out) {
-  write_file_atomic(out, report::run_page(page_of(runs, title)));
+  report::RunPage page = empty_page(title);
+  for (const GivenRun& run : runs) page.runs.push_back(page_run(run));
+  write_file_atomic(out, report::run_page(page));
   fmt::print("wrote {}\n", out.string());
 }
 
@@ -93,13 +101,22 @@ class LivePages {
   }
 
  private:
+  // A file that cannot be read now, such as one that is being moved away, does not end the server.
+  static report::PageRun page_run_as_it_is(const GivenRun& given) {
+    try {
+      return page_run(given);
+    } catch (const std::exception& e) {
+      return {.name = given.name, .notes = {fmt::format("it cannot be read now: {}", e.what())}};
+    }
+  }
+
   // Sizes and times of the files that change during a training.
   std::string version() {
     const double now_s = metrics::monotonic_seconds();
     if (now_s < next_look_s_) return version_;
     version_.clear();
     for (const GivenRun& run : runs_) {
-      for (const char* name : {"metrics.jsonl", "scores.jsonl", "config.toml", "plan.json"}) {
+      for (const char* name : {"metrics.jsonl", "scores.jsonl", "config.toml", "plan.json", "starts.jsonl"}) {
         const Path file = run.metrics_file.parent_path() / name;
         std::error_code gone;
         const auto size = std::filesystem::file_size(file, gone);
@@ -114,7 +131,8 @@ class LivePages {
   const report::RunPage& page() {
     if (const std::string newest = version(); page_.runs.empty() || page_.version != newest) {
       const double start_s = metrics::monotonic_seconds();
-      page_ = page_of(runs_, title_);
+      page_ = empty_page(title_);
+      for (const GivenRun& run : runs_) page_.runs.push_back(page_run_as_it_is(run));
       page_.version = newest;
       const double end_s = metrics::monotonic_seconds();
       next_look_s_ = end_s + 10 * (end_s - start_s);

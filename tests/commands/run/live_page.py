@@ -2,14 +2,20 @@
 ends the server by Ctrl-C, and prints what happened as JSON.
 
 {"first_line": ..., "exit_code": ..., "status": {REQUEST: CODE}, "data_steps": [BEFORE, AFTER], "listens": [ADDRESSES],
+ "beside_others_s": ..., "unreadable": [...],
  "points": [BEFORE, AFTER], "zoom": [BEFORE, AFTER], "errors": [...], "hosts": [...]}
+
+"beside_others_s" is how long a request takes while one connection asks nothing and one takes no answer. "unreadable" has
+the notes of a run whose metrics.jsonl became a folder.
 
 "points" and what follows need the browser. Exit code 77: there is none here.
 """
 import http.client
 import json
+import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -33,6 +39,21 @@ def ask(port, path, host="127.0.0.1", method="GET"):
     connection.request(method, path, headers={"Host": f"{host}:{port}"})
     answer = connection.getresponse()
     return answer.status, answer.read()
+
+
+def seconds_beside_others(port):
+    silent = socket.create_connection(("127.0.0.1", port))
+    deaf = socket.socket()
+    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    deaf.connect(("127.0.0.1", port))
+    deaf.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    time.sleep(0.2)
+    start = time.monotonic()
+    ask(port, "/version")
+    seconds = time.monotonic() - start
+    silent.close()
+    deaf.close()
+    return seconds
 
 
 def listening_addresses(process):
@@ -94,6 +115,13 @@ try:
     versions.append(ask(port, "/version")[1])
     found["data_steps"].append(last_step())
     found["versions_differ"] = versions[0] != versions[1]
+    found["beside_others_s"] = seconds_beside_others(port)
+    os.remove(run + "/metrics.jsonl")
+    os.mkdir(run + "/metrics.jsonl")
+    end = time.monotonic() + 30
+    while ask(port, "/version")[1] == versions[1] and time.monotonic() < end:
+        time.sleep(0.1)
+    found["unreadable"] = json.loads(ask(port, "/data")[1])["runs"][0]["notes"]
 finally:
     server.send_signal(signal.SIGINT)
     found["exit_code"] = server.wait(timeout=30)

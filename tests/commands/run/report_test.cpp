@@ -114,5 +114,64 @@ TEST_F(ReportCommand, ADamagedOrHalfWrittenRunHasAClearOutcome) {
   EXPECT_EQ(report("folder --out page.html").exit_code, 2);
 }
 
+// The numbers of a page, out of its HTML.
+nlohmann::json data_of(const std::string& html) {
+  const std::string begin = "id=\"data\">";
+  const size_t at = html.find(begin) + begin.size();
+  return nlohmann::json::parse(html.substr(at, html.find("</script>", at) - at));
+}
+
+// 2026-01-31T10:00:00Z is 1769853600.
+TEST_F(ReportCommand, ARestartHasTheReasonThatItsJobWroteDown) {
+  make_folders(folder / "run");
+  metrics::JsonlWriter writer(folder / "run/metrics.jsonl");
+  const auto step = [&writer](int64_t number) {
+    metrics::Record r;
+    r.step = number;
+    writer.append(r);
+  };
+  for (const int64_t number : {1, 2, 3}) step(number);
+  writer.append(metrics::Event{.name = "resume", .step = 2, .time = 1769853670});
+  step(3);
+  writer.append(metrics::Event{.name = "resume", .step = 3, .time = 1769857200});
+  write_file_atomic(
+      folder / "run/starts.jsonl",
+      R"({"event": "submit", "time": "2026-01-31T10:00:00Z", "job": "12", "cluster": "<b>", "nodes": 2, "ranks": 16}
+{"event": "start", "time": "2026-01-31T10:00:05Z", "host": "n1", "job": "12", "step": 0}
+{"event": "end", "time": "2026-01-31T10:01:00Z", "job": "12", "step": 2, "code": 137, "next": "again", "why": "killed"}
+{"event": "start", "time": "2026-01-31T10:01:01Z", "host": "n1", "job": "12", "step": 2}
+{"event": "stop", "ti)");
+  ASSERT_EQ(report("run --out page.html").exit_code, 0);
+  const nlohmann::json run = data_of(read_file(folder / "page.html")).at("runs").at(0);
+  const nlohmann::json& events = run.at("events");
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].at("reason"), "killed");
+  EXPECT_EQ(events[0].at("from_step"), 3);
+  EXPECT_EQ(events[1].at("reason"), "") << "no end is written between the two";
+  const nlohmann::json& jobs = run.at("jobs");
+  ASSERT_EQ(jobs.size(), 4u);
+  EXPECT_EQ(jobs[0].at("what"), "submitted to <b>: 2 nodes, 16 ranks");
+  EXPECT_EQ(jobs[0].at("time"), 1769853600);
+  EXPECT_EQ(jobs[2].at("what"),
+            "the ranks ended (exit code 137), with a checkpoint of step 2, and the ranks start again");
+  EXPECT_EQ(jobs[2].at("reason"), "killed");
+  EXPECT_EQ(jobs[3].at("what"), "the ranks start after step 2 on n1");
+}
+
+// Numbers at the ends of what a file can hold.
+TEST_F(ReportCommand, ExtremeNumbersDoNotEndIt) {
+  make_run("run", 3);
+  const std::string rest =
+      ", \"loss\": 1e-310, \"tokens\": 9223372036854775807, \"tokens_per_second\": 1e308, \"mfu\": 1e308, "
+      "\"data_wait_s\": 0, \"step_s\": 1e308, \"memory_bytes\": 0}\n";
+  for (const char* step : {"4", "9007199254740992", "9223372036854775807", "-5"})
+    File::open_append(folder / "run/metrics.jsonl").write(fmt::format("{{\"step\": {}{}", step, rest));
+  const auto made = report("run --out page.html");
+  EXPECT_EQ(made.exit_code, 0) << made.output;
+  const nlohmann::json run = data_of(read_file(folder / "page.html")).at("runs").at(0);
+  EXPECT_EQ(run.at("last_step"), 9007199254740992);
+  EXPECT_THAT(run.at("notes").at(0).get<std::string>(), HasSubstr("has 2 damaged lines"));
+}
+
 }  // namespace
 }  // namespace hearth::commands
