@@ -23,7 +23,9 @@ Value value_of(const RunConfig& config, std::string_view key) {
 
 bool is_empty(const RunConfig& config, std::string_view key) {
   if (const List* list = find_list(key)) return list->size(config) == 0;
-  return std::get<std::string>(value_of(config, key)).empty();
+  const Value value = value_of(config, key);
+  if (const auto* names = std::get_if<Names>(&value)) return names->empty();
+  return std::get<std::string>(value).empty();
 }
 
 // "data.source" as a user writes it: "[[data.source]]".
