@@ -15,6 +15,9 @@
 namespace hearth::infer {
 
 // The result for one set of documents.
+// The name of a set that is not named: that of its folder.
+std::string folder_name(const Path& folder);
+
 struct EvalReport {
   // The units of the tokens' content, for bits per unit.
   enum class Units { kNone, kBytes, kSpikes };

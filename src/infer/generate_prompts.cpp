@@ -130,11 +130,13 @@ Object settings_of(const LoadedModel& model, const config::GenerateOptions& o) {
 
 void check_memory(const LoadedModel& model, int64_t rows, int64_t capacity) {
   const plan::ModelShape& s = model.shape;
-  const int64_t each = 2 * s.L * capacity * s.G * s.K * dtype_size(model.dtype);
+  // Keys and values; logits, for a few numbers of rows (model::Decoder) and as doubles to choose from.
+  const int64_t logits = s.V * (4 * dtype_size(model.dtype) + static_cast<int64_t>(sizeof(double)));
+  const int64_t each = 2 * s.L * capacity * s.G * s.K * dtype_size(model.dtype) + logits;
   const int64_t free = run::available_memory(model.weights->device());
   if (each <= free / rows) return;
   throw user_error(
-      fmt::format("--batch-size {} needs {} of memory for keys and values", rows, format_bytes(rows * each)),
+      fmt::format("--batch-size {} needs {} of memory for keys, values and logits", rows, format_bytes(rows * each)),
       fmt::format("{} are free, and each prompt has up to {} positions", format_bytes(free), capacity),
       fmt::format("give --batch-size {} or less", std::max<int64_t>(1, free / each)));
 }

@@ -10,6 +10,7 @@
 #include "convert/foreign.h"
 #include "infer/fill.h"
 #include "infer/generate.h"
+#include "train/poisoned.h"
 #include "train/run_process.h"
 #include "train/tiny_run.h"
 
@@ -193,6 +194,20 @@ TEST_F(Prompts, WrongFilesAreErrorsWithTheirLine) {
   EXPECT_EQ(test::error_of([&] { read_prompts(*scratch / "nowhere"); }).code(), ExitCode::kUser);
 }
 
+TEST_F(Prompts, ADivergedModelIsAnErrorWithItsName) {
+  config::RunConfig c = train::tiny_config(*scratch);
+  const Path poisoned = train::poisoned_checkpoint(c, 60, *scratch / "poisoned");
+  const auto expect = [&](const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::kDamaged);
+    EXPECT_THAT(e.message(), HasSubstr("poisoned/step-00000060 gives no probabilities"));
+  };
+  config::GenerateOptions o = options("diverged.jsonl");
+  o.checkpoint = poisoned;
+  expect(test::error_of([&] { run_generate(o); }));
+  const auto model = load_model(poisoned);
+  expect(test::error_of([&] { generate(*model, {.prompt = "ka"}, [](std::string_view) {}); }));
+}
+
 TEST_F(Prompts, AnOutputThatIsThereIsNotOverwritten) {
   config::GenerateOptions o = options("there.jsonl");
   convert::write_text(o.out, "precious");
@@ -213,7 +228,7 @@ TEST_F(Prompts, CachesThatDoNotFitAreRefused) {
   o.prompts = *scratch / "repeated.txt";
   o.max_tokens = int64_t{1} << 34;
   const Error error = test::error_of([&] { run_generate_prompts(*model, o); });
-  EXPECT_THAT(error.message(), HasSubstr("--batch-size 4 needs 16.0 TiB of memory for keys and values"));
+  EXPECT_THAT(error.message(), HasSubstr("--batch-size 4 needs 16.0 TiB of memory for keys, values and logits"));
   EXPECT_THAT(error.fix(), HasSubstr("give --batch-size 1 or less"));
 }
 
