@@ -59,8 +59,8 @@ data::SpikeArray cut_after(data::SpikeArray& array, int64_t bins) {
 
 }  // namespace
 
-ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins,
-                              int64_t n_fixed, const std::string& source) {
+ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins, int64_t n_fixed,
+                              const std::string& source) {
   const tokenizer::ArrayTokenizer& tokenizer = *model.tokenizer->arrays();
   const std::string why = fmt::format("{} continues arrays of counts: its tokenizer is {}", model.folder.string(),
                                       model.manifest.tokenizer);

@@ -181,10 +181,10 @@ void check_useless_options(const LoadedModel& model, const config::GenerateOptio
                                                          {!options.stop.empty(), "--stop", masked}};
   for (const auto& [given, name, is_useless] : useless)
     if (given && is_useless)
-      throw user_error(fmt::format("{} has no effect with {}", name, model.folder.string()),
-                       masked ? "it fills masks in, one text after the other"
-                              : "it continues recordings, one after the other",
-                       "leave it out");
+      throw user_error(
+          fmt::format("{} has no effect with {}", name, model.folder.string()),
+          masked ? "it fills masks in, one text after the other" : "it continues recordings, one after the other",
+          "leave it out");
 }
 
 }  // namespace
@@ -287,8 +287,8 @@ ExitCode run_generate_prompts(LoadedModel& model, const config::GenerateOptions&
         bins.push_back(std::vector<int>(bin.begin(), bin.end()));
       };
       const GenerationCounts counts = generate_array(
-          model,
-          {recording_of(model, options, lines[i]).context, rules.max_tokens, rules.sampling, options.seed + i}, take);
+          model, {recording_of(model, options, lines[i]).context, rules.max_tokens, rules.sampling, options.seed + i},
+          take);
       add(i, "bins", std::move(bins), counts.generated_tokens, name_of(Ending::kLength));
     }
   } else if (masked) {
@@ -297,9 +297,8 @@ ExitCode run_generate_prompts(LoadedModel& model, const config::GenerateOptions&
       add(i, "text", filled.text, std::ssize(filled.positions), "filled");
     }
   } else {
-    continue_prompts(
-        model, prompts, file.next(), rules, options.seed, options.batch_size > 0 ? options.batch_size : 8,
-        [&](size_t i, const GeneratedText& text) { add(i, "text", text.text, text.tokens, text.stop); });
+    continue_prompts(model, prompts, file.next(), rules, options.seed, options.batch_size > 0 ? options.batch_size : 8,
+                     [&](size_t i, const GeneratedText& text) { add(i, "text", text.text, text.tokens, text.stop); });
   }
   file.finish();
   progress.finish(options.out);

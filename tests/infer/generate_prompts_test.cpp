@@ -278,7 +278,8 @@ TEST_F(Prompts, RecordingsAreContinuedAsOneByOne) {
     write_file_atomic(*scratch / name, data::npy_header("|u1", shape) + counts);
     return (*scratch / name).string();
   };
-  const std::string files[] = {recording("a.npy", 8, std::string(32, '\1')), recording("b.npy", 4, std::string(8, '\2'))};
+  const std::string files[] = {recording("a.npy", 8, std::string(32, '\1')),
+                               recording("b.npy", 4, std::string(8, '\2'))};
   convert::write_text(*scratch / "recordings.txt", files[0] + "\n" + files[1] + "\n");
   config::GenerateOptions o{.checkpoint = *scratch / "spikes-run",
                             .prompts = *scratch / "recordings.txt",
