@@ -130,11 +130,15 @@ TEST_F(PlanCompare, AClusterFileSaysTheDeviceItsMemoryAndItsRate) {
             50e12);
 
   // Nodes without GPUs: their memory as Slurm writes it, and the rate of all ranks of a node.
-  write_file_atomic(folder / "cpu.toml",
-                    "[job]\nranks_per_node = 4\nmemory_per_node = \"200T\"\n[preflight]\ngemm_tflops = 0.5\n");
-  const auto cpu = nlohmann::json::parse(run("a.toml --device ./cpu.toml --json").output);
-  EXPECT_EQ(cpu.at("device").at("memory_bytes"), int64_t{200} << 40);
-  EXPECT_EQ(cpu.at("device").at("gemm_flops"), 2e12);
+  for (const std::string memory : {"200T", "200t", "200TB", "209715200"}) {
+    write_file_atomic(folder / "cpu.toml", "[job]\nranks_per_node = 4\nmemory_per_node = \"" + memory +
+                                               "\"\n[preflight]\ngemm_tflops = 0.5\n");
+    const CommandResult result = run("a.toml --device ./cpu.toml --json");
+    ASSERT_TRUE(result.output.starts_with('{')) << result.output;
+    const auto cpu = nlohmann::json::parse(result.output);
+    EXPECT_EQ(cpu.at("device").at("memory_bytes"), int64_t{200} << 40) << memory;
+    EXPECT_EQ(cpu.at("device").at("gemm_flops"), 2e12);
+  }
 }
 
 TEST_F(PlanCompare, AClusterFileThatDoesNotSayItsDeviceIsRefused) {
