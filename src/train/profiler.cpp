@@ -113,7 +113,8 @@ void Profiler::start_window(int64_t t) {
   first_step_ = t;
   recorder_.start();
   operators_ = std::make_unique<Operators>();
-  if (!run_.device.is_cpu()) try_to("the GPU's work is not in a trace", [&] { gpu_ = std::make_unique<ops::GpuTrace>(); });
+  if (run_.device.is_cpu()) return;
+  try_to("the GPU's work is not in a trace", [&] { gpu_ = std::make_unique<ops::GpuTrace>(); });
 }
 
 // As spans of the window, by stream.
