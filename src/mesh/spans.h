@@ -2,7 +2,8 @@
 // Its threads take seats, and scopes in the code then record themselves there. A thread without a seat, or with a
 // recorder that is off, pays one load and one branch for a scope.
 //
-// On a GPU these spans are the host's, in which it enqueues work. What the GPU does are spans of its streams whose times come from ops/gpu/trace.h.
+// On a GPU these spans are the host's, in which it enqueues work. What the GPU does are spans of its streams whose
+// times come from ops/gpu/trace.h.
 #pragma once
 
 #include <atomic>
@@ -70,7 +71,7 @@ class SpanRecorder {
   std::mutex mutex_;  // guards the members below
   Window window_;
   std::unordered_set<std::string> texts_;
-  std::unordered_map<int64_t, int32_t> numbers_;        // by the system's number of a thread
+  std::unordered_map<int64_t, int32_t> numbers_;      // by the system's number of a thread
   std::unordered_map<std::string, int32_t> streams_;  // by name
   std::vector<std::string> threads_;
 };

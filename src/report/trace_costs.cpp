@@ -25,9 +25,7 @@ bool is_of_device(const TraceEvent& event) {
   return event.category == "kernel" || event.category.starts_with("gpu_mem");
 }
 
-bool is_step(const TraceEvent& event) {
-  return event.category == "step" || event.name.starts_with("ProfilerStep#");
-}
+bool is_step(const TraceEvent& event) { return event.category == "step" || event.name.starts_with("ProfilerStep#"); }
 
 Role role_on_device(const TraceEvent& event) {
   if (!is_of_device(event)) return is_step(event) ? Role::kStep : Role::kNothing;
@@ -230,9 +228,9 @@ std::string format_trace_costs(const std::vector<TraceCosts>& ranks, int64_t lar
   text += fmt::format("{:{}}  {:>10}  {:>8}  {:>8}\n", ranks.size() == 1 ? "largest costs" : "largest costs of a rank",
                       width, "self time", "share", "calls");
   for (const TraceCost& cost : list) {
-    text += fmt::format("{:{}}  {:>10}  {:>8}  {:>8.6g}\n", shown(cost.name, width), width,
-                        duration(cost.self_us / count), share(cost.self_us, total_us),
-                        static_cast<double>(cost.calls) / count);
+    text +=
+        fmt::format("{:{}}  {:>10}  {:>8}  {:>8.6g}\n", shown(cost.name, width), width, duration(cost.self_us / count),
+                    share(cost.self_us, total_us), static_cast<double>(cost.calls) / count);
   }
   return text + format_ranks(ranks);
 }

@@ -244,8 +244,8 @@ TEST_P(OpsOnGpu, Float8Products) {
   }
 }
 
-// GPUs with float8 have an instruction for the conversion. Each value is a row, with the largest float8 beside it: so the
-// row's factor is 1.
+// GPUs with float8 have an instruction for the conversion. Each value is a row, with the largest float8 beside it: so
+// the row's factor is 1.
 TEST_P(OpsOnGpu, Float8IsRoundedAsLibTorchRounds) {
   HEARTH_NEEDS_GPU(GetParam());
   const hearth::test::TestGpu gpu(GetParam());

@@ -82,18 +82,20 @@ TEST(TraceOfAClosedForm, OnAGpuKernelsAreTheCosts) {
   const test::ScratchFolder scratch;
   const json step_of_pytorch = event("user_annotation", "ProfilerStep#3", 0, 0, 100);
   for (const json& step : {step_of_pytorch, event("step", "step 3", 0, 0, 100)}) {
-    const json events = {step, event("cpu_op", "aten::mm", 0, 5, 90), event("op", "matmul", 0, 5, 90),
+    const json events = {step,
+                         event("cpu_op", "aten::mm", 0, 5, 90),
+                         event("op", "matmul", 0, 5, 90),
                          event("kernel", "void a::(anonymous namespace)::gemm<b::Half, (c)4>(d::E, f*)", 7, 10, 60),
                          event("kernel", "ncclDevKernel_AllReduce_Sum_f32", 20, 50, 80),
                          event("gpu_memcpy", "Memcpy HtoD", 7, 70, 75),
                          event("kernel", "late", 7, 110, 120)};
     const TraceCosts costs = trace_costs(read_trace(written(scratch / "trace.json", events)));
     EXPECT_EQ(costs.steps, 1);
-    EXPECT_DOUBLE_EQ(costs.total_us, 120);  // the GPU works longer than the host's step
+    EXPECT_DOUBLE_EQ(costs.total_us, 120);   // the GPU works longer than the host's step
     EXPECT_DOUBLE_EQ(costs.exposed_us, 15);  // 60 to 70, and 75 to 80
     EXPECT_THAT(by_name(costs),
-                ElementsAre(std::pair("Memcpy HtoD", std::pair(1, 5.0)), std::pair("gemm<b::Half, (c)4>", std::pair(1, 50.0)),
-                            std::pair("late", std::pair(1, 10.0)),
+                ElementsAre(std::pair("Memcpy HtoD", std::pair(1, 5.0)),
+                            std::pair("gemm<b::Half, (c)4>", std::pair(1, 50.0)), std::pair("late", std::pair(1, 10.0)),
                             std::pair("ncclDevKernel_AllReduce_Sum_f32", std::pair(1, 30.0))));
   }
 }

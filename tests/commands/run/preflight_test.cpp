@@ -17,9 +17,10 @@ TEST(Preflight, TakesTwoStepsOfARunThatProfilesAndWritesSamples) {
   std::string text;
   for (int i = 0; i < 400; ++i) text += fmt::format("The number {} stands in a row of words.\n", i);
   write_file_atomic(scratch / "text.txt", text);
-  const test::CommandResult data = test::run_hearth(fmt::format("data build --out {} --tokenizer bytes --document-bytes 100 "
-                                                    "--validation 0.1 {}",
-                                                    (scratch / "data").string(), (scratch / "text.txt").string()));
+  const test::CommandResult data =
+      test::run_hearth(fmt::format("data build --out {} --tokenizer bytes --document-bytes 100 "
+                                   "--validation 0.1 {}",
+                                   (scratch / "data").string(), (scratch / "text.txt").string()));
   ASSERT_EQ(data.exit_code, 0) << data.output;
   write_file_atomic(scratch / "run.toml",
                     "[job]\ndump_folder = \"run\"\n[model]\ndim = 16\nn_layers = 1\nn_heads = 2\n"

@@ -173,9 +173,10 @@ TEST_F(ImportTest, GroupsMixturesAndLayoutsOfTorchtitansJsonAreFollowed) {
 TEST_F(ImportTest, SettingsOfTorchtitansGroupsThatHearthDoesNotHaveAreRefused) {
   const auto text = [](const std::string& first, const std::string& last) {
     Json json;
-    json.groups = fmt::format(R"([{{"pattern": "norm", "optimizer_name": "AdamW", "optimizer_kwargs": {{"lr": 1e-3{}}}}},
+    json.groups =
+        fmt::format(R"([{{"pattern": "norm", "optimizer_name": "AdamW", "optimizer_kwargs": {{"lr": 1e-3{}}}}},
    {{"pattern": ".*", "optimizer_name": "AdamW", "optimizer_kwargs": {{"lr": 1e-3{}}}}}])",
-                              first, last);
+                    first, last);
     return error({{"config.json", json.text()}}, {.ranks = 1});
   };
   EXPECT_THAT(text(R"(, "amsgrad": true, "fused": true)", ""),
