@@ -61,9 +61,11 @@ TEST_F(Profiles, ATraceHasTheStepsAndWhatHappensInThem) {
     EXPECT_EQ(spans_named(trace, "validation").size(), 1u);
     // Four micro-batches a step; validation has no backward.
     EXPECT_EQ(spans_named(trace, "backward").size(), 8u);
-    for (const char* layer : {"backward, layer 0", "backward, layer 1"}) EXPECT_EQ(spans_named(trace, layer).size(), 8u);
+    for (const char* layer : {"backward, layer 0", "backward, layer 1"})
+      EXPECT_EQ(spans_named(trace, layer).size(), 8u);
     EXPECT_GT(spans_named(trace, "forward, layer 1").size(), 8u);
-    for (const json& layer : spans_named(trace, "backward, layer 1")) EXPECT_THAT(layer.at("inside"), Contains("backward"));
+    for (const json& layer : spans_named(trace, "backward, layer 1"))
+      EXPECT_THAT(layer.at("inside"), Contains("backward"));
     // Seven matrix products a layer and two gradients of each... all inside of something.
     for (const char* op : {"matmul", "attention_backward", "norm_forward", "adamw", "cross_entropy_forward_backward"}) {
       EXPECT_FALSE(spans_named(trace, op).empty()) << op;
