@@ -43,15 +43,6 @@ shown="${out#"$root"/}"
 vocab_size=4096
 hearth=build/release/bin/hearth
 
-# The default text, by its real path: Debian shows the same files under several names.
-default_text() {
-  local folder
-  for folder in /usr/share/doc/python3*/html/_sources; do
-    if [ -n "$(find -L "$folder" -name '*.rst.txt' -print -quit 2>/dev/null)" ]; then realpath "$folder"; return; fi
-  done
-  /usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_paths()["stdlib"])'
-}
-
 prepare_text() {
   if [ -f "$out/text.list" ]; then
     if [ ${#text[@]} -gt 0 ] && [ "$(printf '%s\n' "${text[@]}")" != "$(cat "$out/text.list")" ]; then

@@ -17,6 +17,15 @@ fail() {
 # The comment block at the top of the calling script, without its marks, is its help.
 print_help() { sed -n '2,/^$/{s/^# \{0,1\}//p;}' "$0"; }
 
+# The text of the quickstart, by its real path: Debian shows the same files under several names.
+default_text() {
+  local folder
+  for folder in /usr/share/doc/python3*/html/_sources; do
+    if [ -n "$(find -L "$folder" -name '*.rst.txt' -print -quit 2>/dev/null)" ]; then realpath "$folder"; return; fi
+  done
+  /usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_paths()["stdlib"])'
+}
+
 # build PRESET [-DNAME=VALUE...] [targets...]: configures and builds build/PRESET; next to nothing when it is up to date.
 build() {
   local preset="$1" log="$root/build/$1.log" settings=() targets=() argument

@@ -11,7 +11,7 @@
 
 namespace hearth::report {
 
-// The most bins of a training: more than a chart has pixels. With 2000, a page of five runs opened in 4 s, not 2.
+// The most bins of a training: more than a chart has pixels. More of them make the page larger, and show nothing.
 inline constexpr int64_t kMostBins = 1000;
 
 // The steps of a bin, for trainings of up to `last_step` steps; 1: each step is a bin of its own.

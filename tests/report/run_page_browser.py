@@ -1,6 +1,7 @@
 """PAGE.html [SCREENSHOT.png]: opens the page in Chromium, uses it as a person does, and prints what happened as JSON.
 
-{"errors": [...], "requests": [...], "draw_s": ..., "charts": {KEY: {"labels": [...], "points": ..., "ink": ...}},
+{"errors": [...], "requests": [...], "draw_s": ...,
+ "charts": {KEY: {"labels": [...], "points": ..., "ink": ..., "band": ...}},
  "whole": [LOW, HIGH], "zoomed": {KEY: [LOW, HIGH]}, "unzoomed": [LOW, HIGH], "log": true, "rows": {SECTION: [[...]]},
  "texts": {SECTION: TEXT}, "smoothed_change": ..., "hidden": ..., "images": [WIDTH, ...]}
 
@@ -21,11 +22,11 @@ except ImportError:
     print("there is no Playwright: scripts/setup.sh --oracle")
     sys.exit(77)
 
-INK = """key => {  // pixels of the chart that are not empty
+INK = """([key, least, most]) => {  // pixels of the chart with an opacity in this range, of 255
   let ink = 0;
   for (const canvas of document.querySelectorAll(`#chart-${key} canvas`)) {
     const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-    for (let i = 3; i < pixels.length; i += 4) ink += pixels[i] > 0;
+    for (let i = 3; i < pixels.length; i += 4) ink += pixels[i] >= least && pixels[i] <= most;
   }
   return ink;
 }"""
@@ -55,7 +56,8 @@ def main():
         keys = page.evaluate("Object.keys(hearthReport.charts)")
         found["charts"] = {key: {"labels": page.evaluate("key => hearthReport.charts[key].getLabels().slice(1)", key),
                                  "points": page.evaluate("key => hearthReport.charts[key].numRows()", key),
-                                 "ink": page.evaluate(INK, key)} for key in keys}
+                                 "ink": page.evaluate(INK, [key, 1, 255]),
+                                 "band": page.evaluate(INK, [key, 44, 48])} for key in keys}
         if len(sys.argv) > 2:
             page.screenshot(path=sys.argv[2], full_page=True)
         found["texts"] = page.evaluate("Object.fromEntries([...document.querySelectorAll('section')]"

@@ -129,6 +129,18 @@ TEST_F(RunPageInABrowser, SamplesScoresPlanAndMixtureHaveTheirPlaces) {
   EXPECT_THAT(found["charts"]["memory"]["labels"], ElementsAre("one", "one: planned"));
 }
 
+// Neighbouring steps differ by 0.5 in their losses, and by nothing in their speed.
+TEST_F(RunPageInABrowser, ALongRunHasABandFromItsLeastToItsGreatestValues) {
+  RunPage page{.title = "long", .runs = {}};
+  page.runs.push_back(page_run("one", make_page_run("one", 4000, "")));
+  const json found = browse(page);
+  if (found.is_null()) GTEST_SKIP() << "there is no Chromium or no Playwright";
+  EXPECT_EQ(found.at("errors"), json::array());
+  EXPECT_EQ(found["charts"]["loss"]["points"], 1000);
+  EXPECT_GT(found["charts"]["loss"]["band"], 4000) << "about 12 pixels in each of 590 columns";
+  EXPECT_LT(found["charts"]["tokens_per_second"]["band"], 1000);
+}
+
 TEST_F(RunPageInABrowser, ADamagedRunIsShownWithANote) {
   const Path file = make_page_run("one", 40, "training = 3\n");
   File::open_append(file).write("garbage\n{\"step\": 41, \"lo");

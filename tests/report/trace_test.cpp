@@ -77,7 +77,7 @@ TEST(TraceOfAClosedForm, CostsAreSelfTimesAndExposedCommunicationIsNotBehindComp
   EXPECT_EQ(costs.costs.front().name, "all_gather");
 }
 
-// Of PyTorch's traces and ours on a GPU only the GPU's time counts.
+// In PyTorch's traces and ours only a GPU's time counts.
 TEST(TraceOfAClosedForm, OnAGpuKernelsAreTheCosts) {
   const test::ScratchFolder scratch;
   const json step_of_pytorch = event("user_annotation", "ProfilerStep#3", 0, 0, 100);
@@ -165,11 +165,11 @@ TEST(TraceFolders, TheNewestIterationIsTakenAndItsRanksInOrder) {
 
 TEST(TraceOfAClosedForm, NamesOfAForeignFileAreSafeForATerminal) {
   const test::ScratchFolder scratch;
-  const std::string umlauts = std::string(40, 'x') + "\u00e4\u00e4\u00e4";  // a cut after 41 bytes halves a letter
+  const std::string umlauts = std::string(60, 'x') + "\u00e4\u00e4\u00e4";  // a cut after 61 bytes halves a letter
   const json events = {event("op", "a\x1b[2Jb\n", 0, 0, 10), event("op", umlauts.c_str(), 0, 10, 15)};
   const std::string text = format_trace_costs({trace_costs(read_trace(written(scratch / "trace.json", events)))}, 10);
   EXPECT_THAT(text, HasSubstr("\na?[2Jb?  "));
-  EXPECT_THAT(text, HasSubstr("\n" + std::string(40, 'x') + "...  "));
+  EXPECT_THAT(text, HasSubstr("\n" + std::string(60, 'x') + "...  "));
 }
 
 TEST(TraceFolders, ARunFileNamesTheFolderOfItsTraces) {

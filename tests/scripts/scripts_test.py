@@ -93,12 +93,13 @@ class Scratch(unittest.TestCase):
 
 class Options(Scratch):
     def test_an_option_that_is_not_there_is_named_with_exit_code_2(self):
-        for script in ("setup", "quickstart", "gpu", "bundle"):
+        for script in ("setup", "quickstart", "gpu", "bundle", "report_picture"):
             self.refuses(2, ["--bogus", f"scripts/{script}.sh --help"], f"scripts/{script}.sh", "--bogus")
 
     def test_help_says_what_every_option_does(self):
         for script, options in (("setup", ["--oracle", "--text", "--core-only", "--no-arrow"]), ("test", ["-L slow"]),
                                 ("quickstart", ["--text PATH", "--minutes N", "--out DIR"]),
+                                ("report_picture", ["--out DIR", "--steps N", "--picture FILE"]),
                                 ("gpu", ["--from DIR", "--pack DIR", "--limit MIB", "--only WORD", "--minutes N",
                                           "--dry-run"])):
             code, output = self.run_script(f"scripts/{script}.sh", "--help")
@@ -112,7 +113,10 @@ class Options(Scratch):
                             (["minutes", "needs a value"], ["--minutes"]), (["no file or folder", "/nowhere"], ["--text", "/nowhere"]),
                             (["at least one"], ["--text"]), (["cannot write in /proc/x"], ["--out", "/proc/x"])):
             self.refuses(2, words, "scripts/quickstart.sh", *line)
-
+        for words, line in ((["--steps", '"99"'], ["--steps", "99"]),
+                            (["cannot write in /proc/x"], ["--out", "/proc/x"]), (["--out needs a value"], ["--out"]),
+                            (["there is no build/release/bin/hearth"], [])):
+            self.refuses(2, words, "scripts/report_picture.sh", *line)
 
     def test_setup_refuses_wrong_ways_to_bundle(self):
         for words, line in ((["--prefix needs a path"], ["--prefix"]),

@@ -5,8 +5,8 @@ ends the server by Ctrl-C, and prints what happened as JSON.
  "beside_others_s": ..., "unreadable": [...],
  "points": [BEFORE, AFTER], "zoom": [BEFORE, AFTER], "errors": [...], "hosts": [...]}
 
-"beside_others_s" is how long a request takes while one connection asks nothing and one takes no answer. "unreadable" has
-the notes of a run whose metrics.jsonl became a folder.
+"beside_others_s" is how long a request takes while one connection asks nothing and one takes no answer. "unreadable"
+has the notes of a run whose metrics.jsonl became a folder.
 
 "points" and what follows need the browser. Exit code 77: there is none here.
 """
