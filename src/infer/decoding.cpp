@@ -60,7 +60,13 @@ std::vector<std::vector<double>> RowDecoding::logits(std::span<const int64_t> ro
   }
   if (together.empty()) return result;
   const at::Tensor logits_NV = decoder_.append_to_each(together, tokens);
-  for (size_t n = 0; n < places.size(); ++n) result[places[n]] = own_ids(logits_NV.select(0, static_cast<int64_t>(n)));
+  const int64_t V = std::min(logits_NV.size(1), vocab_size_);
+  const std::vector<double> all = ops::to_doubles(logits_NV.narrow(1, 0, V));  // one copy from a GPU
+  check_numbers(all, model_);
+  for (size_t n = 0; n < places.size(); ++n) {
+    const auto begin = all.begin() + static_cast<int64_t>(n) * V;
+    result[places[n]].assign(begin, begin + V);
+  }
   return result;
 }
 

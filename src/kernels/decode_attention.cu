@@ -13,6 +13,7 @@ constexpr int kMaxK = 256;
 struct Decode {
   Heads out, q, k, v;
   int64_t length;
+  const int32_t *rows_B, *lengths_B;
   float scale;
 };
 
@@ -21,7 +22,8 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(Decode a) {
   __shared__ float q[kMaxK], p[kThreads], parts[kThreads][W + 1];
   const int64_t H = a.q.N, N = a.q.S, item = blockIdx.x;
   const int64_t b = item / (H * N), h = item / N % H, i = item % N, g = h / (H / a.k.N);
-  const int64_t length = a.length - N + i + 1;
+  const int64_t cache = a.rows_B == nullptr ? b : a.rows_B[b];
+  const int64_t length = a.lengths_B == nullptr ? a.length - N + i + 1 : a.lengths_B[b];
   const int K = static_cast<int>(a.q.K), packs = K / W, num_parts = kThreads / packs;
   const int me = static_cast<int>(threadIdx.x), part = me / packs, col = me % packs * W;
   if (me < K) q[me] = a.scale * to_float(row_of<const T>(a.q, b, i, h)[me]);
@@ -32,7 +34,7 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(Decode a) {
     const int count = static_cast<int>(length - first < kThreads ? length - first : kThreads);
     float score = kHidden;
     if (me < count) {
-      const T* key = row_of<const T>(a.k, b, first + me, g);
+      const T* key = row_of<const T>(a.k, cache, first + me, g);
       score = 0;
       for (int k = 0; k < K; k += W) {
         const Pack<T, W> pack = load<W>(key + k);
@@ -50,7 +52,7 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(Decode a) {
     if (part < num_parts) {
 #pragma unroll 4
       for (int j = part; j < count; j += num_parts) {
-        const Pack<T, W> pack = load<W>(row_of<const T>(a.v, b, first + j, g) + col);
+        const Pack<T, W> pack = load<W>(row_of<const T>(a.v, cache, first + j, g) + col);
 #pragma unroll
         for (int e = 0; e < W; ++e) sums[e] = fmaf(p[j], pack[e], sums[e]);
       }
@@ -77,9 +79,11 @@ bool heads_aligned(const Heads& x) {
 
 }  // namespace
 
-int decode_attention(void* stream, Type type, Heads out, Heads q, Heads k_cache, Heads v_cache, int64_t length) {
+int decode_attention(void* stream, Type type, Heads out, Heads q, Heads k_cache, Heads v_cache, int64_t length,
+                     const int32_t* rows_B, const int32_t* lengths_B) {
   if (q.K > kMaxK) return kTooWide;
-  const Decode arguments = {out, q, k_cache, v_cache, length, 1 / sqrtf(static_cast<float>(q.K))};
+  const float scale = 1 / sqrtf(static_cast<float>(q.K));
+  const Decode arguments = {out, q, k_cache, v_cache, length, rows_B, lengths_B, scale};
   return with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const bool aligned =

@@ -141,8 +141,10 @@ struct Table {
   int (*decide)(void* stream, StepGuard* guard, Decision* decision, const double* totals_2, const double* grad_squares,
                 double z_factor, double max_norm);
 
-  // q [B, N, H, K] with caches [B, C, G, K] of `length` filled rows: ops::decode_attention.
-  int (*decode_attention)(void* stream, Type, Heads out, Heads q, Heads k_cache, Heads v_cache, int64_t length);
+  // q [B, N, H, K] with caches [B, C, G, K] of `length` filled rows: ops::decode_attention. With rows_B and lengths_B,
+  // and N = 1: ops::decode_attention_of_rows; null: query b has cache b, of `length` rows.
+  int (*decode_attention)(void* stream, Type, Heads out, Heads q, Heads k_cache, Heads v_cache, int64_t length,
+                          const int32_t* rows_B, const int32_t* lengths_B);
 
   // x [R, C] to float8 e4m3fn with one factor a row: out[r][c] = x[r][c] * (1 / scale[r]), scale[r] = max |x[r]| / 448
   // (at least 1e-12). Transposed: out [C, R], one factor for each column of x.

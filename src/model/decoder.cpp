@@ -9,6 +9,7 @@
 #include "ops/matmul.h"
 #include "ops/norm.h"
 #include "ops/rope.h"
+#include "ops/rows.h"
 #include "ops/tensor.h"
 
 namespace hearth::model {
@@ -40,27 +41,41 @@ at::Tensor Decoder::append(std::span<const int32_t> tokens, int64_t row) {
   const auto N = std::ssize(tokens);
   HEARTH_CHECK(N > 0 && size(row) + N <= capacity_, "{} + {} tokens, capacity {}", size(row), N, capacity_);
   if (!of_row_ || of_row_->S != N) of_row_ = activations(N, 1);
-  const Stretch stretch{.row = row, .first = 0, .count = N};
-  return forward(*of_row_, tokens, std::span(&stretch, 1)).view({shape_.V});
+  const at::Tensor logits = forward(*of_row_, tokens, {.row = row}, 1).view({shape_.V});
+  sizes_[static_cast<size_t>(row)] += N;
+  return logits;
+}
+
+Decoder::Places Decoder::places_of(std::span<const int64_t> rows) const {
+  std::vector<int32_t> lengths, numbers;
+  std::vector<int64_t> index, positions;
+  for (const int64_t row : rows) {
+    numbers.push_back(static_cast<int32_t>(row));
+    lengths.push_back(static_cast<int32_t>(size(row) + 1));
+    index.push_back(row * capacity_ + size(row));
+    positions.push_back(size(row));
+  }
+  return {.rows_N = ops::from_int32(numbers, device_),
+          .lengths_N = ops::from_int32(lengths, device_),
+          .index_N = ops::from_int64(index, device_),
+          .rope_NK = ops::gathered(rope_CK_, ops::from_int64(positions, device_))};
 }
 
 at::Tensor Decoder::append_to_each(std::span<const int64_t> rows, std::span<const int32_t> tokens) {
   const auto N = std::ssize(rows);
   HEARTH_CHECK(N > 0 && N <= this->rows() && N == std::ssize(tokens), "{} tokens for {} rows", tokens.size(), N);
-  std::vector<Stretch> stretches;
-  for (int64_t i = 0; i < N; ++i) {
-    const int64_t row = rows[static_cast<size_t>(i)];
-    HEARTH_CHECK(size(row) < capacity_, "a full row");
-    stretches.push_back({.row = row, .first = i, .count = 1});
-  }
+  for (const int64_t row : rows) HEARTH_CHECK(size(row) < capacity_, "a full row");
   constexpr size_t kMostNumbers = 4;  // each has logits of its own: a vocabulary times the rows
   if (!each_.contains(N) && each_.size() == kMostNumbers) each_.clear();
   std::unique_ptr<Activations>& a = each_[N];
   if (!a) a = activations(N, N);
-  return forward(*a, tokens, stretches);
+  const at::Tensor logits = forward(*a, tokens, places_of(rows), N);
+  for (const int64_t row : rows) ++sizes_[static_cast<size_t>(row)];
+  return logits;
 }
 
-at::Tensor Decoder::forward(const Activations& a, std::span<const int32_t> tokens, std::span<const Stretch> stretches) {
+at::Tensor Decoder::forward(const Activations& a, std::span<const int32_t> tokens, const Places& places,
+                            int64_t logits) {
   const at::Tensor embedding_VD = parameter_view(weights_.gather(0), plan_.parameters.front());
   ops::embedding_forward(a(kStream), embedding_VD, ops::from_int32(tokens, device_));
   if (!shape_.tied) weights_.release(0);
@@ -72,13 +87,12 @@ at::Tensor Decoder::forward(const Activations& a, std::span<const int32_t> token
       ops::add_norm_forward(shape_.norm, a(kStream, layer), a(kAttentionInput, layer), a(kAttentionStatistics, layer),
                             a(kMiddle, layer - 1), a(kBranch), w.attention_norm_D);
     }
-    attend(a, w, layer, stretches);
+    attend(a, w, layer, places);
     ops::add_norm_forward(shape_.norm, a(kMiddle, layer), a(kFeedForwardInput, layer), a(kFeedForwardStatistics, layer),
                           a(kStream, layer), a(kBranch), w.ffn_norm_D);
     feedforward_forward(a, w, layer);
     weights_.release(1 + layer);
   }
-  for (const Stretch& stretch : stretches) sizes_[static_cast<size_t>(stretch.row)] += stretch.count;
 
   const int64_t last_unit = static_cast<int64_t>(plan_.units.size()) - 1;
   const at::Tensor last_flat = weights_.gather(last_unit);
@@ -86,32 +100,36 @@ at::Tensor Decoder::forward(const Activations& a, std::span<const int32_t> token
   ops::add_norm_forward(shape_.norm, a(kStream, shape_.L), a(kFinalInput), a(kFinalStatistics),
                         a(kMiddle, shape_.L - 1), a(kBranch), norm_D);
   const at::Tensor output_VD = shape_.tied ? embedding_VD : parameter_view(last_flat, plan_.parameters.back());
-  // Either one stretch, or stretches of one token: the rows that count are next to each other.
-  const auto N = std::ssize(stretches);
-  const at::Tensor logits_NV = a(kLogits).narrow(0, 0, N);
-  ops::matmul(logits_NV, a(kFinalInput).narrow(0, std::ssize(tokens) - N, N), output_VD);
+  const at::Tensor logits_NV = a(kLogits).narrow(0, 0, logits);
+  ops::matmul(logits_NV, a(kFinalInput).narrow(0, std::ssize(tokens) - logits, logits), output_VD);
   weights_.release(last_unit);
   if (shape_.tied) weights_.release(0);
   return logits_NV;
 }
 
 // Like attention_forward, but with new keys and values in the cache.
-void Decoder::attend(const Activations& a, const BlockViews& weights, int64_t layer,
-                     std::span<const Stretch> stretches) {
+void Decoder::attend(const Activations& a, const BlockViews& weights, int64_t layer, const Places& places) {
   const plan::ModelShape& s = shape_;
   ops::matmul(a(kQkv, layer), a(kAttentionInput, layer), weights.wqkv_ND);
   bias_and_norm_heads(a, weights, a(kQkv, layer), layer);
-  for (const auto& [row, first, N] : stretches) {
-    const int64_t before = size(row);
-    const at::Tensor keys = keys_[static_cast<size_t>(layer)].narrow(0, row, 1);
-    const at::Tensor values = values_[static_cast<size_t>(layer)].narrow(0, row, 1);
-    const at::Tensor qkv = a(kQkv, layer).narrow(0, first, N);
-    ops::rope_forward(qkv.view({1, N, s.H + 2 * s.G, s.K}).narrow(2, 0, s.H + s.G), rope_CK_, s.rope.halves, {},
-                      {.first = before});
-    const auto [q, k, v] = qkv_views(qkv, s, 1, N);
-    ops::copy_(keys.narrow(1, before, N), k);
-    ops::copy_(values.narrow(1, before, N), v);
-    ops::decode_attention(a(kAttention, layer).narrow(0, first, N).view({1, N, s.H, s.K}), q, keys, values, before + N);
+  const at::Tensor qkv = a(kQkv, layer);
+  const int64_t N = qkv.size(0);
+  const at::Tensor out_NHK = a(kAttention, layer).view({N, s.H, s.K});
+  const at::Tensor turned = qkv.view({1, N, s.H + 2 * s.G, s.K}).narrow(2, 0, s.H + s.G);
+  const auto [q, k, v] = qkv_views(qkv, s, 1, N);
+  const at::Tensor &keys = keys_[static_cast<size_t>(layer)], &values = values_[static_cast<size_t>(layer)];
+  if (places.rows_N.defined()) {
+    ops::rope_forward(turned, places.rope_NK, s.rope.halves);
+    ops::scatter_rows(keys.flatten(0, 1), k.squeeze(0), places.index_N);
+    ops::scatter_rows(values.flatten(0, 1), v.squeeze(0), places.index_N);
+    ops::decode_attention_of_rows(out_NHK, q.squeeze(0), keys, values, places.rows_N, places.lengths_N);
+  } else {
+    const int64_t before = size(places.row);
+    const at::Tensor own_keys = keys.narrow(0, places.row, 1), own_values = values.narrow(0, places.row, 1);
+    ops::rope_forward(turned, rope_CK_, s.rope.halves, {}, {.first = before});
+    ops::copy_(own_keys.narrow(1, before, N), k);
+    ops::copy_(own_values.narrow(1, before, N), v);
+    ops::decode_attention(out_NHK.unsqueeze(0), q, own_keys, own_values, before + N);
   }
   ops::matmul(a(kBranch), a(kAttention, layer), weights.wo_DN);
 }

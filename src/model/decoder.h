@@ -1,7 +1,7 @@
 // The transformer's forward token by token, with a cache of keys and values, for generation.
 //
 // Rows are sequences beside each other, each with a cache and a length of its own. One call computes a token of each of
-// several rows: matrix products take all of them at once, rotation and attention go row by row.
+// several rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -39,15 +39,19 @@ class Decoder {
   int64_t capacity() const { return capacity_; }
 
  private:
-  // Tokens of one row, next to each other in the stream: `count` of them from `first` on.
-  struct Stretch {
-    int64_t row, first, count;
+  // Where the tokens of a call go: all into one row, behind each other, or each into a row of its own.
+  struct Places {
+    int64_t row = 0;
+    // Of tokens in rows of their own, on the device; undefined: all are in `row`.
+    at::Tensor rows_N{}, lengths_N{};  // int32; with the new token
+    at::Tensor index_N{};              // int64, into [rows * capacity]
+    at::Tensor rope_NK{};
   };
-  // The logits after each stretch's last token, [stretches, V].
-  at::Tensor forward(const Activations& activations, std::span<const int32_t> tokens,
-                     std::span<const Stretch> stretches);
-  void attend(const Activations& activations, const BlockViews& weights, int64_t layer,
-              std::span<const Stretch> stretches);
+  Places places_of(std::span<const int64_t> rows) const;
+  // The logits after the last tokens, [logits, V].
+  at::Tensor forward(const Activations& activations, std::span<const int32_t> tokens, const Places& places,
+                     int64_t logits);
+  void attend(const Activations& activations, const BlockViews& weights, int64_t layer, const Places& places);
   std::unique_ptr<Activations> activations(int64_t tokens, int64_t logits) const;
 
   const plan::ModelShape shape_;

@@ -201,7 +201,7 @@ void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, cons
                       {.causal = true});
     return;
   }
-  if (on_gpu(q_BNHK)) return gpu::decode_attention(out_BNHK, q_BNHK, k_cache_BCGK, v_cache_BCGK, length);
+  if (on_gpu(q_BNHK)) return gpu::decode_attention(out_BNHK, q_BNHK, k_cache_BCGK, v_cache_BCGK, length, {}, {});
   with_element_type(q_BNHK, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, double>) {
@@ -209,6 +209,23 @@ void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, cons
              length);
     }
   });
+}
+
+void decode_attention_of_rows(const at::Tensor& out_NHK, const at::Tensor& q_NHK, const at::Tensor& k_cache_RCGK,
+                              const at::Tensor& v_cache_RCGK, const at::Tensor& rows_N, const at::Tensor& lengths_N) {
+  const int64_t N = q_NHK.size(0);
+  HEARTH_CHECK(rows_N.numel() == N && lengths_N.numel() == N);
+  if (on_gpu(q_NHK)) {
+    const mesh::SpanScope span(mesh::SpanKind::kOp, "decode_attention");
+    return gpu::decode_attention(out_NHK.unsqueeze(1), q_NHK.unsqueeze(1), k_cache_RCGK, v_cache_RCGK, 0, rows_N,
+                                 lengths_N);
+  }
+  for (int64_t n = 0; n < N; ++n) {
+    const int64_t row = flat<const int32_t>(rows_N, N)[n];
+    decode_attention(out_NHK.narrow(0, n, 1).unsqueeze(0), q_NHK.narrow(0, n, 1).unsqueeze(0),
+                     k_cache_RCGK.narrow(0, row, 1), v_cache_RCGK.narrow(0, row, 1),
+                     flat<const int32_t>(lengths_N, N)[n]);
+  }
 }
 
 }  // namespace hearth::ops

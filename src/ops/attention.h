@@ -42,4 +42,9 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
                       const at::Tensor& v_cache_BCGK, int64_t length);
 
+// The same for one query of each of N sequences of different lengths, in one call: query n sees the first lengths_N[n]
+// positions of cache rows_N[n] of [R, C, G, K]. q, out [N, H, K]; rows and lengths int32, contiguous, on their device.
+void decode_attention_of_rows(const at::Tensor& out_NHK, const at::Tensor& q_NHK, const at::Tensor& k_cache_RCGK,
+                              const at::Tensor& v_cache_RCGK, const at::Tensor& rows_N, const at::Tensor& lengths_N);
+
 }  // namespace hearth::ops

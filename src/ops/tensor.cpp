@@ -139,10 +139,10 @@ at::Tensor from_bytes(std::span<const std::byte> values, at::Device device) {
   return from_values(values, at::kByte, device);
 }
 
-std::vector<double> to_doubles(const at::Tensor& vector) {
-  const at::Tensor doubles = empty({vector.numel()}, DType::kFloat64);
-  doubles.copy_(vector);
-  return {doubles.const_data_ptr<double>(), doubles.const_data_ptr<double>() + vector.numel()};
+std::vector<double> to_doubles(const at::Tensor& tensor) {
+  const at::Tensor doubles = empty(tensor.sizes(), DType::kFloat64);
+  doubles.copy_(tensor);
+  return {doubles.const_data_ptr<double>(), doubles.const_data_ptr<double>() + tensor.numel()};
 }
 
 void copy_(const at::Tensor& dst, const at::Tensor& src) {

@@ -84,7 +84,8 @@ TEST_P(AttentionKernel, HeadsThatAreTooWideAreRefused) {
                                              Places{1, 0, 1, 1}, 1, nullptr, 0);
   EXPECT_NE(code, 0);
   EXPECT_STREQ(table().error_text(code), "heads are wider than 256, the kernel's limit");
-  EXPECT_EQ(table().decode_attention(nullptr, Type::kFloat32, heads(x), heads(x), heads(x), heads(x), 1), code);
+  EXPECT_EQ(table().decode_attention(nullptr, Type::kFloat32, heads(x), heads(x), heads(x), heads(x), 1, nullptr, nullptr),
+            code);
 }
 
 TEST_P(AttentionKernel, DecodingAgreesWithTheCpuInFloat64) {
@@ -98,11 +99,33 @@ TEST_P(AttentionKernel, DecodingAgreesWithTheCpuInFloat64) {
         for (const int64_t N : {int64_t{1}, std::min<int64_t>(3, length)}) {
           const at::Tensor q = random({B, N, H, K}, type), out = at::empty_like(q), expected = doubles(q.sizes());
           ops::decode_attention(expected, wide(q), wide(k), wide(v), length);
-          run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), length));
+          run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), length,
+                                         nullptr, nullptr));
           EXPECT_LE(relative_error(out, expected), bound(type, 1e-6));
         }
       }
     }
+  }
+}
+
+TEST_P(AttentionKernel, DecodingOfRowsReadsTheCacheOfEach) {
+  for (const at::ScalarType type : kTypes) {
+    const int64_t H = 4, G = 2, K = 24, C = 300;
+    const std::vector<int32_t> rows = {2, 0, 3}, lengths = {300, 1, 129};  // row 1 rests
+    const at::Tensor k = random({4, C, G, K}, type), v = random({4, C, G, K}, type);
+    for (const at::Tensor& cache : {k, v}) {
+      cache[1].fill_(NAN);
+      for (size_t i = 0; i < 3; ++i) cache[rows[i]].narrow(0, lengths[i], C - lengths[i]).fill_(NAN);
+    }
+    const at::Tensor q = random({3, 1, H, K}, type), out = at::empty_like(q), expected = doubles(q.sizes());
+    for (int64_t i = 0; i < 3; ++i) {
+      const auto row = rows[static_cast<size_t>(i)];
+      ops::decode_attention(expected.narrow(0, i, 1), wide(q).narrow(0, i, 1), wide(k).narrow(0, row, 1),
+                            wide(v).narrow(0, row, 1), lengths[static_cast<size_t>(i)]);
+    }
+    run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), 0, rows.data(),
+                                 lengths.data()));
+    EXPECT_LE(relative_error(out, expected), bound(type, 1e-6));
   }
 }
 HEARTH_ON_EACH_DEVICE(AttentionKernel);

@@ -11,6 +11,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <span>
+
 #include "comm/group.h"
 #include "model/decoder.h"
 #include "model/transformer.h"
@@ -178,10 +181,22 @@ void logits_token_by_token(const GpuCase& c, at::Device device) {
   const at::Tensor whole = model.logits(weights).to(at::kCPU);
   Decoder decoder(shape, plan, weights, kGpuS, DType::kFloat32, device);
   const at::Tensor tokens = batch.tokens_T.to(at::kCPU);
-  for (int64_t s = 0; s < kGpuS; ++s) {
-    const at::Tensor logits_V =
-        decoder.append(std::vector<int32_t>{tokens[s].item<int32_t>()}).to(at::kCPU).to(at::kDouble);
-    EXPECT_LT(test::relative_distance(logits_V, whole[s].to(at::kDouble)), 1e-5) << s;
+  const std::span<const int32_t> ids(tokens.const_data_ptr<int32_t>(), static_cast<size_t>(kGpuS));
+  const auto expect = [&](int64_t s, const at::Tensor& logits_V) {
+    const at::Tensor there = logits_V.to(at::kCPU).to(at::kDouble);
+    EXPECT_LT(test::relative_distance(there, whole[s].to(at::kDouble)), 1e-5) << s;
+  };
+  for (int64_t s = 0; s < kGpuS; ++s) expect(s, decoder.append(ids.subspan(static_cast<size_t>(s), 1)));
+  // The same sequence in two rows, of which one is three tokens ahead.
+  Decoder two(shape, plan, weights, kGpuS, DType::kFloat32, device, 2);
+  two.append(ids.first(4), 1);
+  two.append(ids.first(1), 0);
+  while (two.size(1) < kGpuS) {
+    const int64_t ahead = two.size(1), behind = two.size(0);
+    const at::Tensor logits_NV = two.append_to_each(
+        std::array<int64_t, 2>{1, 0}, std::array{ids[static_cast<size_t>(ahead)], ids[static_cast<size_t>(behind)]});
+    expect(ahead, logits_NV[0]);
+    expect(behind, logits_NV[1]);
   }
 }
 
