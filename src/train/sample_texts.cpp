@@ -9,6 +9,7 @@
 #include "config/derived.h"
 #include "data/batch/masking.h"
 #include "data/batch/prompt.h"
+#include "mesh/spans.h"
 #include "metrics/throughput.h"
 #include "model/sampling.h"
 #include "ops/tensor.h"
@@ -25,6 +26,8 @@ SampleTexts::SampleTexts(const run::Run& run, const plan::ParameterPlan& rank_pl
 
 std::vector<metrics::SampleText> SampleTexts::after(int64_t step, parallel::ShardedWeights& weights) {
   const std::vector<std::string>& prompts = run_.config.validation.generate;
+  if (prompts.empty()) return {};
+  const mesh::SpanScope span(mesh::SpanKind::kPhase, "samples");
   std::vector<Row> rows;
   for (size_t i = 0; i < prompts.size(); ++i) rows.push_back(row_of(i, step));
   // No more tokens at a time than a micro-batch of the training has.
