@@ -8,7 +8,8 @@ tests/support/slurm_cluster.sh.
 
 Faults come at random (exponential times, `--seed`): SIGKILL of one rank, of all ranks, the death of a whole
 node, which comes back after 20 s, and a job that takes the nodes for a second. They do not wait for the run: a fault
-while nothing runs hits nothing, and does not count. Exit code 0: the bits are the same; 1: they are not.
+while nothing runs hits nothing, and does not count. Exit code 0: the bits are the same, and the goodput is at least
+what the costs of restarts and saves predict; 1: one of the two is not so.
 """
 
 import argparse
@@ -171,13 +172,14 @@ class Faults:
         return statistics.mean(restarts or [0]), max(save_s, 0), step_s
 
     def report(self):
+        """Whether the goodput is at least what its costs predict."""
         good = self.status()["goodput"]
         kinds = {kind: sum(k == kind for _, k in self.hit) for kind in dict.fromkeys(KINDS)}
         print(f"{len(self.hit)} faults: " + ", ".join(f"{n} x {kind}" for kind, n in kinds.items()))
         print(f"goodput {100 * good['share']:.1f} %: {good['useful_s']:.0f} s of steps that stay, of "
               f"{good['allocated_s']:.0f} s in {good['starts']} starts")
         if not self.hit:
-            return
+            return True
         restart_s, save_s, step_s = self.costs()
         mtbf_s = good["allocated_s"] / len(self.hit)
         interval_s = self.args.interval * step_s
@@ -187,6 +189,11 @@ class Faults:
         print(f"predicted {100 * good['useful_s'] / predicted_s:.1f} % of {predicted_s:.0f} s: a fault each "
               f"{mtbf_s:.1f} s, a restart takes {restart_s:.1f} s, a save {1e3 * save_s:.0f} ms, "
               f"{self.args.interval} steps {interval_s:.1f} s; without the first start {100 * share:.1f} %")
+        least = goodput.least_goodput(good["useful_s"], predicted_s, good["starts"])
+        enough = good["share"] >= least
+        print(f"the goodput is {'at least' if enough else 'BELOW'} what is predicted, with a second for each start: "
+              f"{100 * least:.1f} %")
+        return enough
 
     def compare(self):
         result = self.hearth("compare", self.path("undisturbed"), self.run)
@@ -211,8 +218,8 @@ class Faults:
             time.sleep(2)
         finally:
             output_of("bash", CLUSTER, "down", self.slurm)
-        self.report()
-        return 0 if self.compare() else 1
+        enough = self.report()
+        return 0 if self.compare() and enough else 1
 
 
 def main():

@@ -25,6 +25,12 @@ def closed_form(mtbf_s, restart_s, save_s, interval_s):
     return interval_s / (mtbf_s * math.exp(restart_s / mtbf_s) * cycle)
 
 
+def least_goodput(useful_s, predicted_s, starts):
+    """The goodput of a run whose jobs together took the predicted time, and a second more for each start: the times of
+    starts and ends are whole seconds."""
+    return useful_s / (predicted_s + starts)
+
+
 def first_order_interval(mtbf_s, save_s):
     """Young's interval (1974): the square root of twice the cost of a save times the time between failures."""
     return math.sqrt(2 * save_s * mtbf_s)

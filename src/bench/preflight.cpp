@@ -234,6 +234,8 @@ config::LoadResult short_run(config::LoadResult loaded, const Path& folder, int6
   c.lr_scheduler.warmup_steps = std::min(c.lr_scheduler.warmup_steps, steps);
   c.validation.freq = 0;
   c.validation.set.clear();
+  c.validation.generate.clear();
+  c.profiling = {};
   c.checkpoint.interval = 0;
   c.checkpoint.interval_seconds = 0;
   c.checkpoint.interval_epochs = 0;

@@ -18,6 +18,13 @@ namespace {
 
 constexpr std::string_view kEnvironment = "environment";
 
+bool has_line_break(const config::Value& value) {
+  const auto breaks = [](const std::string& text) { return text.find('\n') != std::string::npos; };
+  if (const auto* text = std::get_if<std::string>(&value)) return breaks(*text);
+  const auto* texts = std::get_if<config::Names>(&value);
+  return texts != nullptr && std::any_of(texts->begin(), texts->end(), breaks);
+}
+
 // One file while it is read.
 class ClusterReader {
  public:
@@ -95,6 +102,9 @@ class ClusterReader {
           fmt::format("{} = {} {}", key.name(), entry.shown, is_choice ? "is not a choice" : "is out of range"),
           fmt::format("give {}", key.limits.text()));
     }
+    if (key.section == "job" && has_line_break(*value))
+      return problem(entry.line, fmt::format("{} has a line break", key.name()),
+                     "each option of sbatch is one line of the script");
     std::visit(
         [&value]<class Member>(const Member& member) {
           if constexpr (std::is_pointer_v<Member>) *member = std::get<std::remove_pointer_t<Member>>(*value);

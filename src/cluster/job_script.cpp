@@ -22,20 +22,33 @@ std::string shell_words(const std::vector<std::string>& words) {
   return join(quoted, " ");
 }
 
+// In the names of Slurm's files % begins a pattern.
+std::string without_patterns(std::string_view name) {
+  std::string text;
+  for (const char c : name) text += c == '%' ? "%%" : std::string(1, c);
+  return text;
+}
+
+std::string commented(std::string_view text) {
+  std::string lines = "# ";
+  for (const char c : text) lines += c == '\n' ? "\n# " : std::string(1, c);
+  return lines + "\n";
+}
+
 std::string header_lines(const JobScript& job) {
   const ClusterFile& c = job.cluster;
   std::string text;
   const auto option = [&text](std::string_view name, const std::string& value) {
-    if (!value.empty()) text += fmt::format("#SBATCH --{}={}\n", name, value);
+    if (!value.empty()) text += fmt::format("#SBATCH --{}={}\n", name, shell_word(value));
   };
   const auto count = [&option](std::string_view name, int64_t value) {
     if (value > 0) option(name, fmt::format("{}", value));
   };
-  option("job-name", shell_word(job.run.filename().string()));
+  option("job-name", job.run.filename().string());
   option("account", c.account);
   option("partition", c.partition);
   option("qos", c.qos);
-  option("constraint", c.constraint.empty() ? "" : shell_word(c.constraint));
+  option("constraint", c.constraint);
   count("nodes", job.nodes);
   count("ntasks-per-node", c.launcher == "local" ? 1 : c.ranks_per_node);
   count("cpus-per-task", c.launcher == "local" ? c.cpus_per_rank * c.ranks_per_node : c.cpus_per_rank);
@@ -47,7 +60,7 @@ std::string header_lines(const JobScript& job) {
   option("signal", fmt::format("B:USR2@{}", c.signal_lead_seconds));
   text += c.requeue ? "#SBATCH --requeue\n" : "#SBATCH --no-requeue\n";
   text += "#SBATCH --open-mode=append\n";
-  option("output", shell_word((job.run / "logs" / "job-%j.log").string()));
+  option("output", without_patterns((job.run / "logs").string()) + "/job-%j.log");
   option("exclude", join(job.exclude, ","));
   for (const std::string& given : c.options) text += fmt::format("#SBATCH {}\n", given);
   return text;
@@ -235,11 +248,10 @@ std::string job_script(const JobScript& job) {
   const bool slurm = job.cluster.has_slurm();
   std::string text = "#!/usr/bin/env bash\n";
   if (slurm) text += header_lines(job);
-  text += fmt::format(
-      "# Written by: {}\n"
+  text += commented("Written by: " + job.command);
+  text +=
       "# It trains until RUN/done.json is there. RUN/starts.jsonl has a line for each start and end, with its reason.\n"
-      "# shellcheck disable=SC2317 # functions that traps call\n\n",
-      job.command);
+      "# shellcheck disable=SC2317 # functions that traps call\n\n";
   text += fmt::format("run={}\ncheckpoints={}\nmax_restarts={}    # in a row, without a new checkpoint\n",
                       shell_word(job.run.string()), shell_word(job.checkpoints.string()), job.max_restarts);
   text += "bad_nodes=$run/bad_nodes.txt    # of the preflight\n";

@@ -1,7 +1,6 @@
 #include "cluster/run_status.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -24,12 +23,6 @@ namespace {
 constexpr std::string_view kLocalJob = "local-";
 constexpr size_t kRecentSteps = 20;
 constexpr size_t kLittleSpace = size_t{1} << 20;
-
-std::string host_of_this_process() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 std::optional<int64_t> whole_number(std::string_view text) {
   int64_t value = 0;
@@ -102,6 +95,13 @@ bool stop_was_asked(const std::vector<StartEvent>& events) {
   return false;
 }
 
+// Whether nothing goes on with the run, whatever the scheduler says.
+bool is_over(const RunStatus& status) {
+  if (path_exists(status.run / checkpoint::kDoneFile)) return true;
+  const std::vector<StartEvent>& events = status.events;
+  return !events.empty() && events.back().name == "end" && events.back().next == name_of(Next::kStop);
+}
+
 // The state of a run whose job is not active any more, or which has no job.
 void judge_ended(RunStatus& status) {
   if (path_exists(status.run / checkpoint::kDoneFile)) {
@@ -126,7 +126,7 @@ void judge_by_lease(RunStatus& status) {
     status.state = status.step > 0 ? RunState::kStopped : RunState::kNothing;
     return;
   }
-  const bool here = lease->host == host_of_this_process();
+  const bool here = lease->host == this_host();
   const std::string place = fmt::format("on {}, process {}, since {}", lease->host, lease->process, lease->time);
   if (here && command_of(lease->process).find("hearth-train") != std::string::npos) {
     status.state = RunState::kRunning;
@@ -187,20 +187,24 @@ RunStatus run_status(const Path& run) {
                               })->host;
     if (local_job_runs(status.job, run)) {
       status.state = RunState::kRunning;
-    } else if (host != host_of_this_process() && reason_of_end(status.events).empty()) {
+    } else if (host != this_host() && reason_of_end(status.events).empty()) {
       status.state = RunState::kUnknown;
       status.why = fmt::format("its job runs on {}: ask there", host);
     } else {
       judge_ended(status);
     }
   } else {
-    status.slurm = find_slurm_job(status.job);
+    const SlurmAnswer answer = ask_slurm(status.job);
+    status.slurm = answer.job;
     if (status.slurm && status.slurm->is_active()) {
       const bool waits = status.slurm->nodes.empty();
       status.state = waits ? RunState::kQueued : RunState::kRunning;
       if (waits) status.why = status.slurm->reason;
       if (status.why == "BadConstraints")  // Slurm waits on, for nodes that it does not have
         status.why += ": too few nodes are left for it; hearth stop it, then submit it anew";
+    } else if (!answer.silence.empty() && !is_over(status)) {
+      status.state = RunState::kUnknown;
+      status.why = answer.silence;
     } else {
       judge_ended(status);
     }

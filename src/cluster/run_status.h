@@ -32,7 +32,7 @@ enum class RunState {
   kRunning,  // it trains
   kDone,     // the training is complete
   kStopped,  // it ended, and nothing goes on with it
-  kUnknown   // it trained on another host, and no scheduler says how it goes on
+  kUnknown   // it trained on another host, or Slurm has its job and does not answer
 };
 std::string_view name_of(RunState state);  // "nothing", "queued", ...
 

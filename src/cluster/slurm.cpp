@@ -61,6 +61,9 @@ std::string submit_batch(const Path& script, const std::string& cluster) {
   if (outcome.timed_out)
     throw Error(ExitCode::kHardware, fmt::format("sbatch gave no answer within {:.0f} s", kSlurmTimeout_s), {},
                 "see with squeue whether the job is there, then submit again");
+  if (outcome.errors.find("Unable to contact slurm controller") != std::string::npos)
+    throw Error(ExitCode::kHardware, "Slurm's controller does not answer", one_line(outcome.errors),
+                "submit again when it does");
   if (outcome.exit_code != 0)
     throw user_error(
         "sbatch refused the job", one_line(outcome.errors),
@@ -74,19 +77,29 @@ std::string submit_batch(const Path& script, const std::string& cluster) {
   return job;
 }
 
-std::optional<SlurmJob> find_slurm_job(const std::string& job) {
-  if (const Path squeue = hub::find_program("squeue"); !squeue.empty()) {
+SlurmAnswer ask_slurm(const std::string& job) {
+  SlurmAnswer answer;
+  if (const Path squeue = hub::find_program("squeue"); squeue.empty()) {
+    answer.silence = "there is no squeue on this host";
+  } else {
     const hub::Outcome outcome =
         run_slurm(squeue, {"--noheader", "--states=all", "--jobs=" + job, "--format=%T|%r|%N|%L"});
-    if (outcome.exit_code == 0)
-      if (auto found = job_of_lines(outcome.output)) return found;
+    const bool is_unknown = outcome.errors.find("Invalid job id") != std::string::npos;
+    if (outcome.timed_out)
+      answer.silence = fmt::format("squeue gave no answer within {:.0f} s", kSlurmTimeout_s);
+    else if (outcome.exit_code != 0 && !is_unknown)
+      answer.silence = "squeue says: " + one_line(outcome.errors);
+    else if (outcome.exit_code == 0)
+      answer.job = job_of_lines(outcome.output);
+    if (answer.job) return answer;
   }
   if (const Path sacct = hub::find_program("sacct"); !sacct.empty()) {
     const hub::Outcome outcome = run_slurm(
         sacct, {"--noheader", "--parsable2", "--allocations", "--jobs=" + job, "--format=State,Reason,NodeList"});
-    if (outcome.exit_code == 0) return job_of_lines(outcome.output);
+    if (outcome.exit_code == 0) answer.job = job_of_lines(outcome.output);
+    if (answer.job) answer.silence.clear();
   }
-  return std::nullopt;
+  return answer;
 }
 
 void cancel_slurm_job(const std::string& job, const std::string& script_signal) {

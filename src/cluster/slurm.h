@@ -24,9 +24,14 @@ struct SlurmJob {
   bool is_active() const;
 };
 
-// What Slurm knows of a job: squeue's answer, else that of the accounting. nullopt: neither knows it, or there is no
-// Slurm here.
-std::optional<SlurmJob> find_slurm_job(const std::string& job);
+struct SlurmAnswer {
+  std::optional<SlurmJob> job{};  // nullopt: Slurm does not know the job, or did not answer
+  std::string silence{};          // why it did not answer; empty: it did
+};
+
+// What Slurm knows of a job: squeue's answer, else that of the accounting. A controller that is busy or restarts gives
+// no answer, and then the job may wait or run as well as not.
+SlurmAnswer ask_slurm(const std::string& job);
 
 // Cancels a job, or sends a signal to its batch script alone ("USR2"). Throws an Error with scancel's words.
 void cancel_slurm_job(const std::string& job, const std::string& script_signal = {});

@@ -1,13 +1,24 @@
 #include "infer/decoding.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
 #include "ops/tensor.h"
 
 namespace hearth::infer {
 
+void check_numbers(std::span<const double> logits, const LoadedModel& model) {
+  if (std::none_of(logits.begin(), logits.end(), [](double logit) { return std::isnan(logit); })) return;
+  throw damaged(fmt::format("{} gives no probabilities", model.folder.string()),
+                "its logits are NaN: the training diverged", "take an earlier checkpoint");
+}
+
 RowDecoding::RowDecoding(LoadedModel& model, int64_t rows, int64_t capacity)
-    : window_(model.config.training.seq_len),
+    : model_(model),
+      window_(model.config.training.seq_len),
       vocab_size_(model.tokenizer->vocab_size()),
       contexts_(static_cast<size_t>(rows)),
       decoder_(model.shape, model.plan, *model.weights, capacity > 0 ? std::min(capacity, window_) : window_,
@@ -54,7 +65,9 @@ std::vector<std::vector<double>> RowDecoding::logits(std::span<const int64_t> ro
 }
 
 std::vector<double> RowDecoding::own_ids(const at::Tensor& logits_V) const {
-  return ops::to_doubles(logits_V.narrow(0, 0, std::min(logits_V.numel(), vocab_size_)));
+  std::vector<double> logits = ops::to_doubles(logits_V.narrow(0, 0, std::min(logits_V.numel(), vocab_size_)));
+  check_numbers(logits, model_);
+  return logits;
 }
 
 }  // namespace hearth::infer

@@ -13,6 +13,9 @@
 
 namespace hearth::infer {
 
+// Throws damaged if a logit is NaN.
+void check_numbers(std::span<const double> logits, const LoadedModel& model);
+
 // Rows of contexts, which may begin and end at any time. What a row computes does not depend on other rows, up to the
 // rounding of matrix products.
 class RowDecoding {
@@ -23,7 +26,7 @@ class RowDecoding {
   // A row begins anew with this context, which is not empty.
   void begin(int64_t row, std::vector<int32_t> context);
   // The logits of the next token of each of these rows, for the tokenizer's own ids (a model's vocabulary may be
-  // padded). Call it once for a row after each begin() or append().
+  // padded). Call it once for a row after each begin() or append(). Throws the error of check_numbers.
   std::vector<std::vector<double>> logits(std::span<const int64_t> rows);
   void append(int64_t row, int32_t token);
 
@@ -36,6 +39,7 @@ class RowDecoding {
   void forget_older_half(int64_t row);
   std::vector<double> own_ids(const at::Tensor& logits_V) const;
 
+  const LoadedModel& model_;
   const int64_t window_, vocab_size_;
   std::vector<Context> contexts_;
   model::Decoder decoder_;

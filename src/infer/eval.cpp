@@ -60,9 +60,7 @@ Wanted parse_set(const std::string& given, bool only_one) {
   const size_t equals = given.find('=');
   if (equals != std::string::npos && !path_exists(given))
     return {given.substr(0, equals), given.substr(equals + 1), {}};
-  const Path folder = normal_path(given);
-  const Path last = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
-  return {only_one ? "" : last.string(), folder, {}, /*is_of_run=*/false, /*is_named=*/false};
+  return {only_one ? "" : folder_name(given), normal_path(given), {}, /*is_of_run=*/false, /*is_named=*/false};
 }
 
 // Makes names unique, because reports are identified by them: folders of equal names get their paths as names.
@@ -211,6 +209,11 @@ std::optional<SlidingWindow> sliding_window(const LoadedModel& model, const conf
 }
 
 }  // namespace
+
+std::string folder_name(const Path& folder) {
+  const Path path = normal_path(folder);
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
 
 double EvalReport::perplexity() const { return std::exp(validation.loss()); }
 double EvalReport::bits_per_unit() const { return validation.loss_sum / std::log(2.0) / validation.counted_units; }

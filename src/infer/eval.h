@@ -14,6 +14,9 @@
 
 namespace hearth::infer {
 
+// The name of a set that is not named: that of its folder.
+std::string folder_name(const Path& folder);
+
 // The result for one set of documents.
 struct EvalReport {
   // The units of the tokens' content, for bits per unit.

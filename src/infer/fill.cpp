@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "data/batch/masking.h"
 #include "data/batch/prompt.h"
+#include "infer/decoding.h"
 #include "model/transformer.h"
 #include "ops/tensor.h"
 
@@ -38,6 +39,7 @@ Guess surest(LoadedModel& model, model::Transformer& transformer, const std::vec
     std::vector<double> logits = ops::to_doubles(logits_NV.select(0, static_cast<int64_t>(i)).narrow(0, 0, V));
     for (size_t id = 0; id < logits.size(); ++id)
       if (no_text[id]) logits[id] = -std::numeric_limits<double>::infinity();
+    check_numbers(logits, model);
     if (const double sure = model::certainty(logits); sure > best.certainty) best = {i, std::move(logits), sure};
   }
   return best;

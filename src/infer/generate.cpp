@@ -55,12 +55,12 @@ void check_options(const LoadedModel& model, const config::GenerateOptions& opti
   };
   refuse(options.n_fixed >= 0, "--n-fixed");
   refuse(options.context_bins > 0, "--context");
-  refuse(!options.out.empty(), "--out without --prompts");
+  refuse(options.prompts.empty() && !options.out.empty(), "--out without --prompts");
   refuse(!options.picture.empty(), "--picture");
   if (arrays && !options.stop.empty())
     throw user_error("--stop is for text", fmt::format("{} continues recordings", model.folder.string()),
                      "leave it out");
-  if (options.fill.empty() && model.config.objective.masked())
+  if (options.fill.empty() && (options.prompts.empty() || arrays) && model.config.objective.masked())
     throw user_error(fmt::format("{} does not continue a text", model.folder.string()),
                      "it was trained to fill in hidden tokens (objective.kind = \"masked_lm\")",
                      fmt::format("give --fill \"... {} ...\"", mask_text(model)));
@@ -79,8 +79,8 @@ SamplingOptions sampling_of(const config::GenerateOptions& options) {
 
 ExitCode run_generate(const config::GenerateOptions& options) {
   const auto model = load_model(options.checkpoint, options.device);
-  if (!options.prompts.empty()) return run_generate_prompts(*model, options);
   check_options(*model, options);
+  if (!options.prompts.empty()) return run_generate_prompts(*model, options);
   const SamplingOptions sampling = sampling_of(options);
   const double start_s = metrics::monotonic_seconds();
   GenerationCounts counts;

@@ -59,24 +59,24 @@ data::SpikeArray cut_after(data::SpikeArray& array, int64_t bins) {
 
 }  // namespace
 
-ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins,
-                              int64_t n_fixed) {
+ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins, int64_t n_fixed,
+                              const std::string& source) {
   const tokenizer::ArrayTokenizer& tokenizer = *model.tokenizer->arrays();
   const std::string why = fmt::format("{} continues arrays of counts: its tokenizer is {}", model.folder.string(),
                                       model.manifest.tokenizer);
   const char* fix = "give a .npy of uint8, neurons x time bins (0 bins are enough: numpy.zeros((100, 0), numpy.uint8))";
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
-    throw user_error(fmt::format("--prompt: there is no file \"{}\"", path), why, fix);
+    throw user_error(fmt::format("{}: there is no file \"{}\"", source, path), why, fix);
   data::SourceFile file;
   file.path = file.real_path = path;
   file.size_bytes = static_cast<int64_t>(std::filesystem::file_size(path));
   file.format = data::Format::kNpy;
   data::Record record;
   data::open_npy_source(file, {})->next(record);
-  if (record.array == nullptr) throw user_error(fmt::format("--prompt {}: {}", path, record.why), why, fix);
+  if (record.array == nullptr) throw user_error(fmt::format("{} {}: {}", source, path, record.why), why, fix);
   data::SpikeArray prompt = *record.array;
-  if (prompt.shape.neurons == 0) throw user_error(fmt::format("--prompt {}: it has no neurons", path), why, fix);
+  if (prompt.shape.neurons == 0) throw user_error(fmt::format("{} {}: it has no neurons", source, path), why, fix);
   const int64_t neurons = n_fixed < 0 ? model.manifest.n_fixed : n_fixed;
   if (neurons > 0) prompt = with_neurons(prompt, neurons);
   if (context_bins > prompt.shape.bins)
@@ -88,7 +88,7 @@ ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path,
   prompt.counts.erase(prompt.counts.begin(), prompt.counts.begin() + left_out * prompt.shape.neurons);
   const auto largest = std::max_element(prompt.counts.begin(), prompt.counts.end());
   if (largest != prompt.counts.end() && *largest > tokenizer.largest_count())
-    throw user_error(fmt::format("--prompt {}: it has the count {}", path, *largest),
+    throw user_error(fmt::format("{} {}: it has the count {}", source, path, *largest),
                      fmt::format("{}; its largest count is {}", why, tokenizer.largest_count()), fix);
   return {std::move(prompt), after};
 }

@@ -29,9 +29,10 @@ struct ArrayPrompt {
 // number of the checkpoint's data.
 // `context_bins` is the number of bins in the context (0: all). If they do not fill whole patches, the first bins are
 // dropped.
+// `source` is where the path was given, for messages.
 // Throws user_error if the path is no such file, has fewer bins than `context_bins`, or has a count without an id.
 ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins = 0,
-                              int64_t n_fixed = -1);
+                              int64_t n_fixed = -1, const std::string& source = "--prompt");
 
 report::Raster raster_of(const data::SpikeArray& array);
 

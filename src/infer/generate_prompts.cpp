@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <tuple>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -17,6 +18,7 @@
 #include "data/formats/utf8.h"
 #include "infer/decoding.h"
 #include "infer/fill.h"
+#include "infer/generate_array.h"
 #include "infer/output_file.h"
 #include "metrics/throughput.h"
 #include "run/compute_device.h"
@@ -125,16 +127,20 @@ Object settings_of(const LoadedModel& model, const config::GenerateOptions& o) {
           {"top_p", o.top_p},
           {"min_p", o.min_p},
           {"stop", o.stop},
+          {"n_fixed", o.n_fixed},
+          {"context", o.context_bins},
           {"seed", o.seed}};
 }
 
 void check_memory(const LoadedModel& model, int64_t rows, int64_t capacity) {
   const plan::ModelShape& s = model.shape;
-  const int64_t each = 2 * s.L * capacity * s.G * s.K * dtype_size(model.dtype);
+  // Keys and values; logits, for a few numbers of rows (model::Decoder) and as doubles to choose from.
+  const int64_t logits = s.V * (4 * dtype_size(model.dtype) + static_cast<int64_t>(sizeof(double)));
+  const int64_t each = 2 * s.L * capacity * s.G * s.K * dtype_size(model.dtype) + logits;
   const int64_t free = run::available_memory(model.weights->device());
   if (each <= free / rows) return;
   throw user_error(
-      fmt::format("--batch-size {} needs {} of memory for keys and values", rows, format_bytes(rows * each)),
+      fmt::format("--batch-size {} needs {} of memory for keys, values and logits", rows, format_bytes(rows * each)),
       fmt::format("{} are free, and each prompt has up to {} positions", format_bytes(free), capacity),
       fmt::format("give --batch-size {} or less", std::max<int64_t>(1, free / each)));
 }
@@ -151,7 +157,6 @@ std::vector<std::vector<int32_t>> tokens_of_prompts(const LoadedModel& model, co
   return prompts;
 }
 
-// Throws the errors of all lines before the first is filled in.
 void check_masks(const LoadedModel& model, const Path& file, const std::vector<PromptLine>& lines) {
   for (const PromptLine& line : lines) {
     try {
@@ -160,6 +165,26 @@ void check_masks(const LoadedModel& model, const Path& file, const std::vector<P
       throw Error(e.code(), fmt::format("{}:{}: {}", file.string(), line.line, e.message()), e.why(), e.fix());
     }
   }
+}
+
+// The recording that a line names.
+ArrayPrompt recording_of(const LoadedModel& model, const config::GenerateOptions& options, const PromptLine& line) {
+  return read_prompt_array(model, line.text, options.context_bins, options.n_fixed,
+                           fmt::format("{}:{}", options.prompts.string(), line.line));
+}
+
+// What is not done for several prompts at a time has no use for the options of that.
+void check_useless_options(const LoadedModel& model, const config::GenerateOptions& options) {
+  const bool masked = model.config.objective.masked(), arrays = model.tokenizer->arrays() != nullptr;
+  const std::tuple<bool, const char*, bool> useless[] = {{options.batch_size > 0, "--batch-size", masked || arrays},
+                                                         {options.max_tokens_given, "--max-tokens", masked},
+                                                         {!options.stop.empty(), "--stop", masked}};
+  for (const auto& [given, name, is_useless] : useless)
+    if (given && is_useless)
+      throw user_error(
+          fmt::format("{} has no effect with {}", name, model.folder.string()),
+          masked ? "it fills masks in, one text after the other" : "it continues recordings, one after the other",
+          "leave it out");
 }
 
 }  // namespace
@@ -224,49 +249,56 @@ void continue_prompts(LoadedModel& model, const std::vector<std::vector<int32_t>
 }
 
 ExitCode run_generate_prompts(LoadedModel& model, const config::GenerateOptions& options) {
-  const bool masked = model.config.objective.masked();
-  if (model.tokenizer->arrays() != nullptr || !model.tokenizer->has_text())
-    throw user_error("--prompts needs a model of text",
-                     fmt::format("{} was trained on {}", model.folder.string(), model.manifest.tokenizer),
-                     "give recordings one by one: --prompt FILE.npy");
-  const std::pair<bool, const char*> useless[] = {{options.batch_size > 0, "--batch-size"},
-                                                  {options.max_tokens_given, "--max-tokens"},
-                                                  {!options.stop.empty(), "--stop"}};
-  for (const auto& [given, name] : useless)
-    if (masked && given)
-      throw user_error(fmt::format("{} has no effect with {}", name, model.folder.string()),
-                       "it fills masks in, one text after the other", "leave it out");
+  const bool masked = model.config.objective.masked(), arrays = model.tokenizer->arrays() != nullptr;
+  if (!arrays && !model.tokenizer->has_text())
+    throw user_error("--prompts needs a model of text or of recordings",
+                     fmt::format("{} was trained on {}", model.folder.string(), model.manifest.tokenizer), {});
+  check_useless_options(model, options);
   if (path_exists(options.out))
     throw user_error(fmt::format("--out {}: it exists", options.out.string()),
                      "the texts of an earlier command would be lost", "remove it, or give another name");
   prepare_output("--out", options.out);
 
+  // The errors of all lines come before the first text.
   const std::vector<PromptLine> lines = read_prompts(options.prompts);
   std::vector<std::vector<int32_t>> prompts;
-  if (masked) {
+  if (arrays) {
+    for (const PromptLine& line : lines) recording_of(model, options, line);
+  } else if (masked) {
     check_masks(model, options.prompts, lines);
   } else {
     prompts = tokens_of_prompts(model, options.prompts, lines);
   }
   TextFile file(options.out, settings_of(model, options));
   Progress progress(file.next(), lines.size());
-  const auto done = [&](size_t i, const GeneratedText& text) {
+  const auto add = [&](size_t i, const char* name, Object made, int64_t tokens, std::string_view stop) {
     file.add(i, line_of({{"prompt", lines[i].text},
-                         {"text", text.text},
-                         {"tokens", text.tokens},
-                         {"stop", text.stop},
+                         {name, std::move(made)},
+                         {"tokens", tokens},
+                         {"stop", stop},
                          {"seed", options.seed + i}}));
-    progress.add(text.tokens);
+    progress.add(tokens);
   };
   const WritingRules rules{options.max_tokens, sampling_of(options), options.stop};
-  if (masked) {
+  if (arrays) {
+    for (size_t i = file.next(); i < lines.size(); ++i) {
+      Object bins = Object::array();
+      const auto take = [&bins](std::span<const uint8_t> bin) {
+        bins.push_back(std::vector<int>(bin.begin(), bin.end()));
+      };
+      const GenerationCounts counts = generate_array(
+          model, {recording_of(model, options, lines[i]).context, rules.max_tokens, rules.sampling, options.seed + i},
+          take);
+      add(i, "bins", std::move(bins), counts.generated_tokens, name_of(Ending::kLength));
+    }
+  } else if (masked) {
     for (size_t i = file.next(); i < lines.size(); ++i) {
       const Filled filled = fill_masks(model, {lines[i].text, rules.sampling, options.seed + i});
-      done(i, {filled.text, std::ssize(filled.positions), "filled"});
+      add(i, "text", filled.text, std::ssize(filled.positions), "filled");
     }
   } else {
     continue_prompts(model, prompts, file.next(), rules, options.seed, options.batch_size > 0 ? options.batch_size : 8,
-                     done);
+                     [&](size_t i, const GeneratedText& text) { add(i, "text", text.text, text.tokens, text.stop); });
   }
   file.finish();
   progress.finish(options.out);

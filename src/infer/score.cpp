@@ -47,15 +47,18 @@ std::vector<Measure> measures_of(const config::ScoreOptions& options) {
 
 using Named = std::vector<std::pair<std::string, double>>;
 
+// Other documents or another split are another curve, so they have another name.
 Named validation_losses(LoadedModel& model, const config::EvalOptions& options) {
+  const std::string name = options.split.empty() ? "validation_loss" : options.split + "_loss";
   Named losses;
   train::ValidationResult all;
   for (const EvalReport& set : eval_sets(model, options)) {
     all.loss_sum += set.validation.loss_sum;
     all.counted_tokens += set.validation.counted_tokens;
-    if (!set.name.empty()) losses.emplace_back("validation_loss." + set.name, set.validation.loss());
+    const std::string label = set.name.empty() && !options.data.empty() ? folder_name(options.data.front()) : set.name;
+    if (!label.empty()) losses.emplace_back(name + "." + label, set.validation.loss());
   }
-  losses.emplace_back("validation_loss", all.loss());
+  if (options.data.empty()) losses.emplace_back(name, all.loss());
   return losses;
 }
 
@@ -76,6 +79,14 @@ std::vector<int64_t> wanted_steps(const Path& checkpoints, int64_t every) {
                      fmt::format("its last one is step {}", checkpoint::list_steps(checkpoints).back()),
                      "give another number, or leave --every out");
   return steps;
+}
+
+// `hearth report` looks for scores beside the run's metrics.
+void check_run(const Path& run, const Path& checkpoints) {
+  const Path above = absolute_path(run).parent_path();
+  if (checkpoints == run && !path_exists(run / "config.toml") && path_exists(above / "config.toml"))
+    throw user_error(fmt::format("{} is not a run folder", run.string()), "it has the checkpoints of one",
+                     fmt::format("give {}", above.string()));
 }
 
 }  // namespace
@@ -101,7 +112,11 @@ std::string score_table(const std::vector<metrics::Score>& scores) {
 }
 
 ExitCode run_score(const config::ScoreOptions& options) {
+  if (is_object(options.run))
+    throw user_error(fmt::format("{} is in a store", options.run.string()), "scores are appended to a file of the run",
+                     "copy the run to a disk");
   const Path checkpoints = checkpoint::checkpoints_of(options.run);
+  check_run(options.run, checkpoints);
   const std::vector<int64_t> steps = wanted_steps(checkpoints, options.every);
   const Path file = options.run / metrics::kScoresFile;
   const std::vector<Measure> measures = measures_of(options);

@@ -63,9 +63,10 @@ std::vector<WindowPart> windows_of(int64_t tokens, const SlidingWindow& rule) {
 }
 
 train::ValidationResult slide(LoadedModel& model, const plan::ModelShape& shape, const data::Split& split,
-                              const SlidingWindow& rule, const data::LabelRule& labels, int64_t batch_size,
+                              const SlidingWindow& rule, const data::LabelRule& labels, int64_t most_rows,
                               std::span<const int64_t> token_units) {
   const std::vector<WindowPart> parts = windows_of(split.tokens(), rule);
+  const int64_t batch_size = std::clamp<int64_t>(std::ssize(parts), 1, most_rows);
   const at::Device device = model.weights->device();
   const int64_t S = rule.window - 1;
   model::Transformer transformer(

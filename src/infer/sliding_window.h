@@ -29,9 +29,10 @@ struct WindowPart {
 };
 std::vector<WindowPart> windows_of(int64_t tokens, const SlidingWindow& rule);
 
-// The model's shape may differ from the run's (data with weights). Throws user_error if no token is scored.
+// `most_rows`: windows that are computed at a time, at most. The model's shape may differ from the run's (data with
+// weights). Throws user_error if no token is scored.
 train::ValidationResult slide(LoadedModel& model, const plan::ModelShape& shape, const data::Split& split,
-                              const SlidingWindow& rule, const data::LabelRule& labels, int64_t batch_size,
+                              const SlidingWindow& rule, const data::LabelRule& labels, int64_t most_rows,
                               std::span<const int64_t> token_units);
 
 }  // namespace hearth::infer

@@ -30,13 +30,13 @@ __global__ void __launch_bounds__(512) float8_rows_kernel(uint8_t* out_RC, float
 #pragma unroll
     for (int k = 0; k < W; ++k) largest = largest < size_bits(pack[k]) ? size_bits(pack[k]) : largest;
   }
-  const float scale = scale_of(block_max(largest));
+  const float scale = scale_of(block_max(largest)), inverse = 1 / scale;
   if (threadIdx.x == 0) scale_R[r] = scale;
   for (int64_t c = static_cast<int64_t>(threadIdx.x) * W; c < C; c += step) {
     const Pack<T, W> pack = load<W>(row + c);
     Bytes<W> bytes;
 #pragma unroll
-    for (int k = 0; k < W; ++k) bytes.values[k] = to_float8(pack[k] / scale);
+    for (int k = 0; k < W; ++k) bytes.values[k] = to_float8(pack[k] * inverse);
     *reinterpret_cast<Bytes<W>*>(out_RC + r * C + c) = bytes;
   }
 }
@@ -81,11 +81,11 @@ __global__ void __launch_bounds__(kTileThreads)
                 r0 = static_cast<int64_t>(blockIdx.x / tiles) * kTile;
   const int across = static_cast<int>(threadIdx.x) % kTile, down = static_cast<int>(threadIdx.x) / kTile;
   if (c0 + across < x.cols) {
-    const float scale = scale_C[c0 + across];
+    const float inverse = 1 / scale_C[c0 + across];
     const T* column = static_cast<const T*>(x.data) + c0 + across;
 #pragma unroll 4
     for (int i = down; i < kTile; i += kTileRows) {
-      if (r0 + i < x.rows) tile[i][across] = to_float8(to_float(column[(r0 + i) * x.stride]) / scale);
+      if (r0 + i < x.rows) tile[i][across] = to_float8(to_float(column[(r0 + i) * x.stride]) * inverse);
     }
   }
   __syncthreads();

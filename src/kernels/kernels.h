@@ -144,8 +144,8 @@ struct Table {
   // q [B, N, H, K] with caches [B, C, G, K] of `length` filled rows: ops::decode_attention.
   int (*decode_attention)(void* stream, Type, Heads out, Heads q, Heads k_cache, Heads v_cache, int64_t length);
 
-  // x [R, C] to float8 e4m3fn with one factor a row: out[r][c] = x[r][c] / scale[r], scale[r] = max |x[r]| / 448 (at
-  // least 1e-12). Transposed: out [C, R], one factor for each column of x.
+  // x [R, C] to float8 e4m3fn with one factor a row: out[r][c] = x[r][c] * (1 / scale[r]), scale[r] = max |x[r]| / 448
+  // (at least 1e-12). Transposed: out [C, R], one factor for each column of x.
   int (*float8_rows)(void* stream, Type, uint8_t* out_RC, float* scale_R, ConstRows x_RC);
   int (*float8_columns)(void* stream, Type, uint8_t* out_CR, float* scale_C, ConstRows x_RC);
 };

@@ -36,6 +36,11 @@ __device__ inline BFloat16 rounded<BFloat16>(float x) {
 inline constexpr float kFloat8Largest = 448;
 
 __device__ inline uint8_t to_float8(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  uint16_t pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+  return static_cast<uint8_t>(pair);
+#else
   const uint32_t bits = __float_as_uint(x), sign = bits >> 24 & 0x80u, size = bits & 0x7FFFFFFFu;
   if (size > 0x7F800000u) return static_cast<uint8_t>(sign | 0x7Fu);
   if (size < 0x3C800000u) {
@@ -46,6 +51,7 @@ __device__ inline uint8_t to_float8(float x) {
   // Drops twenty bits of the mantissa. The exponents' biases differ by 120, in units of the last kept place.
   const uint32_t nearest = ((size + 0x7FFFFu + (size >> 20 & 1u)) >> 20) - (120u << 3);
   return static_cast<uint8_t>(sign | (nearest < 0x7Eu ? nearest : 0x7Eu));
+#endif
 }
 
 // W neighbours of a row. 16 bytes are loaded and stored as one access, multiples of 16 as several.

@@ -25,9 +25,15 @@ const char* name_of(SpanKind kind) {
     case SpanKind::kWait:
       return "wait";
     case SpanKind::kData:
+      return "data";
+    case SpanKind::kKernel:
+      return "kernel";
+    case SpanKind::kGpuCopy:
+      return "gpu_memcpy";
+    case SpanKind::kGpuFill:
       break;
   }
-  return "data";
+  return "gpu_memset";
 }
 
 int64_t monotonic_ns() {
@@ -53,6 +59,13 @@ int32_t SpanRecorder::thread(std::string_view name) {
   const std::lock_guard lock(mutex_);
   const auto [found, is_new] = numbers_.try_emplace(::gettid(), static_cast<int32_t>(threads_.size()));
   if (is_new) threads_.emplace_back(name);
+  return found->second;
+}
+
+int32_t SpanRecorder::stream(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  const auto [found, is_new] = streams_.try_emplace(name, static_cast<int32_t>(threads_.size()));
+  if (is_new) threads_.push_back(name);
   return found->second;
 }
 

@@ -2,7 +2,8 @@
 // Its threads take seats, and scopes in the code then record themselves there. A thread without a seat, or with a
 // recorder that is off, pays one load and one branch for a scope.
 //
-// On a GPU a span is the host's time, in which work is enqueued.
+// On a GPU these spans are the host's, in which it enqueues work. What the GPU does are spans of its streams whose
+// times come from ops/gpu/trace.h.
 #pragma once
 
 #include <atomic>
@@ -19,9 +20,10 @@
 namespace hearth::mesh {
 
 // The category in a trace. kOp is computation; kCollective is a call of a group; kWait and kData are time in which the
-// thread waits: for other ranks or a call under way, and for a batch.
-enum class SpanKind : int8_t { kStep, kPhase, kLayer, kOp, kCollective, kWait, kData };
-const char* name_of(SpanKind kind);  // "step", "phase", ...
+// thread waits: for other ranks or a call under way, and for a batch. The last three are a GPU's, with the names that
+// PyTorch's profiler has for them.
+enum class SpanKind : int8_t { kStep, kPhase, kLayer, kOp, kCollective, kWait, kData, kKernel, kGpuCopy, kGpuFill };
+const char* name_of(SpanKind kind);  // "step", "phase", ..., "kernel", "gpu_memcpy", "gpu_memset"
 
 struct Span {
   SpanKind kind = SpanKind::kOp;
@@ -55,9 +57,13 @@ class SpanRecorder {
   const char* kept(std::string_view text);
   // The number of the calling thread, which has this name.
   int32_t thread(std::string_view name);
+  // The number of a GPU's stream with this name, which stands among the threads.
+  int32_t stream(const std::string& name);
 
   // One thread calls these.
   void start();
+  // The difference between monotonic_ns() and the time since 1970, at the beginning of the window.
+  int64_t epoch_ns() const { return window_.begin_wall_ns - window_.begin_ns; }
   Window stop();
 
  private:
@@ -65,7 +71,8 @@ class SpanRecorder {
   std::mutex mutex_;  // guards the members below
   Window window_;
   std::unordered_set<std::string> texts_;
-  std::unordered_map<int64_t, int32_t> numbers_;  // by the system's number of a thread
+  std::unordered_map<int64_t, int32_t> numbers_;      // by the system's number of a thread
+  std::unordered_map<std::string, int32_t> streams_;  // by name
   std::vector<std::string> threads_;
 };
 

@@ -53,6 +53,8 @@ at::Tensor Decoder::append_to_each(std::span<const int64_t> rows, std::span<cons
     HEARTH_CHECK(size(row) < capacity_, "a full row");
     stretches.push_back({.row = row, .first = i, .count = 1});
   }
+  constexpr size_t kMostNumbers = 4;  // each has logits of its own: a vocabulary times the rows
+  if (!each_.contains(N) && each_.size() == kMostNumbers) each_.clear();
   std::unique_ptr<Activations>& a = each_[N];
   if (!a) a = activations(N, N);
   return forward(*a, tokens, stretches);

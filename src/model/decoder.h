@@ -60,7 +60,7 @@ class Decoder {
   at::Tensor rope_CK_;
   std::vector<at::Tensor> keys_, values_;                 // per layer, [rows, capacity, G, K]
   std::unique_ptr<Activations> of_row_;                   // for the number of tokens in the last append()
-  std::map<int64_t, std::unique_ptr<Activations>> each_;  // by the number of rows
+  std::map<int64_t, std::unique_ptr<Activations>> each_;  // by the number of rows; a few of them
 };
 
 }  // namespace hearth::model

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -9,6 +10,9 @@
 
 namespace hearth::model {
 namespace {
+
+// A logit that is NaN has no place in an order.
+double number(double logit) { return std::isnan(logit) ? -std::numeric_limits<double>::infinity() : logit; }
 
 // The tokens from the most likely on. A vocabulary is long, and mostly its first tokens are asked for: they alone are
 // sorted.
@@ -38,7 +42,7 @@ class Ranking {
   }
 
  private:
-  double logit(int64_t id) const { return logits_[static_cast<size_t>(id)]; }
+  double logit(int64_t id) const { return number(logits_[static_cast<size_t>(id)]); }
   double weight_of(int64_t id) const { return std::exp((logit(id) - largest_) / temperature_); }
 
   void sort_more() {
@@ -62,7 +66,10 @@ class Ranking {
 
 int64_t sample_token(std::span<const double> logits, const SamplingOptions& options, double uniform) {
   HEARTH_CHECK(!logits.empty());
-  if (options.temperature == 0) return std::max_element(logits.begin(), logits.end()) - logits.begin();
+  if (options.temperature == 0) {
+    const auto less = [](double a, double b) { return number(a) < number(b); };
+    return std::max_element(logits.begin(), logits.end(), less) - logits.begin();
+  }
 
   Ranking ranking(logits, options.temperature);
   size_t count = logits.size();

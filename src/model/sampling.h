@@ -14,7 +14,8 @@ struct SamplingOptions {
   double min_p = 0;        // of these only those with at least this part of the most likely one's probability
 };
 
-// `uniform` is a random number in [0, 1). Equal logits are ordered by id. Never picks an id at or past logits.size().
+// `uniform` is a random number in [0, 1). Equal logits are ordered by id. Never picks an id at or past logits.size(). A
+// logit that is NaN is less than all others.
 int64_t sample_token(std::span<const double> logits, const SamplingOptions& options, double uniform);
 
 // The probability of the most likely token.

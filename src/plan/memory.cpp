@@ -189,9 +189,35 @@ int64_t snapshot_bytes(const config::RunConfig& config, const ParameterPlan& par
   return *std::max_element(bytes.begin(), bytes.end());
 }
 
+SampleBatch sample_batch(const config::RunConfig& config, int64_t longest) {
+  const auto prompts = std::ssize(config.validation.generate);
+  // A multiple of the tensor-parallel ranks, which share the rows of the stream.
+  const int64_t step = 16 * config.parallelism.tensor_parallel_degree;
+  // No more tokens at a time than a micro-batch of the training has.
+  return {.B = std::min(prompts, config::micro_batch_size(config)),
+          .S = round_up(std::min(longest, config.training.seq_len), step)};
+}
+
+int64_t sample_bytes(const config::RunConfig& config, const ModelShape& shape, const Precision& precision,
+                     int64_t pipeline_rank) {
+  const config::Validation& validation = config.validation;
+  if (validation.freq == 0 || validation.generate.empty()) return 0;
+  constexpr int64_t kSpecialTokens = 3;  // around a document
+  int64_t longest = 0;
+  for (const std::string& prompt : validation.generate)
+    longest = std::max(
+        longest, std::ssize(prompt) + kSpecialTokens + (config.objective.masked() ? 0 : validation.generate_tokens));
+  const SampleBatch batch = sample_batch(config, longest);
+  ModelShape sparse = shape;
+  sparse.sparse_labels = true;
+  return sum_of_stages(stage_activations(sparse, batch.B, batch.S, precision.compute, kSampleLossChunkTokens,
+                                         /*training=*/false, {}, pipeline_plan(config, shape.L), pipeline_rank))
+      .total_bytes;
+}
+
 MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
                        const Precision& precision, int64_t memory_bytes, int64_t ranks_here, int64_t cpu_threads,
-                       int64_t pipeline_rank, std::span<const Recompute> levels) {
+                       int64_t pipeline_rank, std::span<const Recompute> levels, int64_t samples) {
   const int64_t B = config::micro_batch_size(config), S = config.training.seq_len;
   const PipelinePlan pipeline = pipeline_plan(config, shape.L);
   const Layers layers = layers_of(pipeline, pipeline_rank);
@@ -206,6 +232,7 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   for (const MemoryItem& item : plan.weights) plan.weights_bytes += item.bytes;
   const int64_t threads = cpu_threads == 0 ? 0 : std::max<int64_t>(1, cpu_threads / ranks_here);
   plan.work = work_memory(config, shape, parameters, precision, threads);
+  if (samples > 0) plan.work.push_back({"texts of validation.generate", samples});
   for (const MemoryItem& item : plan.work) plan.work_bytes += item.bytes;
   plan.table_bytes =
       aligned_bytes(S * shape.K, precision.compute == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);

@@ -58,6 +58,19 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
                                        const Sharding& sharding = {}, const std::vector<bool>& trained = {},
                                        const std::vector<bool>& momentum_only = {});
 
+// The sequences in which a training makes the texts of validation.generate, beside its own micro-batches
+// (train/sample_texts.h): B prompts at a time, of which no text has more than `longest` tokens.
+struct SampleBatch {
+  int64_t B = 0, S = 0;
+};
+SampleBatch sample_batch(const config::RunConfig& config, int64_t longest);
+inline constexpr int64_t kSampleLossChunkTokens = 64;  // no loss is asked for
+
+// Their activations on a rank; 0 without such texts. A prompt has about as many tokens as bytes at most. `shape`: a
+// rank's part, whose ranks have whole sequences.
+int64_t sample_bytes(const config::RunConfig& config, const ModelShape& shape, const Precision& precision,
+                     int64_t pipeline_rank = 0);
+
 // Memory of run::Snapshot on the rank that has most, if it copies.
 int64_t snapshot_bytes(const config::RunConfig& config, const ParameterPlan& parameters, const Precision& precision);
 
@@ -66,10 +79,10 @@ int64_t snapshot_bytes(const config::RunConfig& config, const ParameterPlan& par
 // "auto" takes the cheapest levels that fit, or the smallest plan if none fits. Otherwise the keys give the levels.
 // `shape` and `parameters` are a rank's part where ranks share the layers; `pipeline_rank`: where they have different
 // layers. `shape` has all of these; those of other ranks are not recomputed.
-// `levels`: of all layers, in place of those; empty: none given.
+// `levels`: of all layers, in place of those; empty: none given. `samples`: sample_bytes.
 MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
                        const Precision& precision, int64_t memory_bytes, int64_t ranks_here, int64_t cpu_threads,
-                       int64_t pipeline_rank = 0, std::span<const Recompute> levels = {});
+                       int64_t pipeline_rank = 0, std::span<const Recompute> levels = {}, int64_t samples = 0);
 
 // The largest workspace of the GPU's kernels at a time. The vendor's backward of attention returns new tensors:
 // gradients of queries summed in float32, of keys and values for every query head. A float8 product needs its operands.

@@ -74,7 +74,8 @@ MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int
     const std::vector<StageLayers> stages = pipeline.stages_of(rank);
     MemoryPlan plan =
         memory_plan(config, shape, parameter_plan(run.model, first, stages), run.precision, memory_bytes,
-                    on_cpu ? config.parallelism.ranks() : 1, on_cpu ? config::cpu_threads(config) : 0, rank, levels);
+                    on_cpu ? config.parallelism.ranks() : 1, on_cpu ? config::cpu_threads(config) : 0, rank, levels,
+                    sample_bytes(config, model_part(run.model, first), run.precision, rank));
     for (const StageLayers& stage : stages)
       std::copy(plan.recompute.begin() + stage.begin, plan.recompute.begin() + stage.end,
                 recompute.begin() + stage.begin);

@@ -26,14 +26,16 @@ bool is_of_device(const TraceEvent& event) {
   return event.category == "kernel" || event.category.starts_with("gpu_mem");
 }
 
+bool is_step(const TraceEvent& event) { return event.category == "step" || event.name.starts_with("ProfilerStep#"); }
+
 Role role_on_device(const TraceEvent& event) {
-  if (!is_of_device(event)) return event.name.starts_with("ProfilerStep#") ? Role::kStep : Role::kNothing;
+  if (!is_of_device(event)) return is_step(event) ? Role::kStep : Role::kNothing;
   return contains(event.name, "nccl") || contains(event.name, "rccl") ? Role::kCommunication : Role::kComputation;
 }
 
 Role role_on_host(const TraceEvent& event) {
   const std::string_view category = event.category, name = event.name;
-  if (category == "step" || name.starts_with("ProfilerStep#")) return Role::kStep;
+  if (is_step(event)) return Role::kStep;
   if (category == "op") return Role::kComputation;
   if (category == "data" || name.starts_with("enumerate(DataLoader)#")) return Role::kDataWait;
   const bool by_name = name.starts_with("gloo:") || name.starts_with("nccl:") || name.starts_with("mpi:");
@@ -43,10 +45,32 @@ Role role_on_host(const TraceEvent& event) {
   return Role::kOther;
 }
 
+// "void ns::(anonymous namespace)::add<float, 4>(float*, long)" is "add<float, 4>".
+std::string kernel_name(std::string_view name) {
+  constexpr std::string_view kVoid = "void ", kAnonymous = "(anonymous namespace)";
+  if (name.starts_with(kVoid)) name.remove_prefix(kVoid.size());
+  size_t begin = 0;
+  int depth = 0;  // of < and (
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (name.substr(i).starts_with(kAnonymous)) {
+      i += kAnonymous.size() - 1;
+    } else if (name[i] == '(' && depth == 0) {
+      return std::string(name.substr(begin, i - begin));
+    } else if (name[i] == '<' || name[i] == '(') {
+      ++depth;
+    } else if (name[i] == '>' || name[i] == ')') {
+      --depth;
+    } else if (name[i] == ':' && depth == 0) {
+      begin = i + 1;
+    }
+  }
+  return std::string(name.substr(begin));
+}
+
 // "forward, layer 3" and "ProfilerStep#7" are costs of the same name in every layer and step.
 std::string cost_name(const TraceEvent& event) {
-  std::string name = event.name;
-  if (event.category != "step" && event.category != "layer" && !name.starts_with("ProfilerStep#")) return name;
+  std::string name = event.category == "kernel" ? kernel_name(event.name) : event.name;
+  if (event.category != "layer" && !is_step(event)) return name;
   while (!name.empty() && std::isdigit(static_cast<unsigned char>(name.back())) != 0) name.pop_back();
   while (!name.empty() && (name.back() == ' ' || name.back() == '#')) name.pop_back();
   return name;
@@ -149,11 +173,14 @@ std::vector<Item> sorted(const std::map<std::string, Item>& items, double Item::
 template <class Item>
 std::string format_times(const char* heading, const char* column, const std::vector<Item>& items, double Item::*member,
                          size_t most, double total_us, double ranks) {
-  std::string text = fmt::format("{:44}  {:>10}  {:>8}  {:>8}\n", heading, column, "share", "calls");
-  for (size_t i = 0; i < std::min(items.size(), most); ++i)
-    text +=
-        fmt::format("{:44}  {:>10}  {:>8}  {:>8.6g}\n", shown(items[i].name, 44), duration(items[i].*member / ranks),
-                    share(items[i].*member, total_us), static_cast<double>(items[i].calls) / ranks);
+  const size_t rows = std::min(items.size(), most);
+  size_t width = 44;  // names of kernels are longer
+  for (size_t i = 0; i < rows; ++i) width = std::min<size_t>(64, std::max(width, items[i].name.size()));
+  std::string text = fmt::format("{:{}}  {:>10}  {:>8}  {:>8}\n", heading, width, column, "share", "calls");
+  for (size_t i = 0; i < rows; ++i)
+    text += fmt::format("{:{}}  {:>10}  {:>8}  {:>8.6g}\n", shown(items[i].name, width), width,
+                        duration(items[i].*member / ranks), share(items[i].*member, total_us),
+                        static_cast<double>(items[i].calls) / ranks);
   return text;
 }
 
@@ -205,7 +232,8 @@ TraceCosts trace_costs(const Trace& trace) {
     all.emplace_back(event.begin_us, event.end_us);
     if (!on_device || role != Role::kStep) tracks[event.track].push_back(&event);
   }
-  const std::vector<Interval>& whole = result.steps > 0 ? intervals[Role::kStep] : all;
+  // A GPU's work ends after the step of the host that enqueued it.
+  const std::vector<Interval>& whole = result.steps > 0 && !on_device ? intervals[Role::kStep] : all;
   const auto by_end = [](const Interval& a, const Interval& b) { return a.second < b.second; };
   if (!whole.empty())
     result.total_us = std::max_element(whole.begin(), whole.end(), by_end)->second -

@@ -1,7 +1,7 @@
 // Where the time of a trace went. This is arithmetic on intervals.
 //
 // The self time of an event is its length without the events inside of it on its thread. If a trace has kernels of a
-// GPU (PyTorch's), only what ran on the GPU counts, and waits of the host do not.
+// GPU, only what ran on the GPU counts, and waits of the host do not.
 //
 // Communication is the time in which any collective or transfer runs. The part of it in which nothing is computed is
 // exposed: a step would be that much shorter without it. Hearth's events have categories (mesh/spans.h). In PyTorch's
@@ -17,7 +17,7 @@
 namespace hearth::report {
 
 struct TraceCost {
-  std::string name;  // without the number of a step or layer
+  std::string name;  // without the number of a step or layer; a kernel's without namespaces and arguments
   int64_t calls = 0;
   double self_us = 0;
 };
@@ -32,7 +32,8 @@ struct TracePhase {
 struct TraceCosts {
   int64_t rank = 0, ranks = 1;
   int64_t steps = 0;             // that the trace has
-  double total_us = 0;           // from the first step's beginning to the last one's end; without steps: of all events
+  double total_us = 0;           // from the first step's beginning to the last one's end; of all events on a GPU, and
+                                 // without steps
   std::vector<TraceCost> costs;  // the largest first
   // Of Hearth's traces, the largest first. One within another one, such as the forward of a validation, is a part of
   // that one. Phases of different threads may overlap.

@@ -36,6 +36,18 @@ void operator_ends(const at::RecordFunction& function, at::ObserverContext* cont
                  .name = recorder->kept(function.name())});
 }
 
+mesh::SpanKind kind_of(const ops::GpuActivity& activity) {
+  switch (activity.kind) {
+    case ops::GpuActivity::Kind::kKernel:
+      return mesh::SpanKind::kKernel;
+    case ops::GpuActivity::Kind::kCopy:
+      return mesh::SpanKind::kGpuCopy;
+    case ops::GpuActivity::Kind::kFill:
+      break;
+  }
+  return mesh::SpanKind::kGpuFill;
+}
+
 Json items_json(const std::vector<plan::MemoryItem>& items) {
   Json list = Json::array();
   for (const plan::MemoryItem& item : items) list.push_back({{"name", item.name}, {"bytes", item.bytes}});
@@ -83,6 +95,7 @@ void Profiler::begin_step(int64_t t) {
   } else {  // the training went back, or begins
     span_.reset();
     operators_.reset();
+    gpu_.reset();
     if (std::exchange(first_step_, 0) > 0) recorder_.stop();
   }
   step_ = t;
@@ -100,6 +113,19 @@ void Profiler::start_window(int64_t t) {
   first_step_ = t;
   recorder_.start();
   operators_ = std::make_unique<Operators>();
+  if (run_.device.is_cpu()) return;
+  try_to("the GPU's work is not in a trace", [&] { gpu_ = std::make_unique<ops::GpuTrace>(); });
+}
+
+// As spans of the window, by stream.
+void Profiler::add_gpu_work() {
+  const std::unique_ptr<ops::GpuTrace> gpu = std::move(gpu_);
+  for (const ops::GpuActivity& activity : gpu->stop())
+    recorder_.add({.kind = kind_of(activity),
+                   .thread = recorder_.stream(fmt::format("GPU {} stream {}", activity.device, activity.stream)),
+                   .begin_ns = activity.begin_ns - recorder_.epoch_ns(),
+                   .end_ns = activity.end_ns - recorder_.epoch_ns(),
+                   .name = recorder_.kept(activity.name)});
 }
 
 void Profiler::end_step() {
@@ -109,20 +135,21 @@ void Profiler::end_step() {
   if (run_.config.profiling.enable_memory_snapshot) write_snapshot(step_);
 }
 
-void Profiler::try_writing(std::string_view what, const std::function<void()>& write) {
+void Profiler::try_to(std::string_view complaint, const std::function<void()>& work) {
   try {
-    write();
+    work();
   } catch (const Error& e) {
-    say_(LogLevel::kWarning, fmt::format("{} was not written: {}", what, e.what()));
+    say_(LogLevel::kWarning, fmt::format("{}: {}", complaint, e.what()));
   }
 }
 
 void Profiler::write_trace(int64_t t) {
   operators_.reset();
+  if (gpu_) try_to("the GPU's work is not in a trace", [&] { add_gpu_work(); });
   const int64_t first = std::exchange(first_step_, 0);
   const mesh::SpanRecorder::Window window = recorder_.stop();
   const Path file = metrics::trace_file(run_.folder.traces(), t, rank_);
-  try_writing("a trace", [&] {
+  try_to("a trace was not written", [&] {
     metrics::write_gzip(file, metrics::trace_json(window, {rank_, run_.ranks, first, t}));
     say_(LogLevel::kInfo, fmt::format("wrote a trace of {} to {}",
                                       first == t ? fmt::format("step {}", t) : fmt::format("steps {} to {}", first, t),
@@ -150,7 +177,7 @@ void Profiler::write_snapshot(int64_t t) {
                        {"peak_bytes", std::max(now_bytes, on_cpu ? metrics::peak_memory_bytes() : gpu.peak_bytes)}}}};
   const Path folder = run_.folder.memory_snapshots();
   const Path file = folder / fmt::format("iteration_{}", t) / fmt::format("rank{}_memory_snapshot.json", rank_);
-  try_writing("a memory snapshot", [&] {
+  try_to("a memory snapshot was not written", [&] {
     make_folders(file.parent_path());
     write_file_atomic(file, json.dump(2) + "\n");
   });

@@ -2,7 +2,8 @@
 //   RUN/profile_traces/iteration_N/rankR_trace.json.gz             the last profiler_active steps up to step N
 //   RUN/memory_snapshot/iteration_N/rankR_memory_snapshot.json     after step N
 // for each N that profile_freq divides; the names are torchtitan's. A step's span lasts from its launch to that of the
-// next, with validation and saving. On a GPU the spans are the host's.
+// next, with validation and saving. On a GPU the trace has the host's spans, and the kernels, copies and fills of each
+// stream; the host waits for the GPU at the end of a trace.
 //
 // A snapshot has the plan's items by name, and the measured peak beside them:
 //   {"step", "rank", "device", "plan": {"total_bytes", "items": [{"name", "bytes"}], "peak_at", "activations": [...]},
@@ -22,6 +23,7 @@
 #include "base/log.h"
 #include "comm/control.h"
 #include "mesh/spans.h"
+#include "ops/gpu/trace.h"
 #include "run/run.h"
 
 namespace hearth::train {
@@ -46,9 +48,11 @@ class Profiler {
 
   void end_step();
   void start_window(int64_t t);
+  void add_gpu_work();
   void write_trace(int64_t t);
   void write_snapshot(int64_t t);
-  void try_writing(std::string_view what, const std::function<void()>& write);
+  // Calls `work`; an Error of it is a warning that begins with `complaint`.
+  void try_to(std::string_view complaint, const std::function<void()>& work);
 
   const run::Run& run_;
   const int64_t rank_;
@@ -56,6 +60,7 @@ class Profiler {
   mesh::SpanRecorder recorder_;
   std::optional<mesh::SpanSeat> seat_;  // of the training's thread, with enable_profiling
   std::unique_ptr<Operators> operators_;
+  std::unique_ptr<ops::GpuTrace> gpu_;   // in a window on a GPU
   std::optional<mesh::SpanScope> span_;  // of the step
   int64_t step_ = 0;                     // under way; 0: none
   int64_t first_step_ = 0;               // of the window under way; 0: none

@@ -4,15 +4,14 @@
 #include <cstring>
 #include <limits>
 
-#include "base/quantity.h"
 #include "base/random.h"
-#include "config/derived.h"
 #include "data/batch/masking.h"
 #include "data/batch/prompt.h"
 #include "mesh/spans.h"
 #include "metrics/throughput.h"
 #include "model/sampling.h"
 #include "ops/tensor.h"
+#include "plan/memory.h"
 
 namespace hearth::train {
 
@@ -30,8 +29,7 @@ std::vector<metrics::SampleText> SampleTexts::after(int64_t step, parallel::Shar
   const mesh::SpanScope span(mesh::SpanKind::kPhase, "samples");
   std::vector<Row> rows;
   for (size_t i = 0; i < prompts.size(); ++i) rows.push_back(row_of(i, step));
-  // No more tokens at a time than a micro-batch of the training has.
-  const auto together = static_cast<size_t>(config::micro_batch_size(run_.config));
+  const auto together = static_cast<size_t>(plan::sample_batch(run_.config, 0).B);
   std::vector<metrics::SampleText> texts;
   for (size_t first = 0; first < rows.size(); first += together) {
     std::vector<Row> some(rows.begin() + static_cast<std::ptrdiff_t>(first),
@@ -84,18 +82,17 @@ std::vector<int64_t> SampleTexts::asked(const Row& row) const {
 }
 
 void SampleTexts::complete(std::vector<Row>& rows, parallel::ShardedWeights& weights) {
-  const int64_t window = run_.seq_len(), tensor = run_.tensor().size;
+  const int64_t window = run_.seq_len();
   int64_t longest = 0;
   for (const Row& row : rows)
     longest = std::max(longest, std::ssize(row.ids) + (masked() ? 0 : run_.config.validation.generate_tokens));
-  // A multiple of the tensor-parallel ranks, which share the rows of the stream.
-  const int64_t step = 16 * tensor, S = div_ceil(std::min(longest, window), step) * step;
+  const int64_t S = plan::sample_batch(run_.config, longest).S;
   // Ranks of context parallel have the same weights, so each computes the whole sequences.
   plan::ModelShape shape = plan::model_part(run_.shape, run_.tensor());
   shape.sparse_labels = true;  // only the positions that are asked for go through the output matrix
   model::Transformer model(shape, plan_, std::ssize(rows), S,
                            {.dtype = run_.precision.compute,
-                            .loss_chunk_tokens = run_.config.memory.loss_chunk_tokens,
+                            .loss_chunk_tokens = plan::kSampleLossChunkTokens,
                             .device = run_.device,
                             .tensor = groups_.tensor(),
                             .pipeline = groups_.pipeline(),

@@ -112,6 +112,8 @@ TEST_F(ClusterFiles, RefuseWhatContradictsItself) {
                        "10\n[start]\nlauncher = \"local\"\n"),
               HasSubstr("my.toml:4: job.time_limit is read by nobody"));
   EXPECT_THAT(error_of("[job]\noptions = [\"core-spec\"]\n"), HasSubstr("my.toml:2: job.options has \"core-spec\""));
+  for (const char* given : {"partition = \"a\\nb\"", "options = [\"-a\\nb\"]"})
+    EXPECT_THAT(error_of(fmt::format("[job]\n{}\n", given)), HasSubstr(" has a line break")) << given;
   EXPECT_THAT(error_of("x = 1\n"), HasSubstr("my.toml:1: x stands outside of a section"));
   EXPECT_THAT(error_of("[job\n"), HasSubstr("my.toml:1: this is not TOML"));
 }

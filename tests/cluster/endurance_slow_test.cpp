@@ -10,10 +10,12 @@ TEST_F(Runs, UnderAFaultEverySomeSecondsEndWithTheBitsOfTheUndisturbedRun) {
   if (const std::string why = Cluster::why_not(); !why.empty()) GTEST_SKIP() << why;
   std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));  // munged wants to be reached by everyone
   const CommandResult result = test::run_command(
-      fmt::format("python3 {} --hearth {} --folder {} --steps 2500 --every 12 --dim 64 --limit-s 400 --seed 3",
+      fmt::format("python3 {} --hearth {} --folder {} --steps 2500 --every 8 --interval 50 --dim 64 --limit-s 400 "
+                  "--seed 3",
                   test::source_path("bench/faults.py"), test::hearth_binary(), folder("endurance").string()));
   ASSERT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("the last checkpoints have the same bits"));
+  EXPECT_THAT(result.output, HasSubstr("the goodput is at least what is predicted"));
   // Not the script's word alone.
   expect_same_run("endurance/faults", "endurance/undisturbed");
   const RunStatus status = run_status(folder("endurance/faults"));

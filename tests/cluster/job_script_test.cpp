@@ -69,6 +69,18 @@ TEST(JobScripts, NeedNoSlurmOnOneMachine) {
   EXPECT_THAT(text, HasSubstr("--ranks 4; }"));
 }
 
+TEST(JobScripts, QuoteForSbatchToo) {
+  JobScript job = script_of("slurm_cpu");
+  job.run = "/scratch/it's 50%j";
+  job.cluster.partition = "two words";
+  job.command = "hearth submit run.toml --set 'job.description=a\nb'";
+  const std::string text = job_script(job);
+  // A % of its own is written twice: the others stand for the job's number and so on.
+  EXPECT_THAT(text, HasSubstr("#SBATCH --output='/scratch/it'\\''s 50%%j/logs/job-%j.log'\n"));
+  EXPECT_THAT(text, HasSubstr("#SBATCH --partition='two words'\n"));
+  EXPECT_THAT(text, HasSubstr("# Written by: hearth submit run.toml --set 'job.description=a\n# b'\n"));
+}
+
 // What bash itself makes of the words.
 TEST(JobScripts, QuoteWordsAsBashReadsThem) {
   for (const std::string word :

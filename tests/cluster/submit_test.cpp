@@ -54,7 +54,7 @@ TEST_F(Submits, ADryRunPrintsTheScriptAndWritesNothing) {
       "--cluster slurm_cpu --nodes 2 --account abc --time-limit 1:00:00 --exclude node[3-4] --preflight --dry-run");
   EXPECT_EQ(result.exit_code, 0);
   for (const char* line : {"#SBATCH --nodes=2\n", "#SBATCH --ntasks-per-node=4\n", "#SBATCH --account=abc\n",
-                           "#SBATCH --time=1:00:00\n", "#SBATCH --exclude=node[3-4]\n", "hearth preflight ",
+                           "#SBATCH --time=1:00:00\n", "#SBATCH --exclude='node[3-4]'\n", "hearth preflight ",
                            " --cluster slurm_cpu --bad-nodes \"$bad_nodes\"; }", "--mpi=pmix"})
     EXPECT_THAT(result.output, HasSubstr(line));
   EXPECT_FALSE(path_exists(run));
@@ -120,10 +120,52 @@ TEST_F(Submits, AMissingOrRefusingSbatchIsOneError) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.output, HasSubstr("error: sbatch refused the job\n  why: sbatch: error: Invalid account\n"));
   EXPECT_THAT(read_starts(run), SizeIs(0));
+  program("sbatch", "echo 'sbatch: error: Unable to contact slurm controller (connect failure)' >&2; exit 1");
+  result = submit();
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.output, HasSubstr("error: Slurm's controller does not answer\n"));
   program("sbatch", "echo welcome");
   result = submit();
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_THAT(result.output, HasSubstr("did not say the job's number, but \"welcome\""));
+}
+
+// The controller restarts, or is too busy: the job may wait or run.
+TEST_F(Submits, WithoutAnAnswerOfSlurmNothingIsStartedTwice) {
+  program("sbatch", "echo 12");
+  program("squeue", "echo 'PENDING|Resources||1:00'");
+  ASSERT_EQ(submit().exit_code, 0);
+  program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
+  program("sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1");
+  const std::string state = "unknown (squeue says: slurm_load_jobs error: Unable to contact slurm controller)";
+  EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr(state));
+  const CommandResult second = submit(), stop = hearth("stop " + run.string());
+  EXPECT_EQ(second.exit_code, 4);
+  EXPECT_THAT(second.output, HasSubstr("it is not known whether job 12 of the run"));
+  EXPECT_THAT(read_starts(run), SizeIs(1));
+  EXPECT_EQ(stop.exit_code, 4);
+  EXPECT_THAT(stop.output, HasSubstr("it is not known whether " + run.string() + " runs"));
+  // The accounting knows, or the job said that nothing goes on.
+  program("sacct", "echo 'CANCELLED by 0|None|None'");
+  EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr("stopped (Slurm says CANCELLED of job 12)"));
+  program("sacct", "exit 1");
+  append_start(run, {.name = "end", .job = "12", .next = "requeue", .why = "the time limit came"});
+  EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr(state));
+  append_start(run, {.name = "end", .job = "12", .next = "stop", .why = "damaged data"});
+  EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr("stopped (damaged data)"));
+  EXPECT_EQ(submit().exit_code, 0);
+}
+
+// As on a disk without room for a line more.
+TEST_F(Submits, AJobThatCannotBeRecordedIsCancelled) {
+  make_folders(run);
+  std::filesystem::create_symlink(scratch / "nowhere" / "starts.jsonl", starts_file(run));
+  program("sbatch", "echo 12");
+  program("scancel", "echo \"$@\" > " + (scratch / "scancel.log").string());
+  const CommandResult result = submit();
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("cannot open " + starts_file(run).string()));
+  EXPECT_EQ(read_file(scratch / "scancel.log"), "12\n");
 }
 
 TEST_F(Submits, WrongWordsAreOneErrorEach) {

@@ -316,5 +316,13 @@ TEST(Check, MasksThatCannotBe) {
   EXPECT_EQ(problems({kind, "objective.mlm_probability=0"}), one("objective.mlm_probability = 0 is out of range"));
 }
 
+TEST(Check, WhatGoesWithAListOfPromptsNeedsOne) {
+  const std::vector<std::string> tokens = {"validation.freq=10", "validation.generate_tokens=5"};
+  EXPECT_EQ(problems(tokens), one("validation.generate_tokens = 5 has no effect without validation.generate"));
+  std::vector<std::string> both = tokens;
+  both.emplace_back("validation.generate=[\"a\"]");
+  EXPECT_TRUE(problems(both).empty());
+}
+
 }  // namespace
 }  // namespace hearth::config

@@ -29,6 +29,11 @@ std::vector<std::string> seeds() {
       "case $LR in 1*) C=\"--max_steps $((2 * B))\" ;; esac\nf() { torchrun --nproc_per_node ${G:-8} run_clm.py "
       "\"$@\"; }\n"
       "for I in a b; do echo $I; done\nf ${A[@]} $C --learning_rate $LR --block_size 8 <<END |& tee x\ntext\nEND\n",
+      "exec > >(tee x) 2>&1\nsource env.sh\nwhile [[ $# -gt 0 ]]; do case $1 in --lr) LR=$2; shift 2 ;; [a-c]*) ;; *) "
+      "shift ;; esac; done\ngo() { local P=$1 Q; shift; set -- \"$@\" --seed ${U}; time $P \"$@\" \"${E[@]}\"; exit; "
+      "}\n"
+      "E=()\ngo run_mlm.py --save_strategy no --fsdp 'full_shard' --lr_scheduler_kwargs '{\"power\": 2}' --max_steps "
+      "4\n",
       "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --swiglu --disable-bias-linear \\\n"
       "--position-embedding-type rope --normalization RMSNorm --hidden-dropout 0 --attention-dropout 0 --lr 1e-3 \\\n"
       "--micro-batch-size 1 --train-iters 5 --data-path 1 a 2 b\nGBS=8\n",

@@ -8,8 +8,11 @@
 
 #include "base/text.h"
 #include "convert/foreign.h"
+#include "data/formats/npy.h"
 #include "infer/fill.h"
 #include "infer/generate.h"
+#include "infer/generate_array.h"
+#include "train/poisoned.h"
 #include "train/run_process.h"
 #include "train/tiny_run.h"
 
@@ -193,6 +196,20 @@ TEST_F(Prompts, WrongFilesAreErrorsWithTheirLine) {
   EXPECT_EQ(test::error_of([&] { read_prompts(*scratch / "nowhere"); }).code(), ExitCode::kUser);
 }
 
+TEST_F(Prompts, ADivergedModelIsAnErrorWithItsName) {
+  config::RunConfig c = train::tiny_config(*scratch);
+  const Path poisoned = train::poisoned_checkpoint(c, 60, *scratch / "poisoned");
+  const auto expect = [&](const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::kDamaged);
+    EXPECT_THAT(e.message(), HasSubstr("poisoned/step-00000060 gives no probabilities"));
+  };
+  config::GenerateOptions o = options("diverged.jsonl");
+  o.checkpoint = poisoned;
+  expect(test::error_of([&] { run_generate(o); }));
+  const auto model = load_model(poisoned);
+  expect(test::error_of([&] { generate(*model, {.prompt = "ka"}, [](std::string_view) {}); }));
+}
+
 TEST_F(Prompts, AnOutputThatIsThereIsNotOverwritten) {
   config::GenerateOptions o = options("there.jsonl");
   convert::write_text(o.out, "precious");
@@ -213,11 +230,11 @@ TEST_F(Prompts, CachesThatDoNotFitAreRefused) {
   o.prompts = *scratch / "repeated.txt";
   o.max_tokens = int64_t{1} << 34;
   const Error error = test::error_of([&] { run_generate_prompts(*model, o); });
-  EXPECT_THAT(error.message(), HasSubstr("--batch-size 4 needs 16.0 TiB of memory for keys and values"));
+  EXPECT_THAT(error.message(), HasSubstr("--batch-size 4 needs 16.0 TiB of memory for keys, values and logits"));
   EXPECT_THAT(error.fix(), HasSubstr("give --batch-size 1 or less"));
 }
 
-TEST_F(Prompts, MasksAreFilledInAndRecordingsAreRefused) {
+TEST_F(Prompts, MasksAreFilledIn) {
   config::RunConfig c = train::tiny_config(*scratch);
   c.job.dump_folder = "masked";
   c.model.vocab_size = 259;
@@ -247,17 +264,62 @@ TEST_F(Prompts, MasksAreFilledInAndRecordingsAreRefused) {
   EXPECT_THAT(test::error_of([&] { run_generate(o); }).message(), HasSubstr("masks.txt:2: the text has no mask"));
   o.batch_size = 3;
   EXPECT_THAT(test::error_of([&] { run_generate(o); }).message(), HasSubstr("--batch-size has no effect with"));
+}
 
+TEST_F(Prompts, RecordingsAreContinuedAsOneByOne) {
   train::build_tiny_spikes(*scratch, "spikes", 8);
-  config::RunConfig spikes = train::tiny_config(*scratch);
-  spikes.job.dump_folder = "spikes-run";
-  spikes.data.path = "spikes";
-  spikes.training.steps = 1;
-  spikes.lr_scheduler.warmup_steps = 0;
-  train::train(spikes);
-  config::GenerateOptions of_spikes = options("not.jsonl");
-  of_spikes.checkpoint = *scratch / "spikes-run";
-  EXPECT_EQ(test::error_of([&] { run_generate(of_spikes); }).message(), "--prompts needs a model of text");
+  config::RunConfig c = train::tiny_config(*scratch);
+  c.job.dump_folder = "spikes-run";
+  c.data.path = "spikes";
+  c.training.steps = 5;
+  train::train(c);
+  const auto recording = [](const std::string& name, int64_t neurons, const std::string& counts) {
+    const int64_t shape[] = {neurons, std::ssize(counts) / neurons};
+    write_file_atomic(*scratch / name, data::npy_header("|u1", shape) + counts);
+    return (*scratch / name).string();
+  };
+  const std::string files[] = {recording("a.npy", 8, std::string(32, '\1')),
+                               recording("b.npy", 4, std::string(8, '\2'))};
+  convert::write_text(*scratch / "recordings.txt", files[0] + "\n" + files[1] + "\n");
+  config::GenerateOptions o{.checkpoint = *scratch / "spikes-run",
+                            .prompts = *scratch / "recordings.txt",
+                            .max_tokens = 40,
+                            .seed = 5,
+                            .n_fixed = 6,
+                            .context_bins = 2,
+                            .out = *scratch / "bins.jsonl"};
+  run_generate(o);
+  const std::vector<json> lines = lines_of(o.out);
+  ASSERT_EQ(lines.size(), 2u);
+  const auto model = load_model(o.checkpoint);
+  for (size_t i = 0; i < 2; ++i) {
+    std::vector<std::vector<int>> bins;
+    const GenerationCounts counts =
+        generate_array(*model, {read_prompt_array(*model, files[i], 2, 6).context, 40, {}, 5 + i},
+                       [&](std::span<const uint8_t> bin) { bins.emplace_back(bin.begin(), bin.end()); });
+    EXPECT_EQ(bins.front().size(), 6u);
+    EXPECT_EQ(lines[i], (json{{"prompt", files[i]},
+                              {"bins", bins},
+                              {"tokens", counts.generated_tokens},
+                              {"stop", "length"},
+                              {"seed", 5 + i}}));
+  }
+  const auto refused = [&] {
+    o.out = *scratch / "not.jsonl";
+    const std::string message = test::error_of([&] { run_generate(o); }).message();
+    EXPECT_FALSE(path_exists(o.out.string() + ".partial"));
+    return message;
+  };
+  convert::write_text(*scratch / "recordings.txt", files[0] + "\n\nnowhere.npy\n");
+  EXPECT_EQ(refused(), o.prompts.string() + ":3: there is no file \"nowhere.npy\"");
+  o.batch_size = 2;
+  EXPECT_THAT(refused(), HasSubstr("--batch-size has no effect with"));
+  o.batch_size = 0;
+  o.stop = {"a"};
+  EXPECT_EQ(refused(), "--stop is for text");
+  o.stop.clear();
+  o.checkpoint = *scratch / "run";
+  EXPECT_EQ(refused(), "--n-fixed is for recordings");
 }
 
 }  // namespace

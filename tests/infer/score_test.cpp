@@ -88,6 +88,24 @@ TEST_F(ScoredRun, AStepThatIsScoredIsNotMeasuredAgain) {
   EXPECT_EQ(score(task()).exit_code, 3);
 }
 
+// They are other curves than the run's own validation loss.
+TEST_F(ScoredRun, LossesOfOtherDocumentsHaveOtherNames) {
+  ASSERT_EQ(score("").exit_code, 0);
+  const double own = value(8, "validation_loss");
+  const std::string data = (scratch / "data").string();
+  ASSERT_EQ(score("--every 8 --split train").exit_code, 0);
+  ASSERT_EQ(score("--every 8 --data " + data + "/").exit_code, 0);
+  const test::CommandResult both = score("--every 8 --split train --data a=" + data + " --data b=" + data);
+  ASSERT_EQ(both.exit_code, 0) << both.output;
+  std::set<std::string> names;
+  for (const metrics::Score& score : scores()) names.insert(score.name);
+  EXPECT_EQ(names, (std::set<std::string>{"validation_loss", "train_loss", "validation_loss.data", "train_loss.a",
+                                          "train_loss.b"}));
+  EXPECT_EQ(value(8, "validation_loss"), own);
+  EXPECT_EQ(value(8, "validation_loss.data"), own);
+  EXPECT_EQ(value(8, "train_loss.a"), value(8, "train_loss"));
+}
+
 TEST_F(ScoredRun, EveryLeavesStepsOutAndWhatIsWrongIsSaid) {
   ASSERT_EQ(score("--every 8").exit_code, 0);
   ASSERT_EQ(scores().size(), 1u);
@@ -95,6 +113,11 @@ TEST_F(ScoredRun, EveryLeavesStepsOutAndWhatIsWrongIsSaid) {
   EXPECT_THAT(score("--every 5").output, HasSubstr("has a step that 5 divides"));
   EXPECT_EQ(score("--every 5").exit_code, 2);
   EXPECT_THAT(test::run_hearth("score " + (scratch / "text").string()).output, HasSubstr("has no checkpoints"));
+  const test::CommandResult below = test::run_hearth("score " + c.checkpoint_folder().string());
+  EXPECT_EQ(below.exit_code, 2);
+  EXPECT_THAT(below.output, HasSubstr("is not a run folder\n  why: it has the checkpoints of one\n  fix: give " +
+                                      c.run_folder().string()));
+  EXPECT_THAT(test::run_hearth("score s3://bucket/run").output, HasSubstr("s3://bucket/run is in a store"));
   EXPECT_THAT(score("--tasks-only").output, HasSubstr("--tasks-only goes with --task FILE"));
   EXPECT_THAT(score("--shots 2").output, HasSubstr("--shots goes with --task FILE"));
   EXPECT_THAT(score(task() + "--tasks-only --seed 3").output, HasSubstr("--seed has no effect with --tasks-only"));

@@ -24,10 +24,12 @@ class Float8Kernel : public DeviceTest {
     run(table().float8_columns(nullptr, type_of(x), data<uint8_t>(out.bytes), data<float>(out.scale), const_rows(x)));
     return out;
   }
-  // By LibTorch: torchao's scales, and LibTorch's cast.
+  // By LibTorch: torchao's scales, whose inverses are multiplied with, and LibTorch's cast.
   static Scaled expected(const at::Tensor& x) {
     const at::Tensor scale = (std::get<0>(x.to(at::kFloat).abs().max(1)) / 448).clamp_min(1e-12);
-    return {(x.to(at::kFloat) / scale.unsqueeze(1)).clamp(-448, 448).to(at::kFloat8_e4m3fn).view(at::kByte), scale};
+    return {
+        (x.to(at::kFloat) * scale.reciprocal().unsqueeze(1)).clamp(-448, 448).to(at::kFloat8_e4m3fn).view(at::kByte),
+        scale};
   }
 };
 

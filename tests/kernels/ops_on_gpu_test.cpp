@@ -3,10 +3,12 @@
 // folder.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -240,6 +242,25 @@ TEST_P(OpsOnGpu, Float8Products) {
     EXPECT_LT(e, 0.05);
     EXPECT_GT(e, 0.005) << "more exact than float8 can be";
   }
+}
+
+// GPUs with float8 have an instruction for the conversion. Each value is a row, with the largest float8 beside it: so
+// the row's factor is 1.
+TEST_P(OpsOnGpu, Float8IsRoundedAsLibTorchRounds) {
+  HEARTH_NEEDS_GPU(GetParam());
+  const hearth::test::TestGpu gpu(GetParam());
+  const at::Tensor bits = at::arange(0, 1 << 16, at::kInt).to(at::kUInt16).view(at::kBFloat16);
+  const at::Tensor finite = bits.masked_select(bits.to(at::kFloat).abs().le(448));  // NaN is not
+  const at::Tensor x = at::stack({finite, at::full_like(finite, 448)}, 1);
+  const at::Tensor there = x.to(gpu.device()), bytes = at::zeros(x.sizes(), at::kByte).to(gpu.device());
+  const at::Tensor scale = at::zeros({x.size(0)}, at::kFloat).to(gpu.device());
+  ASSERT_GT(x.size(0), 30000);
+  ASSERT_EQ(gpu_kernels().float8_rows(gpu.device().is_cpu() ? nullptr : gpu_stream(), kernels::Type::kBFloat16,
+                                      bytes.mutable_data_ptr<uint8_t>(), scale.mutable_data_ptr<float>(),
+                                      {there.const_data_ptr(), x.size(0), 2, 2}),
+            0);
+  EXPECT_TRUE(scale.to(at::kCPU).eq(1).all().item<bool>());
+  EXPECT_TRUE(bytes.to(at::kCPU).equal(x.to(at::kFloat).to(at::kFloat8_e4m3fn).view(at::kByte)));
 }
 
 HEARTH_ON_EACH_GPU(OpsOnGpu);

@@ -81,8 +81,8 @@ TEST(Decoder, EachRowHasTheLogitsOfItsOwnSequence) {
     model.loss(weights, {tokens.back(), tokens.back(), {}});
     expected.push_back(model.logits(weights).clone());
   }
-  Decoder decoder(shape, plan, weights, S, DType::kFloat64, at::kCPU, 3);
-  std::vector<size_t> sequence = {0, 1, 2};  // in each row
+  Decoder decoder(shape, plan, weights, S, DType::kFloat64, at::kCPU, 6);
+  std::vector<size_t> sequence = {0, 1, 2, 3, 0, 1};  // in each row
   const auto next = [&](int64_t row) {
     return tokens[sequence[static_cast<size_t>(row)]].data_ptr<int32_t>() + decoder.size(row);
   };
@@ -113,6 +113,14 @@ TEST(Decoder, EachRowHasTheLogitsOfItsOwnSequence) {
   each({1, 0});
   while (decoder.size(1) < S) each({0, 1, 2});
   EXPECT_EQ(decoder.size(2), 1 + 1 + 1 + 1 + (S - 8));
+  // As many numbers of rows as there are, each two times.
+  for (int64_t row = 0; row < decoder.rows(); ++row) {
+    decoder.clear(row);
+    prompt(row, 1);
+  }
+  std::vector<int64_t> first;
+  for (int64_t row = 0; row < decoder.rows(); ++row) each((first.push_back(row), first));
+  for (; !first.empty(); first.pop_back()) each(first);
 }
 
 }  // namespace

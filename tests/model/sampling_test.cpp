@@ -136,5 +136,20 @@ TEST(Sampling, EqualLogitsAreOrderedById) {
   EXPECT_EQ(sample_token(two, {}, std::nextafter(0.5, 0.0)), 0);
 }
 
+// A training that diverged: texts are made beside it, and must not end it.
+TEST(Sampling, LogitsThatAreNoNumbersComeLast) {
+  const double nan = std::nan("");
+  for (const double temperature : {0.0, 1.0}) {
+    for (const double uniform : {0.0, 0.5, 0.999}) {
+      const SamplingOptions options{.temperature = temperature};
+      EXPECT_EQ(sample_token(std::vector<double>{nan, 1, nan}, options, uniform), 1);
+      EXPECT_LT(sample_token(std::vector<double>(1000, nan), options, uniform), 1000);
+    }
+  }
+  std::vector<double> some(5000);
+  for (size_t i = 0; i < some.size(); ++i) some[i] = i % 3 == 0 ? nan : static_cast<double>((i * 7919) % 5003) / 1e3;
+  for (int i = 0; i < 100; ++i) EXPECT_NE(sample_token(some, {.top_k = 2000}, (i + 0.5) / 100) % 3, 0);
+}
+
 }  // namespace
 }  // namespace hearth::model

@@ -220,6 +220,44 @@ TEST(MemoryPlan, ACpusKernelsWorkInMemoryOfAllAndOfEachThread) {
   EXPECT_LT(scratch_plan(shape, 1, 131072, DType::kFloat32).task_bytes, 4 * 4 * 131072 * 16 + (1 << 20));
 }
 
+// They are made beside the training's own activations.
+TEST(MemoryPlan, TextsOfValidationTakeTheActivationsOfTheirSequences) {
+  config::RunConfig c;
+  c.model.dim = 64, c.model.n_heads = 4, c.model.n_kv_heads = 4, c.model.vocab_size = 64;
+  c.training.seq_len = 100, c.training.local_batch_size = 2;
+  c.validation.freq = 10;
+  const auto samples = [&]() -> int64_t {
+    const RunShape run = run_shape(c, DataFacts{});
+    const MemoryPlan plan = memory_plan(c, run, int64_t{1} << 40);
+    for (const MemoryItem& item : plan.work)
+      if (item.name == "texts of validation.generate") {
+        EXPECT_GE(plan.work_bytes, item.bytes);
+        return item.bytes;
+      }
+    return 0;
+  };
+  const auto of = [&](int64_t B, int64_t S) {
+    ModelShape shape = model_shape(c, DataFacts{});
+    shape.sparse_labels = true;
+    return activation_plan(shape, B, S, DType::kFloat32, 64, Backward::kNone).total_bytes;
+  };
+  EXPECT_EQ(samples(), 0);
+  c.validation.generate = {"seven b"};
+  c.validation.generate_tokens = 20;  // 7 + 3 + 20 are 30
+  EXPECT_EQ(samples(), of(1, 32));
+  EXPECT_GT(samples(), 32 * 64 * 4 * 3);
+  c.validation.generate = {"a", "b", "c"};  // in micro-batches
+  c.validation.generate_tokens = 29;        // 33
+  EXPECT_EQ(samples(), of(2, 48));
+  c.validation.generate_tokens = 1000;  // no more than a window
+  EXPECT_EQ(samples(), of(2, 112));
+  c.parallelism.tensor_parallel_degree = 2;  // multiples of 32
+  EXPECT_LT(samples(), of(2, 128));
+  EXPECT_EQ(samples(), of(2, 128) / 2);  // here all is shared
+  c.validation.freq = 0;
+  EXPECT_EQ(samples(), 0);
+}
+
 // By hand: T = 96, H = 4, G = 2, K = 16, D = 64, F = 80.
 TEST(MemoryPlan, AGpusKernelsTakeTheTensorsThatAttentionReturns) {
   config::Model m;

@@ -6,6 +6,7 @@ Self times are torch.profiler's own. Communication is counted on a grid of nanos
 """
 import json
 import sys
+import time
 
 import numpy as np
 import torch
@@ -20,6 +21,9 @@ with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as
         with torch.profiler.record_function("outer"):
             work = dist.all_reduce(large, async_op=True)
             torch.softmax(a @ a, dim=-1).relu()
+            work.wait()
+            work = dist.all_reduce(large, async_op=True)
+            time.sleep(0.002)  # nothing is computed beside it
             work.wait()
 profile.export_chrome_trace(folder + "/torch.json")
 dist.destroy_process_group()

@@ -85,19 +85,27 @@ TEST(TraceOfAClosedForm, CostsAreSelfTimesAndExposedCommunicationIsNotBehindComp
   EXPECT_DOUBLE_EQ(costs.phases[0].us, 20);
 }
 
-// PyTorch's traces of a GPU: only the GPU's time counts.
+// In PyTorch's traces and ours only a GPU's time counts.
 TEST(TraceOfAClosedForm, OnAGpuKernelsAreTheCosts) {
   const test::ScratchFolder scratch;
-  const json events = {event("user_annotation", "ProfilerStep#3", 0, 0, 100), event("cpu_op", "aten::mm", 0, 5, 90),
-                       event("kernel", "gemm", 7, 10, 60),
-                       event("kernel", "ncclDevKernel_AllReduce_Sum_f32", 20, 50, 80),
-                       event("gpu_memcpy", "Memcpy HtoD", 7, 70, 75)};
-  const TraceCosts costs = trace_costs(read_trace(written(scratch / "trace.json", events)));
-  EXPECT_DOUBLE_EQ(costs.total_us, 100);
-  EXPECT_DOUBLE_EQ(costs.exposed_us, 15);  // 60 to 70, and 75 to 80
-  EXPECT_THAT(by_name(costs),
-              ElementsAre(std::pair("Memcpy HtoD", std::pair(1, 5.0)), std::pair("gemm", std::pair(1, 50.0)),
-                          std::pair("ncclDevKernel_AllReduce_Sum_f32", std::pair(1, 30.0))));
+  const json step_of_pytorch = event("user_annotation", "ProfilerStep#3", 0, 0, 100);
+  for (const json& step : {step_of_pytorch, event("step", "step 3", 0, 0, 100)}) {
+    const json events = {step,
+                         event("cpu_op", "aten::mm", 0, 5, 90),
+                         event("op", "matmul", 0, 5, 90),
+                         event("kernel", "void a::(anonymous namespace)::gemm<b::Half, (c)4>(d::E, f*)", 7, 10, 60),
+                         event("kernel", "ncclDevKernel_AllReduce_Sum_f32", 20, 50, 80),
+                         event("gpu_memcpy", "Memcpy HtoD", 7, 70, 75),
+                         event("kernel", "late", 7, 110, 120)};
+    const TraceCosts costs = trace_costs(read_trace(written(scratch / "trace.json", events)));
+    EXPECT_EQ(costs.steps, 1);
+    EXPECT_DOUBLE_EQ(costs.total_us, 120);   // the GPU works longer than the host's step
+    EXPECT_DOUBLE_EQ(costs.exposed_us, 15);  // 60 to 70, and 75 to 80
+    EXPECT_THAT(by_name(costs),
+                ElementsAre(std::pair("Memcpy HtoD", std::pair(1, 5.0)),
+                            std::pair("gemm<b::Half, (c)4>", std::pair(1, 50.0)), std::pair("late", std::pair(1, 10.0)),
+                            std::pair("ncclDevKernel_AllReduce_Sum_f32", std::pair(1, 30.0))));
+  }
 }
 
 TEST(TraceOfPyTorch, SelfTimesAreThoseOfItsOwnTable) {
@@ -168,11 +176,11 @@ TEST(TraceFolders, TheNewestIterationIsTakenAndItsRanksInOrder) {
 
 TEST(TraceOfAClosedForm, NamesOfAForeignFileAreSafeForATerminal) {
   const test::ScratchFolder scratch;
-  const std::string umlauts = std::string(40, 'x') + "\u00e4\u00e4\u00e4";  // a cut after 41 bytes halves a letter
+  const std::string umlauts = std::string(60, 'x') + "\u00e4\u00e4\u00e4";  // a cut after 61 bytes halves a letter
   const json events = {event("op", "a\x1b[2Jb\n", 0, 0, 10), event("op", umlauts.c_str(), 0, 10, 15)};
   const std::string text = format_trace_costs({trace_costs(read_trace(written(scratch / "trace.json", events)))}, 10);
   EXPECT_THAT(text, HasSubstr("\na?[2Jb?  "));
-  EXPECT_THAT(text, HasSubstr("\n" + std::string(40, 'x') + "...  "));
+  EXPECT_THAT(text, HasSubstr("\n" + std::string(60, 'x') + "...  "));
 }
 
 TEST(TraceFolders, ARunFileNamesTheFolderOfItsTraces) {

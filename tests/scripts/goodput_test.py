@@ -39,6 +39,10 @@ class Goodput(unittest.TestCase):
         for other in (0.9 * best, 1.1 * best):
             self.assertLess(goodput.closed_form(3600, 30, 10, other), goodput.closed_form(3600, 30, 10, best))
 
+    def test_each_start_may_cost_a_second_more_than_predicted(self):
+        self.assertAlmostEqual(goodput.least_goodput(70, 100, 0), 0.7)
+        self.assertAlmostEqual(goodput.least_goodput(70, 90, 10), 0.7)
+
     def test_a_seed_gives_the_same_run_and_another_seed_another(self):
         values = [goodput.simulate(512, 3600, 30, 1, 85, 50, seed) for seed in (1, 1, 2)]
         self.assertEqual(values[0], values[1])

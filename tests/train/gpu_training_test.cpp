@@ -5,6 +5,7 @@
 #include "infer/eval.h"
 #include "ops/float8.h"
 #include "ops/tensor.h"
+#include "report/trace.h"
 #include "support/gpu.h"
 #include "tiny_run.h"
 
@@ -151,6 +152,41 @@ TEST_P(TrainingOnGpu, EvaluatesACheckpointOfTheCpu) {
   const test::TestGpu gpu(GetParam());
   options.device = gpu.name();
   EXPECT_NEAR(infer::eval_checkpoint(options).front().validation.loss() / cpu, 1, 1e-5);
+}
+
+// Kernels of LibTorch and ours, on the time axis of the host's spans.
+TEST_P(TrainingOnGpu, ATraceShowsWhatTheGpuDidWithinTheSteps) {
+  HEARTH_NEEDS_GPU(GetParam());
+  config::RunConfig c = config_of("run", "");
+  c.profiling.enable_profiling = true;
+  c.profiling.profile_freq = kGpuSteps;
+  c.profiling.profiler_active = 2;
+  on_gpu(c);
+  const report::Trace trace = report::read_trace(report::trace_files(c.run_folder()).front());
+  double begin_us = INFINITY, end_us = 0;
+  int64_t updates = 0, products = 0, enqueued = 0;
+  for (const report::TraceEvent& event : trace.events) {
+    if (event.category != "step") continue;
+    begin_us = std::min(begin_us, event.begin_us);
+    end_us = std::max(end_us, event.end_us);
+  }
+  for (const report::TraceEvent& event : trace.events) {
+    if (event.name == "adamw") ++enqueued;
+    if (event.category != "kernel") continue;
+    EXPECT_THAT(trace.tracks[static_cast<size_t>(event.track)], HasSubstr("stream"));
+    EXPECT_GT(event.begin_us, begin_us - 1000) << event.name;  // the two clocks agree to a millisecond
+    EXPECT_LT(event.end_us, end_us + 1000) << event.name;
+    if (event.name.find("adamw_kernel") != std::string::npos) ++updates;
+    if (event.name.find("gemm") != std::string::npos || event.name.find("nvjet") != std::string::npos) ++products;
+  }
+  const bool real = GetParam() == test::GpuKind::kReal;
+  EXPECT_GT(enqueued, 0);
+  if (real) {
+    EXPECT_GE(updates, enqueued);  // and some of the step before, which the GPU had not finished
+  } else {
+    EXPECT_EQ(updates, 0);
+  }
+  EXPECT_EQ(products > 0, real);
 }
 
 HEARTH_ON_EACH_GPU(TrainingOnGpu);

@@ -20,9 +20,11 @@ void send_signal(int64_t number, int signal) {
 }
 
 [[noreturn]] void nothing_to_stop(const cluster::RunStatus& status) {
+  if (status.state == cluster::RunState::kUnknown)
+    throw Error(ExitCode::kHardware, fmt::format("it is not known whether {} runs", status.run.string()), status.why,
+                "stop it where it runs, or when that is known");
   throw user_error(fmt::format("nothing of {} runs or waits", status.run.string()),
-                   fmt::format("it is {}{}", name_of(status.state), status.why.empty() ? "" : ": " + status.why),
-                   status.state == cluster::RunState::kUnknown ? "stop it where it runs" : "");
+                   fmt::format("it is {}{}", name_of(status.state), status.why.empty() ? "" : ": " + status.why));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "cluster/job_script.h"
 #include "cluster/run_status.h"
 #include "cluster/slurm.h"
@@ -109,6 +110,12 @@ Path this_program() {
 void refuse_second_job(const Path& run) {
   if (!path_exists(cluster::starts_file(run)) && !path_exists(run / "lease")) return;
   const cluster::RunStatus status = cluster::run_status(run);
+  if (status.state == cluster::RunState::kUnknown && !status.job.empty())
+    throw Error(ExitCode::kHardware,
+                fmt::format("it is not known whether job {} of the run {} waits or runs", status.job, run.string()),
+                status.why,
+                fmt::format("submit again when it is known; or, if the job is gone for good, remove {}",
+                            cluster::starts_file(run).string()));
   if (status.state != cluster::RunState::kQueued && status.state != cluster::RunState::kRunning) return;
   const std::string what =
       status.job.empty() ? fmt::format("a training {}", status.why) : fmt::format("job {}", status.job);
@@ -155,6 +162,18 @@ std::string start_locally(const Path& run) {
   return fmt::format("local-{}", process);
 }
 
+// Ends a job that has not begun to train. The error that led to it matters more than one of this.
+void cancel(const std::string& job) {
+  try {
+    if (const auto process = cluster::local_process(job))
+      ::kill(-::getpgid(static_cast<pid_t>(*process)), SIGKILL);  // the script and what it started
+    else
+      cluster::cancel_slurm_job(job);
+  } catch (const Error& e) {
+    log_message(LogLevel::kWarning, fmt::format("job {} goes on without a record: {}", job, e.message()));
+  }
+}
+
 // Writes the script, starts the first job, and records it.
 std::string start_job(const cluster::JobScript& job, const std::string& text) {
   make_folders(job.run / "logs");
@@ -167,8 +186,13 @@ std::string start_job(const cluster::JobScript& job, const std::string& text) {
   std::filesystem::permissions(script, std::filesystem::perms::owner_exec, std::filesystem::perm_options::add);
   const std::string id =
       job.cluster.has_slurm() ? cluster::submit_batch(script, job.cluster.name) : start_locally(job.run);
-  cluster::append_start(
-      job.run, {.name = "submit", .job = id, .cluster = job.cluster.name, .nodes = job.nodes, .ranks = job.ranks()});
+  try {
+    cluster::append_start(
+        job.run, {.name = "submit", .job = id, .cluster = job.cluster.name, .nodes = job.nodes, .ranks = job.ranks()});
+  } catch (const Error&) {
+    cancel(id);  // nobody would know of it
+    throw;
+  }
   return id;
 }
 

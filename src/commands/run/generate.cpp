@@ -23,11 +23,8 @@ void check_fill(const CommandLine& line, const config::GenerateOptions& options)
 void check_prompts(const CommandLine& line) {
   if (!line.given("--out"))
     throw user_error("--prompts is given without --out", {}, "give a file for the texts: --out FILE.jsonl");
-  for (const char* option : {"--n-fixed", "--context", "--picture"}) {
-    if (line.given(option))
-      throw user_error(fmt::format("{} has no effect with --prompts", option), "it is for recordings",
-                       fmt::format("leave out {}", option));
-  }
+  if (line.given("--picture"))
+    throw user_error("--picture has no effect with --prompts", "it shows one recording", "leave out --picture");
 }
 
 // One source of texts, and options that go with it.
@@ -65,7 +62,8 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
   line.option(
       "--prompts", "FILE", &options.prompts,
       "a file of prompts, in place of one: lines of text, or in a .jsonl objects {\"prompt\": TEXT}; the texts go "
-      "to --out, those of masked_lm with their masks filled in; prompt number I, from 0, has the seed S + I; a "
+      "to --out, those of masked_lm with their masks filled in; for spike counts names of .npy files; prompt number I, "
+      "from 0, has the seed S + I; a "
       "command that was killed goes on when it is started again");
   line.option("--batch-size", "N", &options.batch_size, "of --prompts: prompts at a time; default: 8")
       .range(1, 1 << 20);
@@ -97,9 +95,10 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
               "recorded continuation; 0 "
               "means all")
       .range(0, 1e15);
-  line.option("--out", "FILE", &options.out,
-              "of --prompts: a line of JSON for each prompt, with its prompt, text, tokens, stop (eos, length, stop or "
-              "filled) and seed; of spike counts: also the generated bins, a .npy of uint8, neurons x bins");
+  line.option(
+      "--out", "FILE", &options.out,
+      "of --prompts: a line of JSON for each prompt, with its prompt, text (of spike counts bins), tokens, stop (eos, "
+      "length, stop or filled) and seed; of spike counts: also the generated bins, a .npy of uint8, neurons x bins");
   line.option("--picture", "FILE.png", &options.picture,
               "for spike counts: also a picture, recorded bins on the left, generated bins on the right; only the "
               "generated bins if --context leaves no recorded ones");

@@ -26,6 +26,11 @@ class CompareTable {
   void text(std::string name, std::string a, std::string b) {
     rows_.push_back({std::move(name), std::move(a), std::move(b)});
   }
+  // A number of the run file: every difference counts, so it has all its digits.
+  void exact(std::string name, int64_t a, int64_t b) {
+    rows_.push_back({std::move(name), fmt::format("{}", a), fmt::format("{}", b), static_cast<double>(a),
+                     static_cast<double>(b), true});
+  }
   template <class Format>
   void number(std::string name, double a, double b, const Format& format) {
     rows_.push_back({std::move(name), format(a), format(b), a, b, true});
@@ -45,7 +50,6 @@ class CompareTable {
         out += fmt::format("  {}\n", row.name);
         continue;
       }
-      constexpr double kSmall = 5e-4;  // rounds to 0.0 %
       const bool differs = row.a != row.b || std::abs(row.number_a - row.number_b) > kSmall * std::abs(row.number_a);
       std::string line = fmt::format("{}   {:{}}  {:>{}}  {:>{}}", differs ? "*" : " ", row.name, widths[0] - 1, row.a,
                                      widths[1], row.b, widths[2]);
@@ -57,11 +61,14 @@ class CompareTable {
   }
 
  private:
+  static constexpr double kSmall = 5e-4;  // rounds to 0.0 %
+
   static std::string change(double a, double b) {
     if (a == 0) return "new";
     if (b == 0) return "gone";
     const double ratio = b / a;
     if (ratio >= 2 || ratio <= 0.5) return fmt::format("x {:.3g}", ratio);
+    if (std::abs(ratio - 1) < kSmall) return fmt::format("{:+.6g}", b - a);
     return fmt::format("{:+.1f} %", 100 * (ratio - 1));
   }
 
@@ -155,7 +162,7 @@ void add_time(CompareTable& table, const Planned& a, const Planned& b) {
   table.number("tokens/s", x.tokens / x.step_s, y.tokens / y.step_s, count_text);
   if (x.steps == 0 || y.steps == 0) return;
   table.heading("the run");
-  table.number("steps", number_of(x.steps), number_of(y.steps), count_text);
+  table.exact("steps", x.steps, y.steps);
   table.number("tokens", x.tokens * number_of(x.steps), y.tokens * number_of(y.steps), count_text);
   table.number("time", x.run_s(), y.run_s(), seconds_text);
   table.number("device-hours", x.device_hours(), y.device_hours(), count_text);
@@ -168,16 +175,12 @@ void add_time(CompareTable& table, const Planned& a, const Planned& b) {
 std::string comparison_text(const Planned& a, const Planned& b, const std::string& name_a, const std::string& name_b) {
   CompareTable table;
   table.heading("the run file");
-  table.number("parameters", number_of(a.shape.parameters.num_parameters), number_of(b.shape.parameters.num_parameters),
-               count_text);
-  table.number("ranks", number_of(a.config.parallelism.ranks()), number_of(b.config.parallelism.ranks()), count_text);
+  table.exact("parameters", a.shape.parameters.num_parameters, b.shape.parameters.num_parameters);
+  table.exact("ranks", a.config.parallelism.ranks(), b.config.parallelism.ranks());
   table.text("mesh", mesh_text(a.config), mesh_text(b.config));
-  table.number("ZeRO stage", number_of(a.config.parallelism.zero_stage), number_of(b.config.parallelism.zero_stage),
-               count_text);
-  table.number("positions of a sequence", number_of(a.config.training.seq_len), number_of(b.config.training.seq_len),
-               count_text);
-  table.number("sequences at once", number_of(a.config.training.local_batch_size),
-               number_of(b.config.training.local_batch_size), count_text);
+  table.exact("ZeRO stage", a.config.parallelism.zero_stage, b.config.parallelism.zero_stage);
+  table.exact("positions of a sequence", a.config.training.seq_len, b.config.training.seq_len);
+  table.exact("sequences at once", a.config.training.local_batch_size, b.config.training.local_batch_size);
   add_compute(table, a, b);
   add_memory(table, a, b);
   add_traffic(table, a, b);

@@ -21,8 +21,10 @@ namespace {
 int64_t cluster_memory(const cluster::ClusterFile& file) {
   if (!file.device_memory.empty()) return parse_bytes(file.device_memory).value_or(0);
   if (file.gpus_per_node > 0 || file.memory_per_node.empty()) return 0;
-  std::string text = file.memory_per_node;
-  const char unit = text.back();
+  std::string text = file.memory_per_node;  // "64G", "64g" and "64GB" are the same
+  for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  if (text.ends_with('B')) text.pop_back();
+  const char unit = text.empty() ? '\0' : text.back();
   if (unit == 'K' || unit == 'M' || unit == 'G' || unit == 'T') return parse_bytes(text + "iB").value_or(0);
   return parse_bytes(text + "MiB").value_or(0);  // Slurm counts megabytes where there is no unit
 }
@@ -78,8 +80,6 @@ bool PlanOptions::on_cpu() const {
   if (cluster) return cluster->gpus_per_node == 0;
   return device.empty() || machine::names_this_machine(device);
 }
-
-std::string plan_device_names() { return machine::device_names(); }
 
 void find_plan_device(PlanOptions& options) {
   const std::string& name = options.device;

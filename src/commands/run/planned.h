@@ -33,9 +33,6 @@ struct PlanOptions {
 // neither, for a file that does not say its device, and all faults of the file.
 void find_plan_device(PlanOptions& options);
 
-// For errors and help: "A100, H100, ...".
-std::string plan_device_names();
-
 // The rate of matrix products in the run's type.
 struct PlanRate {
   double flops = 0;  // per second; 0: not known

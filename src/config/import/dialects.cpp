@@ -5,6 +5,12 @@
 #include <algorithm>
 
 namespace hearth::config {
+namespace {
+
+constexpr int64_t kMostRanks = 1 << 24;
+
+}  // namespace
+
 std::string foreign_name(std::string_view foreign) {
   while (foreign.ends_with('/')) foreign.remove_suffix(1);
   std::string name(foreign.substr(foreign.rfind('/') + 1));
@@ -22,14 +28,61 @@ std::string foreign_name(std::string_view foreign) {
   return name.empty() || name == "." || name == ".." ? "text" : name;
 }
 
+std::string new_name(const std::string& name, const std::vector<std::string>& taken) {
+  std::string own = name;
+  for (int number = 2; std::find(taken.begin(), taken.end(), own) != taken.end(); ++number)
+    own = fmt::format("{}-{}", name, number);
+  return own;
+}
+
 void set_source(Draft& draft, int64_t index, const std::string& foreign, const ForeignKey* from) {
-  const std::string folder = "data/" + foreign_name(foreign);
+  std::vector<std::string> others;
+  for (int64_t i = 0; i < index; ++i) {
+    if (const Value* other = draft.value(fmt::format("data.source.{}.path", i)))
+      others.push_back(std::get<std::string>(*other));
+  }
+  const std::string folder = new_name("data/" + foreign_name(foreign), others);
   const std::string key = index < 0 ? "data.path" : fmt::format("data.source.{}.path", index);
   draft.set(key, folder, from, fmt::format("hearth data build --out {}", folder));
 }
 
+void set_run_folder(Draft& draft, std::string_view name) {
+  const ForeignKey* key = draft.find(name);
+  if (key == nullptr) return;
+  if (!key->unknown.empty())
+    return draft.note(fmt::format("{}: {} is not known, because {}: job.dump_folder is the usual one.", key->where(),
+                                  key->called(), key->unknown));
+  const auto folder = draft.text(name);
+  if (folder && !folder->empty()) draft.set("job.dump_folder", "runs/" + foreign_name(*folder), key);
+}
+
+int64_t bounded_product(std::initializer_list<int64_t> factors) {
+  constexpr int64_t kMost = int64_t{1} << 62;
+  int64_t product = 1;
+  for (const int64_t factor : factors) {
+    if (__builtin_mul_overflow(product, factor, &product) || product > kMost) return kMost;
+  }
+  return product;
+}
+
+std::string text_or_no(Draft& draft, std::string_view name, std::string_view standard) {
+  const std::string text = draft.text(name).value_or(std::string(standard));
+  return text == "false" ? "no" : text;
+}
+
+void take_given_ranks(Draft& draft, std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) {
+    if (draft.options().ranks > 0) return;
+    const auto ranks = draft.whole(name);
+    if (ranks == -1) continue;  // accelerate's "not given"
+    if (ranks && (*ranks < 1 || *ranks > kMostRanks))
+      draft.refuse(*draft.find(name), "not a number of ranks");
+    else if (ranks)
+      draft.take_ranks(*ranks);
+  }
+}
+
 void take_launched_ranks(Draft& draft) {
-  constexpr int64_t kMostRanks = 1 << 24;
   const auto of = [&draft](std::initializer_list<std::string_view> names) -> std::optional<int64_t> {
     for (const std::string_view name : names) {
       if (const auto value = draft.known_whole(name); value && *value > 0 && *value <= kMostRanks) return value;
@@ -49,6 +102,10 @@ void take_launched_ranks(Draft& draft) {
 void need_value(Draft& draft, std::string_view name, std::initializer_list<std::string_view> values,
                 std::string_view standard, std::string_view what, std::string_view shown) {
   const ForeignKey* key = draft.find(name);
+  if (key != nullptr && !key->unknown.empty()) {
+    draft.text(name);  // a problem
+    return;
+  }
   const std::string value = key == nullptr ? std::string(standard) : key->value.text();
   if (std::find(values.begin(), values.end(), value) != values.end()) return;
   if (key != nullptr) return draft.refuse(*key, what);
@@ -77,7 +134,8 @@ ForeignDegree foreign_degree(Draft& draft, std::initializer_list<std::string_vie
 
 bool resolve_layout(Draft& draft, ForeignLayout& layout, std::string_view asked_by) {
   const int64_t ranks = draft.options().ranks;
-  const int64_t others = layout.replicate.value * layout.context.value * layout.tensor.value * layout.pipeline.value;
+  const int64_t others =
+      bounded_product({layout.replicate.value, layout.context.value, layout.tensor.value, layout.pipeline.value});
   if (layout.shard.value == 0 && ranks == 0) {
     draft.problem(fmt::format("the number of ranks is not in the file, and {} needs it", asked_by),
                   "give it: --ranks N, the number of GPUs that the training ran on");
@@ -85,13 +143,13 @@ bool resolve_layout(Draft& draft, ForeignLayout& layout, std::string_view asked_
   }
   if (layout.shard.value == 0 && ranks % others != 0) {
     draft.problem(
-        fmt::format("--ranks {} is not a multiple of {}, the product of the degrees in the file", ranks, others),
+        fmt::format("{} ranks are not a multiple of {}, the product of the degrees in the file", ranks, others),
         "give the number of GPUs that the training ran on");
     return false;
   }
   if (layout.shard.value > 0 && ranks > 0 && ranks != layout.ranks()) {
-    draft.problem(fmt::format("--ranks {}: the degrees in the file make {} ranks", ranks, layout.ranks()),
-                  "leave --ranks out");
+    draft.problem(fmt::format("{} ranks are given, and the degrees in the file make {}", ranks, layout.ranks()),
+                  "leave --ranks out, or mend the degrees or the launcher's numbers in a copy of the file");
     return false;
   }
   if (layout.shard.value == 0) layout.shard.value = ranks / others;
@@ -115,8 +173,8 @@ void set_layout(Draft& draft, const ForeignLayout& layout, int64_t local_batch_s
   degree("parallelism.pipeline_parallel_degree", layout.pipeline);
   if (layout.zero_stage != 1 && !draft.is_set("parallelism.zero_stage"))
     draft.set("parallelism.zero_stage", layout.zero_stage, nullptr);
-  draft.note(fmt::format("The layout is that of {} ranks, and the run needs as many. --no-layout leaves it out.",
-                         layout.ranks()));
+  draft.note(fmt::format("The layout is that of {} rank{}, and the run needs as many. --no-layout leaves it out.",
+                         layout.ranks(), layout.ranks() == 1 ? "" : "s"));
 }
 
 }  // namespace hearth::config

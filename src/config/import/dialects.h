@@ -33,18 +33,32 @@ Dialect transformers();     // Hugging Face's TrainingArguments and scripts, and
 // The last part of a path that says something, as the name of a folder: ".../arxiv_text_document" is "arxiv".
 std::string foreign_name(std::string_view path);
 
+// `name`, or NAME-2, NAME-3, ... : the first that is not in `taken`.
+std::string new_name(const std::string& name, const std::vector<std::string>& taken);
+
 // A dataset of the training: its folder becomes "data/NAME", made from the foreign path's last part. `index` is the
 // number of [[data.source]], or -1 for data.path.
 void set_source(Draft& draft, int64_t index, const std::string& foreign, const ForeignKey* from);
+
+// The run's folder gets the name of the foreign one, "runs/NAME". A name that is not known becomes a note.
+void set_run_folder(Draft& draft, std::string_view name);
 
 // A key whose default is not what Hearth does: it must be given, and have one of `values`. `standard`: its default,
 // as text; `shown`: the key as the program's users write it.
 void need_value(Draft& draft, std::string_view name, std::initializer_list<std::string_view> values,
                 std::string_view standard, std::string_view what, std::string_view shown = {});
 
+// The text of a key that says "no" for nothing, which YAML and this import read as false where no quotes are around it.
+std::string text_or_no(Draft& draft, std::string_view name, std::string_view standard);
+
 // The ranks that a launcher's options or Slurm's variables say, unless others are known: torchrun's and DeepSpeed's
 // processes a node times nodes, mpirun's and srun's -n, SLURM_NTASKS.
 void take_launched_ranks(Draft& draft);
+// The ranks that the first of these keys says, unless others are known. A number below 1 or too large is a problem.
+void take_given_ranks(Draft& draft, std::initializer_list<std::string_view> names);
+
+// The product of whole numbers from 0, and 2^62 for one beyond: no key of ours allows so much.
+int64_t bounded_product(std::initializer_list<int64_t> factors);
 
 // Degrees of parallelism of a foreign training.
 struct ForeignDegree {
@@ -54,8 +68,8 @@ struct ForeignDegree {
 struct ForeignLayout {
   ForeignDegree replicate, shard{0}, context, tensor, pipeline;  // shard 0: what is left of the ranks
   int64_t zero_stage = 1;
-  int64_t data() const { return replicate.value * shard.value; }
-  int64_t ranks() const { return data() * context.value * tensor.value * pipeline.value; }
+  int64_t data() const { return bounded_product({replicate.value, shard.value}); }
+  int64_t ranks() const { return bounded_product({data(), context.value, tensor.value, pipeline.value}); }
 };
 // The degree in the first of these keys that is given. Below 1 is a problem, but -1 for `rest`, which becomes 0.
 ForeignDegree foreign_degree(Draft& draft, std::initializer_list<std::string_view> names, int64_t fallback = 1,

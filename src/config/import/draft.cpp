@@ -139,6 +139,14 @@ const ForeignKey* Draft::find(std::string_view name) const {
   return found == keys_.end() ? nullptr : &*found;
 }
 
+std::vector<const ForeignKey*> Draft::keys_under(std::string_view begin) const {
+  std::vector<const ForeignKey*> found;
+  for (const ForeignKey& key : keys_) {
+    if (key.name.starts_with(begin) && !key.value.null()) found.push_back(&key);
+  }
+  return found;
+}
+
 const ForeignKey* Draft::find_known(std::string_view name) {
   const ForeignKey* key = find(name);
   if (key == nullptr || key->unknown.empty()) return key;

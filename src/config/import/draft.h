@@ -67,6 +67,8 @@ class Draft {
   // A foreign key, or null. A key that is left out, or null in its file, is not there.
   const ForeignKey* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
+  // The keys whose names begin so, in their order.
+  std::vector<const ForeignKey*> keys_under(std::string_view begin) const;
   // Values of a type. Empty if there is no such key; another type is a problem.
   std::optional<int64_t> whole(std::string_view name);
   // The same, without a problem: empty also for a value that is not known, or of another type.

@@ -93,7 +93,10 @@ void add_options(const Start& start, const std::string& file, std::vector<Foreig
                  std::vector<Problem>& problems) {
   const std::vector<ShellWord>& words = start.command->words;
   const auto problem = [&](const ShellWord& word, std::string what, std::string fix) {
-    problems.push_back({fmt::format("{}:{}", file, word.line), word.line, std::move(what), std::move(fix), {}});
+    const bool told = std::any_of(problems.begin(), problems.end(),
+                                  [&](const Problem& p) { return p.line == word.line && p.what == what; });
+    if (!told)
+      problems.push_back({fmt::format("{}:{}", file, word.line), word.line, std::move(what), std::move(fix), {}});
   };
   for (size_t i = start.program + (start.has_program ? 1 : 0); i < words.size();) {
     const ShellWord& word = words[i++];
@@ -162,6 +165,10 @@ void read_foreign_script(std::string_view text, const std::string& file,
   int64_t most = 0;
   for (const Start& start : starts) most = std::max(most, start.known);
   std::erase_if(starts, [most](const Start& start) { return 2 * start.known < most; });  // prepares data, or tests
+  const auto compiles = [](const Start& start) {  // for AWS Neuron, before the training itself
+    return start.command->words.front().text.ends_with("neuron_parallel_compile");
+  };
+  if (!std::all_of(starts.begin(), starts.end(), compiles)) std::erase_if(starts, compiles);
   if (starts.size() > 1) {
     const int first = starts[0].command->line, second = starts[1].command->line;
     problems.push_back({fmt::format("{}:{}", file, second),
@@ -187,6 +194,9 @@ void read_foreign_script(std::string_view text, const std::string& file,
     notes.push_back(fmt::format("{} was read as it runs without arguments, with its own defaults for {}.", file,
                                 join(names, ", ")));
   }
+  if (!script.sourced.empty())
+    notes.push_back(
+        fmt::format("{} also runs the commands of {}, which were not read.", file, join(script.sourced, " and ")));
 }
 
 }  // namespace hearth::config

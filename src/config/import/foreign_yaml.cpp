@@ -5,6 +5,8 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -156,11 +158,31 @@ class KeyReader : public YAML::EventHandler {
   int documents_ = 0;
 };
 
+// JSON writes a character beyond 16 bits as two escapes, \ud83d\ude00. yaml-cpp reads them as one alone: \U0001f600.
+std::string join_surrogates(std::string_view text) {
+  const auto half_at = [text](size_t at, uint32_t first) -> std::optional<uint32_t> {
+    uint32_t code = 0;
+    if (text.substr(at, 2) != "\\u" || at + 6 > text.size()) return std::nullopt;
+    const char *begin = text.data() + at + 2, *end = begin + 4;
+    if (std::from_chars(begin, end, code, 16).ptr != end || code < first || code >= first + 0x400) return std::nullopt;
+    return code - first;
+  };
+  std::string joined;
+  for (size_t at = 0; at < text.size();) {
+    const auto high = half_at(at, 0xD800), low = high ? half_at(at + 6, 0xDC00) : std::nullopt;
+    if (low) joined += fmt::format("\\U{:08x}", 0x10000 + (*high << 10) + *low);
+    const size_t kept = low ? 0 : text[at] == '\\' ? 2 : 1;  // an escaped \ begins no escape
+    joined += text.substr(at, kept);
+    at += low ? 12 : kept;
+  }
+  return joined;
+}
+
 }  // namespace
 
 void read_foreign_yaml(std::string_view text, const std::string& file, std::vector<ForeignKey>& keys,
                        std::vector<Problem>& problems) {
-  std::istringstream stream{std::string(text)};
+  std::istringstream stream{join_surrogates(text)};
   KeyReader reader(file, keys, problems);
   try {
     YAML::Parser parser(stream);

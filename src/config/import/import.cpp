@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -87,12 +89,24 @@ int line_without_utf8(std::string_view text) {
   return 0;
 }
 
+// Whether a file is too large to be one, or without an end, as /dev/zero is.
+bool too_large(const Path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_character_file(path, ignored)) return true;
+  return std::filesystem::is_regular_file(path, ignored) &&
+         std::filesystem::file_size(path, ignored) > static_cast<uintmax_t>(kLargestFile);
+}
+
 void read_foreign_file(const Path& path, ForeignRun& run, std::vector<Problem>& problems) {
   const std::string name = path.string();
   std::vector<ForeignKey>& keys = run.keys;
-  const std::string text = read_file(path);
+  const std::string text = too_large(path) ? std::string(1, '\0') : read_file(path);
   if (static_cast<int64_t>(text.size()) > kLargestFile || text.find('\0') != std::string::npos) {
-    problems.push_back({name, 0, "this is not a text with a run's keys", "give a run file, in TOML, YAML or JSON", {}});
+    problems.push_back({name,
+                        0,
+                        "this is not a text with a run's keys",
+                        "give a run file in TOML, YAML or JSON, or a script, of at most 16 MiB",
+                        {}});
     return;
   }
   if (const int line = line_without_utf8(text); line > 0) {
@@ -164,6 +178,8 @@ Imported import_run(const std::vector<Path>& files, std::string_view from, const
   std::vector<Problem> problems;
   std::vector<std::string> names;
   for (const Path& path : files) {
+    if (std::find(names.begin(), names.end(), path.string()) != names.end())
+      throw user_error(fmt::format("{} is given twice", path.string()), "", "give each file once");
     names.push_back(path.string());
     read_foreign_file(path, run, problems);
   }

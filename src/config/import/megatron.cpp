@@ -27,11 +27,11 @@ void import_megatron_width(Draft& draft) {
 
 void import_megatron_model(Draft& draft) {
   import_megatron_width(draft);
-  for (const std::string_view name : {"num_layers", "num_attention_heads"}) {
-    if (!draft.has(name))
-      draft.problem(fmt::format("--{} is not given", name == "num_layers" ? "num-layers" : "num-attention-heads"),
-                    "give it");
-  }
+  if (!draft.has("num_layers") && !draft.has("encoder_num_layers"))
+    draft.problem("--num-layers is not given", "give it");
+  if (!draft.has("num_attention_heads")) draft.problem("--num-attention-heads is not given", "give it");
+  if (!draft.has("seq_length") && !draft.has("encoder_seq_length"))
+    draft.problem("--seq-length is not given", "give it");
   const ForeignKey* groups = draft.find("group_query_attention");
   if (draft.flag("group_query_attention").value_or(false))
     draft.set("model.n_kv_heads", draft.whole("num_query_groups").value_or(1),
@@ -54,9 +54,13 @@ void import_megatron_model(Draft& draft) {
   if (!draft.flag("untie_embeddings_and_output_weights").value_or(false))
     draft.set("model.enable_weight_tying", true, nullptr, "Megatron-LM's default");
   if (!draft.is_set("model.vocab_size")) {
+    const bool whole =
+        draft.flag("no_pad_vocab_size").value_or(false) || draft.flag("disable_pad_vocab_size").value_or(false);
     const int64_t multiple = draft.whole("make_vocab_size_divisible_by").value_or(128);
     const auto given = draft.whole("vocab_size");
-    if (given && *given > 0 && multiple > 0 && multiple <= (1 << 20)) {
+    if (given && whole) {
+      draft.set("model.vocab_size", *given, draft.find("vocab_size"));
+    } else if (given && *given > 0 && multiple > 0 && multiple <= (1 << 20)) {
       const int64_t tensor = std::clamp<int64_t>(draft.whole("tensor_model_parallel_size").value_or(1), 1, 1 << 20);
       const int64_t padded = div_ceil(*given, multiple * tensor) * multiple * tensor;
       draft.set("model.vocab_size", padded, draft.find("vocab_size"),
@@ -117,13 +121,8 @@ void import_megatron_schedule(Draft& draft) {
   if (given && *given != end && decay != "constant") draft.set("lr_scheduler.end_step", *given, end_from);
   end = given.value_or(end);
   if (const auto share = draft.number("lr_warmup_fraction"); share && *share > 0 && *share <= 1) {
-    const double exact = *share * static_cast<double>(end);
-    const bool whole = std::abs(exact - std::nearbyint(exact)) < 1e-6;
-    if (whole)
-      draft.set("lr_scheduler.warmup_steps", static_cast<int64_t>(std::nearbyint(exact)),
-                draft.find("lr_warmup_fraction"), "of the steps to the decay's end");
-    else
-      draft.set("lr_scheduler.warmup_fraction", *share, draft.find("lr_warmup_fraction"), "rounded to a whole step");
+    draft.set("lr_scheduler.warmup_steps", static_cast<int64_t>(std::nearbyint(*share * static_cast<double>(end))),
+              draft.find("lr_warmup_fraction"), "of the steps to the decay's end, rounded to a whole step");
   } else if (const auto warmup = steps_of_samples(draft, "lr_warmup_samples")) {
     draft.set("lr_scheduler.warmup_steps", *warmup, draft.find("lr_warmup_samples"), "in steps of the global batch");
   } else {
@@ -166,7 +165,7 @@ void import_megatron_batch(Draft& draft) {
   if (!resolve_layout(draft, layout, global_key != nullptr ? "the layout" : "the global batch")) return;
   if (layout.shard.value * layout.context.value == 1) layout.zero_stage = 1;
   if (global_key == nullptr)
-    draft.set("training.global_batch_size", micro * layout.data(), micro_key,
+    draft.set("training.global_batch_size", bounded_product({micro, layout.data()}), micro_key,
               fmt::format("{} x {} data-parallel ranks", micro, layout.data()));
   const bool pipeline = layout.pipeline.value > 1;
   if (!pipeline || !draft.options().layout) return set_layout(draft, layout, micro, micro_key);
@@ -207,41 +206,66 @@ void import_megatron_precision(Draft& draft) {
               draft.find(level.empty() ? "recompute_activations" : "recompute_granularity"));
 }
 
-// "0.3 a 0.7 b", "a b" or "a".
-void import_megatron_sources(Draft& draft, std::string_view name, bool& given) {
-  const ForeignKey* from = draft.find(name);
-  const auto words = draft.texts(name);
-  if (!words || words->empty() || given) return;
-  given = true;
-  if (words->size() == 1) return set_source(draft, -1, words->front(), from);
+// Datasets: "0.3 a 0.7 b", "a b" or "a".
+struct MegatronBlend {
   std::vector<std::string> paths;
-  std::vector<double> weights;
+  std::vector<double> weights;  // empty, or of each path
+};
+MegatronBlend megatron_blend(Draft& draft, std::string_view name) {
+  MegatronBlend blend;
+  const std::vector<std::string> words = draft.texts(name).value_or(std::vector<std::string>{});
   const auto number = [](const std::string& text) -> std::optional<double> {
     const ForeignValue value = plain_scalar(text);
     if (const auto* whole = std::get_if<int64_t>(&value.is)) return static_cast<double>(*whole);
     if (const auto* real = std::get_if<double>(&value.is)) return *real;
     return std::nullopt;
   };
-  const bool weighted = words->size() % 2 == 0 && number(words->front()).has_value();
-  for (size_t i = 0; i < words->size(); ++i) {
-    if (!weighted || i % 2 == 1) {
-      paths.push_back((*words)[i]);
-    } else if (const auto weight = number((*words)[i])) {
-      weights.push_back(*weight);
-    } else {
-      return draft.refuse(*from, "weights and paths do not take turns");
+  if (words.size() % 2 == 1 || words.empty() || !number(words.front())) return {words, {}};
+  for (size_t i = 0; i < words.size(); i += 2) {
+    const auto weight = number(words[i]);
+    if (!weight) {
+      draft.refuse(*draft.find(name), "weights and paths do not take turns");
+      return {};
     }
+    blend.weights.push_back(*weight);
+    blend.paths.push_back(words[i + 1]);
   }
-  for (size_t i = 0; i < paths.size(); ++i) {
-    set_source(draft, static_cast<int64_t>(i), paths[i], from);
-    if (weighted) draft.set(fmt::format("data.source.{}.weight", i), weights[i], from);
+  return blend;
+}
+
+void import_megatron_sources(Draft& draft, std::string_view name) {
+  const ForeignKey* from = draft.find(name);
+  const MegatronBlend blend = megatron_blend(draft, name);
+  for (size_t i = 0; i < blend.paths.size(); ++i) {
+    set_source(draft, blend.paths.size() == 1 ? -1 : static_cast<int64_t>(i), blend.paths[i], from);
+    if (blend.paths.size() > 1 && !blend.weights.empty())
+      draft.set(fmt::format("data.source.{}.weight", i), blend.weights[i], from);
+  }
+}
+
+void import_megatron_validation(Draft& draft) {
+  const auto every = draft.whole("eval_interval");
+  const int64_t steps = draft.whole("eval_iters").value_or(100);
+  if (!every || *every <= 0 || steps <= 0) return;
+  draft.set("validation.freq", *every, draft.find("eval_interval"));
+  draft.set("validation.steps", steps, draft.find("eval_iters"),
+            draft.has("eval_iters") ? "" : "Megatron-LM's default");
+  const ForeignKey* from = draft.find("valid_data_path");
+  const MegatronBlend blend = megatron_blend(draft, "valid_data_path");
+  if (!blend.weights.empty()) draft.note("The weights of --valid-data-path are left out: each set is measured alone.");
+  std::vector<std::string> names;
+  for (size_t i = 0; i < blend.paths.size(); ++i) {
+    names.push_back(new_name(foreign_name(blend.paths[i]), names));
+    const std::string folder = fmt::format("data/{}-valid", names.back());
+    draft.set(fmt::format("validation.set.{}.name", i), names.back(), from);
+    draft.set(fmt::format("validation.set.{}.path", i), folder, from,
+              fmt::format("hearth data build --out {}", folder));
   }
 }
 
 void import_megatron_data(Draft& draft) {
-  bool given = false;
-  import_megatron_sources(draft, "train_data_path", given);
-  import_megatron_sources(draft, "data_path", given);
+  const bool given = draft.has("train_data_path") || draft.has("data_path");
+  if (given) import_megatron_sources(draft, draft.has("train_data_path") ? "train_data_path" : "data_path");
   if (!given && draft.flag("mock_data").value_or(false)) {
     draft.set("data.path", std::string("data/mock"), draft.find("mock_data"), "made-up tokens there: any dataset");
   } else if (!given) {
@@ -256,20 +280,7 @@ void import_megatron_data(Draft& draft) {
   if (!apart && draft.flag("reset_position_ids").value_or(false))
     draft.refuse(*draft.find("reset_position_ids"),
                  "positions count from a window's begin, unless documents attend to themselves alone");
-  const auto sets = draft.texts("valid_data_path");
-  const auto every = draft.whole("eval_interval");
-  const int64_t steps = draft.whole("eval_iters").value_or(100);
-  if (every && *every > 0 && steps > 0) {
-    draft.set("validation.freq", *every, draft.find("eval_interval"));
-    draft.set("validation.steps", steps, draft.find("eval_iters"),
-              draft.has("eval_iters") ? "" : "Megatron-LM's default");
-    for (size_t i = 0; sets && i < sets->size(); ++i) {
-      const std::string name = foreign_name((*sets)[i]), folder = fmt::format("data/{}-valid", name);
-      draft.set(fmt::format("validation.set.{}.name", i), name, draft.find("valid_data_path"));
-      draft.set(fmt::format("validation.set.{}.path", i), folder, draft.find("valid_data_path"),
-                fmt::format("hearth data build --out {}", folder));
-    }
-  }
+  import_megatron_validation(draft);
 }
 
 void import_megatron_checkpoints(Draft& draft) {
@@ -283,14 +294,19 @@ void import_megatron_checkpoints(Draft& draft) {
   draft.assume("checkpoint.keep_latest_k", int64_t{0}, "Megatron-LM keeps all by default");
   if (draft.flag("async_save").value_or(false))
     draft.set("checkpoint.async_mode", std::string("async"), draft.find("async_save"));
-  const auto save = draft.text("save"), load = draft.text("load"), weights = draft.text("pretrained_checkpoint");
-  if (save && !save->empty()) draft.set("job.dump_folder", "runs/" + foreign_name(*save), draft.find("save"));
+  set_run_folder(draft, "save");
+  // A run that loads from where it saves goes on, also where the place is not known: both are $1, for example.
+  const ForeignKey *save = draft.find("save"), *from = draft.find("load");
+  const bool goes_on =
+      save != nullptr && from != nullptr && save->value.text() == from->value.text() && save->unknown == from->unknown;
   const bool finetune = draft.flag("finetune").value_or(false);
+  const auto weights = draft.text("pretrained_checkpoint");
+  const auto load = goes_on && !finetune ? std::nullopt : draft.text("load");
   if (weights) {
     draft.set("checkpoint.initial_load_path", "checkpoints/" + foreign_name(*weights),
               draft.find("pretrained_checkpoint"), "a checkpoint in a format that `hearth convert` reads");
-  } else if (load && !load->empty() && (load != save || finetune)) {
-    draft.set("checkpoint.initial_load_path", "checkpoints/" + foreign_name(*load), draft.find("load"),
+  } else if (load && !load->empty()) {
+    draft.set("checkpoint.initial_load_path", "checkpoints/" + foreign_name(*load), from,
               "a checkpoint in a format that `hearth convert` reads");
     if (!finetune) {
       draft.set("checkpoint.initial_load_model_only", false, nullptr, "Megatron-LM goes on with its step and moments");

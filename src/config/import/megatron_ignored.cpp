@@ -56,8 +56,8 @@ constexpr MegatronGroup kMegatronGroups[] = {
      "verify_integrity override_ckpt_iteration load_main_params_from_ckpt"},
     {"the dataset brings its tokenizer: `hearth data build --tokenizer FILE`",
      "vocab_file merge_file vocab_extra_ids tokenizer_* no_tokenizer_* disable_tokenizer_* tiktoken_* "
-     "trust_remote_code null_tokenizer_* chat_template use_gigatoken no_pad_vocab_size "
-     "disable_pad_vocab_size allow_ambiguous_pad_tokens"},
+     "trust_remote_code null_tokenizer_* chat_template use_gigatoken "
+     "allow_ambiguous_pad_tokens"},
     {"`hearth data build` reads the .bin and .idx files",
      "no_mmap_bin_files num_dataset_builder_threads object_storage_cache_path mid_level_dataset_surplus "
      "per_dataset_sequences_path phase_transition_iterations multiple_validation_sets validation_set_names "

@@ -122,6 +122,8 @@ constexpr ImportRule kMegatronRules[] = {
     ignore("mtp_*", "it belongs to mtp_num_layers"),
     only("fp32_residual_connection", "false", "the residual stream has the type of the computation"),
     read("make_vocab_size_divisible_by"),
+    read("no_pad_vocab_size"),
+    read("disable_pad_vocab_size"),
     read("vocab_size"),
     copy("padded_vocab_size", "model.vocab_size"),
     only("spec", "null", "the model is a Llama"),

@@ -182,7 +182,7 @@ void import_neox_batch(Draft& draft) {
   if (!resolve_layout(draft, layout, "the global batch")) return;
   if (micro_key == nullptr) micro = std::max<int64_t>(global / (layout.data() * accumulated), 1);
   if (global_key == nullptr)
-    draft.set("training.global_batch_size", micro * accumulated * layout.data(), micro_key,
+    draft.set("training.global_batch_size", bounded_product({micro, accumulated, layout.data()}), micro_key,
               fmt::format("{} x {} accumulated x {} data-parallel ranks", micro, accumulated, layout.data()));
   set_layout(draft, layout, micro, micro_key != nullptr ? micro_key : global_key);
 }

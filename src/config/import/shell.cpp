@@ -23,7 +23,7 @@ bool ShellReader::redirection() {
   while (is_digit(peek(digits))) ++digits;
   const bool both = peek() == '&' && peek(1) == '>';
   if (!both && peek(digits) != '<' && peek(digits) != '>') return false;
-  if ((peek(digits) == '<' || peek(digits) == '>') && peek(digits + 1) == '(') fault("<( ) is not followed");
+  if (!both && peek(digits + 1) == '(') return false;  // <( ) is a word
   place_.at += both ? 2 : digits + 1;
   const bool here = (*place_.source)[place_.at - 1].c == '<' && peek() == '<' && peek(1) != '<';
   while (std::string_view("<>&|-").find(peek()) != std::string_view::npos && peek() != '\0') ++place_.at;
@@ -35,7 +35,7 @@ bool ShellReader::redirection() {
 }
 
 // NAME=value, NAME+=value, NAME=( ... ). False, and nothing read, for another word.
-bool ShellReader::assignment() {
+bool ShellReader::assignment(bool is_local) {
   const std::string name = name_at();
   if (name.empty()) return false;
   size_t end = name.size();
@@ -64,8 +64,15 @@ bool ShellReader::assignment() {
     value.elements = {value_word()};
   }
   if (element) value = {false, {unknown(fmt::format("an element of {} is set in line {}", name, where))}};
+  if (is_local) shadow(name);
   assign(name, append, std::move(value));
   return true;
+}
+
+void ShellReader::shadow(const std::string& name) {
+  if (mode_ == Mode::kSkip || !arguments_) return;
+  const auto found = variables_.find(name);
+  shadowed_.emplace_back(name, found == variables_.end() ? std::nullopt : std::optional(found->second));
 }
 
 void ShellReader::assign(const std::string& name, bool append, Value value) {
@@ -92,7 +99,7 @@ void ShellReader::assign(const std::string& name, bool append, Value value) {
 ShellReader::Truth ShellReader::simple() {
   std::vector<Letters> words;
   const int where = line();
-  bool declares = false;
+  bool declares = false, is_local = false;
   for (;;) {
     skip_blanks();
     const char c = peek();
@@ -100,7 +107,7 @@ ShellReader::Truth ShellReader::simple() {
     if (c == '&' && peek(1) != '>') break;
     if (c == '#') break;
     if (redirection()) continue;
-    if ((words.empty() || declares) && assignment()) continue;
+    if ((words.empty() || declares) && assignment(is_local)) continue;
     if (c == '(') {
       if (words.size() != 1 || peek(1) != ')') fault("a ( stands here");
       define_function(plain_text(words.front()));
@@ -111,8 +118,11 @@ ShellReader::Truth ShellReader::simple() {
     if (place_.at == before) fault(fmt::format("`{}` stands here", c));
     if (words.size() == 1) {
       const std::string first = plain_text(words.front());
-      declares =
-          first == "export" || first == "declare" || first == "local" || first == "readonly" || first == "typeset";
+      is_local = first == "local" || first == "declare" || first == "typeset";
+      declares = is_local || first == "export" || first == "readonly";
+    } else if (is_local && arguments_ && plain_text(words.back()).find('-') == std::string::npos) {
+      shadow(plain_text(words.back()));
+      assign(plain_text(words.back()), false, {false, {Letters{}}});
     }
   }
   if (words.empty() || declares) return Truth::kTrue;
@@ -128,10 +138,18 @@ ShellReader::Truth ShellReader::run_simple(std::vector<Letters>& words, int wher
     if (name == "[" && !inside.empty() && plain_text(inside.back()) == "]") inside.pop_back();
     return test(inside);
   }
-  if (name == "exit" || name == "return") {
-    if (mode_ == Mode::kRun) returned_ = true;
+  if (name == "exit" || name == "return" || name == "break" || name == "continue") {
+    if (mode_ != Mode::kRun) return Truth::kAssumed;
+    returned_ = true;
+    exited_ = name == "exit";
+    left_loop_ = name == "break" || name == "continue";
     return Truth::kAssumed;
   }
+  if (name == "shift" || (name == "set" && words.size() > 1 && plain_text(words[1]) == "--")) {
+    set_arguments(words);
+    return Truth::kAssumed;
+  }
+  if ((name == "source" || name == ".") && words.size() > 1) sourced_.push_back(plain_text(words[1]));
   if (name == "unset") {
     for (size_t i = 1; i < words.size(); ++i) variables_.erase(plain_text(words[i]));
     return Truth::kTrue;
@@ -159,7 +177,7 @@ ShellReader::Truth ShellReader::run_simple(std::vector<Letters>& words, int wher
     if ((shell != "bash" && shell != "sh" && !shell.ends_with("/bash") && !shell.ends_with("/sh")) ||
         (option != "-c" && option != "-lc"))
       continue;
-    run_text(words[i + 2]);
+    run_in_subshell([&] { run_text(words[i + 2]); });
     return Truth::kAssumed;
   }
   ShellCommand command{where, {}};
@@ -185,10 +203,30 @@ void ShellReader::call(const std::string& name, std::vector<Letters> words) {
   words.erase(words.begin());
   const Place before = std::exchange(place_, functions_.at(name));
   auto arguments = std::exchange(arguments_, std::move(words));
+  auto shadowed = std::exchange(shadowed_, {});
   command();
-  returned_ = false;
+  for (auto last = shadowed_.rbegin(); last != shadowed_.rend(); ++last) {
+    variables_.erase(last->first);
+    if (last->second) variables_[last->first] = std::move(*last->second);
+  }
+  shadowed_ = std::move(shadowed);
+  returned_ = exited_;
   arguments_ = std::move(arguments);
   place_ = before;
+}
+
+// `shift [N]` drops arguments, `set -- WORD...` replaces them. The script itself has none to drop.
+void ShellReader::set_arguments(const std::vector<Letters>& words) {
+  if (plain_text(words[0]) == "set") {
+    arguments_ = std::vector<Letters>(words.begin() + 2, words.end());
+  } else if (arguments_) {
+    const int64_t dropped = words.size() > 1 ? number(words[1]).value_or(0) : 1;
+    if (dropped > 0 && dropped <= static_cast<int64_t>(arguments_->size()))  // else bash drops none
+      arguments_->erase(arguments_->begin(), arguments_->begin() + dropped);
+  }
+  if (mode_ != Mode::kMaybe || !arguments_) return;
+  for (Letters& argument : *arguments_)
+    argument = unknown(fmt::format("line {} may change the arguments: {}", line(), maybe_));
 }
 
 void ShellReader::define_function(const std::string& name) {
@@ -218,7 +256,7 @@ void ShellReader::read(Letters script) {
 }
 
 ShellScript ShellReader::result() {
-  ShellScript script{std::move(read_), {}, {defaulted_.begin(), defaulted_.end()}};
+  ShellScript script{std::move(read_), {}, {defaulted_.begin(), defaulted_.end()}, std::move(sourced_)};
   for (const auto& [name, value] : variables_) {
     if (value.list || value.elements.size() != 1) continue;
     const Letters& text = value.elements.front();

@@ -28,6 +28,7 @@ struct ShellScript {
   std::vector<ShellCommand> commands;          // those that run or may run, in their order
   std::map<std::string, ShellWord> variables;  // at the end, but arrays
   std::vector<std::string> defaulted;          // variables of the environment whose defaults ${VAR:-word} were taken
+  std::vector<std::string> sourced;            // files whose commands would run too, and are not read
 };
 
 // Throws ShellFault for a text that is no script: a quote without an end, an `if` without `fi`, values beyond 1 MiB.

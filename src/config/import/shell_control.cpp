@@ -56,7 +56,16 @@ ShellReader::Truth ShellReader::and_or() {
 
 ShellReader::Truth ShellReader::pipeline() {
   bool negated = false;
-  for (skip_blanks(); take("!") || take("time"); skip_blanks()) negated = !negated;
+  for (skip_blanks();; skip_blanks()) {
+    if (take("!")) {
+      negated = !negated;
+    } else if (take("time")) {
+      skip_blanks();
+      if (starts("-p ")) place_.at += 2;
+    } else {
+      break;
+    }
+  }
   Truth truth = command();
   for (skip_blanks(); peek() == '|' && peek(1) != '|'; skip_blanks()) {
     place_.at += peek(1) == '&' ? 2 : 1;
@@ -93,13 +102,14 @@ ShellReader::Truth ShellReader::command() {
   } else if (starts("((")) {
     const size_t begin = place_.at += 2;
     skip_to(')');
-    const auto text = Letters(place_.source->begin() + static_cast<std::ptrdiff_t>(begin),
-                              place_.source->begin() + static_cast<std::ptrdiff_t>(place_.at - 1));
+    const auto value = number(expand(between(begin, place_.at - 1)));
     if (peek() == ')') ++place_.at;
-    const auto value = number(expand(text));
     truth = !value ? Truth::kUnknown : *value != 0 ? Truth::kTrue : Truth::kFalse;
   } else if (peek() == '(') {
-    subshell();
+    ++place_.at;
+    run_in_subshell([&] { list(); });
+    if (peek() != ')') fault("a ) is missing");
+    ++place_.at;
   } else {
     return simple();
   }
@@ -144,8 +154,11 @@ void ShellReader::loop() {
   const std::string kind = keyword();
   take(kind);
   skip_blanks();
+  Mode mode = Mode::kMaybe;  // of the body: kSkip and kRun if it is known to run never, or once
   if (kind == "while" || kind == "until") {
-    in_mode(Mode::kRun, [&] { list(); });
+    Truth truth = Truth::kUnknown;
+    in_mode(Mode::kRun, [&] { truth = list(); });
+    if (truth == (kind == "while" ? Truth::kFalse : Truth::kTrue)) mode = Mode::kSkip;
   } else if (starts("((")) {
     place_.at += 2;
     skip_to(')');
@@ -155,19 +168,28 @@ void ShellReader::loop() {
     if (name.empty()) fault("a loop has no variable");
     place_.at += name.size();
     skip_separators();
+    std::vector<Letters> values = arguments_.value_or(std::vector<Letters>{});
     if (take("in")) {
-      std::vector<Letters> values;
+      values.clear();
       for (skip_blanks(); peek() != '\n' && peek() != ';' && peek() != '\0' && peek() != '#'; skip_blanks()) {
         const size_t before = place_.at;
         word(values, true);
         if (place_.at == before) fault(fmt::format("`{}` stands here", peek()));
       }
     }
-    assign(name, false, {false, {unknown(fmt::format("it changes in the loop of line {}", where))}});
+    // {1..8} and *.sh are several values.
+    const bool once = kind == "for" && values.size() == 1 && reason(values[0]) == nullptr &&
+                      plain_text(values[0]).find_first_of("{*?[") == std::string::npos;
+    mode = values.empty() ? Mode::kSkip : once ? Mode::kRun : Mode::kMaybe;
+    if (once)
+      assign(name, false, {false, {values[0]}});
+    else if (!values.empty())
+      assign(name, false, {false, {unknown(fmt::format("it changes in the loop of line {}", where))}});
   }
   why_ = fmt::format("it is in the loop of line {}", where);
   expect("do");
-  in_mode(Mode::kMaybe, [&] { list(); });
+  in_mode(mode, [&] { list(); });
+  if (std::exchange(left_loop_, false)) returned_ = exited_;
   expect("done");
 }
 
@@ -177,27 +199,34 @@ void ShellReader::case_command() {
   skip_blanks();
   const Letters value = value_word();
   expect("in");
-  const std::string* unknown_value = reason(value);
-  bool taken = false;
+  bool taken = false, maybe = false;
+  std::string first_why;
   for (;;) {
     skip_separators();
     if (take("esac")) return;
     if (peek() == '(') ++place_.at;
-    bool fits_one = false;
+    Truth fits_one = Truth::kFalse;
+    std::string why;
     for (;;) {
       skip_blanks();
       const size_t before = place_.at;
       const Letters pattern = value_word();
-      fits_one = fits_one || (unknown_value == nullptr && fits(pattern, value));
+      const Truth fit = mode_ == Mode::kSkip ? Truth::kFalse : fits(pattern, value);
+      if (fit == Truth::kUnknown) why = why_;
+      if (fit != Truth::kFalse && fits_one != Truth::kTrue) fits_one = fit;
       skip_blanks();
       if (peek() == ')') break;
       if (peek() != '|' || place_.at == before) fault(fmt::format("the `case` of line {} has a fault here", where));
       ++place_.at;
     }
     ++place_.at;
-    why_ = unknown_value == nullptr ? "" : *unknown_value;
-    in_mode(unknown_value != nullptr ? Mode::kMaybe : fits_one && !taken ? Mode::kRun : Mode::kSkip, [&] { list(); });
-    taken = taken || fits_one;
+    Mode mode = mode_if(fits_one, taken);
+    if (mode == Mode::kRun && maybe) mode = Mode::kMaybe;
+    if (!why.empty()) first_why = first_why.empty() ? why : first_why;
+    why_ = first_why;
+    in_mode(mode, [&] { list(); });
+    taken = taken || fits_one == Truth::kTrue;
+    maybe = maybe || mode == Mode::kMaybe;
     skip_separators();
     if (starts(";;")) {
       place_.at += 2;
@@ -208,15 +237,14 @@ void ShellReader::case_command() {
   }
 }
 
-void ShellReader::subshell() {
-  ++place_.at;
+void ShellReader::run_in_subshell(const std::function<void()>& body) {
+  count(variables_.size());
   const auto variables = variables_;
-  const bool returned = returned_;
-  list();
-  if (peek() != ')') fault("a ) is missing");
-  ++place_.at;
+  const bool returned = returned_, exited = exited_;
+  body();
   variables_ = variables;
   returned_ = returned;
+  exited_ = exited;
 }
 
 }  // namespace hearth::config

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMostLetters = 1 << 20;  // of all values together
 constexpr char kUnknown = '?';
 
-bool ends_word(char c) { return c == '\0' || std::string_view(" \t\r\n;&|<>()").find(c) != std::string_view::npos; }
+bool ends_word(char c) { return c == '\0' || std::string_view(" \t\n;&|<>()").find(c) != std::string_view::npos; }
 
 void append_letters(Letters& to, const Letters& from) { to.insert(to.end(), from.begin(), from.end()); }
 
@@ -50,9 +50,11 @@ const std::string* ShellReader::reason(const Letters& text) const {
 void ShellReader::word(std::vector<Letters>& fields, bool split) {
   Letters current;
   bool has = false;
-  while (!ends_word(peek())) {
+  while (!ends_word(peek()) || starts("<(") || starts(">(")) {
     const char c = peek();
-    if (c == '\\') {
+    if (c == '<' || c == '>') {
+      add(output(), false, split, current, fields, has);
+    } else if (c == '\\') {
       ++place_.at;
       if (peek() == '\n') {
         ++place_.at;
@@ -84,10 +86,10 @@ void ShellReader::word(std::vector<Letters>& fields, bool split) {
   }
 }
 
-// From a " to behind the next.
+// From a " to behind the next. "$@" and "${A[@]}" without elements give no word.
 void ShellReader::quoted(Letters& current, std::vector<Letters>& fields, bool& has) {
   ++place_.at;
-  has = true;
+  bool vanishes = peek() != '"';
   while (peek() != '"') {
     const char c = peek(), next = peek(1);
     if (c == '\0') fault("a \" has no end");
@@ -97,12 +99,17 @@ void ShellReader::quoted(Letters& current, std::vector<Letters>& fields, bool& h
       current.push_back((*place_.source)[place_.at + 1]);
       place_.at += 2;
     } else if (c == '$' || c == '`') {
-      add(expansion(), true, true, current, fields, has);
+      const Value value = expansion();
+      vanishes = vanishes && value.list && !value.joined && value.elements.empty();
+      add(value, true, true, current, fields, has);
+      continue;
     } else {
       current.push_back((*place_.source)[place_.at++]);
     }
+    vanishes = false;
   }
   ++place_.at;
+  has = has || !vanishes;
 }
 
 void ShellReader::add(const Value& value, bool quoted, bool split, Letters& current, std::vector<Letters>& fields,
@@ -125,7 +132,7 @@ void ShellReader::add(const Value& value, bool quoted, bool split, Letters& curr
     } else {
       if (i > 0) end_field();
       for (const Letter& letter : element) {
-        if (letter.unknown < 0 && (letter.c == ' ' || letter.c == '\t' || letter.c == '\n' || letter.c == '\r')) {
+        if (letter.unknown < 0 && (letter.c == ' ' || letter.c == '\t' || letter.c == '\n')) {
           end_field();
         } else {
           current.push_back(letter);
@@ -163,20 +170,22 @@ Letters ShellReader::expand(Letters text) {
   return all;
 }
 
+ShellReader::Value ShellReader::output_of(std::string command) {
+  if (command == "pwd") return {false, {letters(".")}};
+  constexpr size_t kLongest = 60;
+  if (command.size() > kLongest) command = command.substr(0, kLongest) + "...";
+  return {false, {unknown(fmt::format("it is the output of a command, `{}`", command))}};
+}
+
+ShellReader::Value ShellReader::output() {
+  const size_t begin = place_.at += 2;
+  skip_to(')');
+  return output_of(plain_text(between(begin, place_.at - 1)));
+}
+
 ShellReader::Value ShellReader::expansion() {
   if (++depth_ > 100) fault("values are nested too deeply");
   const size_t begin = place_.at;
-  const auto text_since = [&](size_t first, size_t end) {
-    return Letters(place_.source->begin() + static_cast<std::ptrdiff_t>(first),
-                   place_.source->begin() + static_cast<std::ptrdiff_t>(end));
-  };
-  const auto output_of = [&](size_t first, size_t end) -> Value {
-    std::string command = plain_text(text_since(first, end));
-    if (command == "pwd") return {false, {letters(".")}};
-    constexpr size_t kLongest = 60;
-    if (command.size() > kLongest) command = command.substr(0, kLongest) + "...";
-    return {false, {unknown(fmt::format("it is the output of a command, `{}`", command))}};
-  };
   Value value{false, {letters("$")}};
   if (peek() == '`') {
     ++place_.at;
@@ -184,17 +193,13 @@ ShellReader::Value ShellReader::expansion() {
       if (peek() == '\0') fault("a ` has no end");
       place_.at += peek() == '\\' && peek(1) != '\0' ? 2 : 1;
     }
-    ++place_.at;
-    value = output_of(begin + 1, place_.at - 1);
+    value = output_of(plain_text(between(begin + 1, place_.at++)));
   } else if (starts("$((")) {
     place_.at += 2;
     skip_to(')');
-    const size_t end = place_.at - 1;
-    value = {false, {mode_ == Mode::kSkip ? Letters{} : arithmetic(text_since(begin + 3, end - 1))}};
+    value = {false, {mode_ == Mode::kSkip ? Letters{} : arithmetic(between(begin + 3, place_.at - 2))}};
   } else if (starts("$(")) {
-    place_.at += 2;
-    skip_to(')');
-    value = output_of(begin + 2, place_.at - 1);
+    value = output();
   } else if (starts("${")) {
     place_.at += 2;
     value = braces();
@@ -220,13 +225,14 @@ ShellReader::Value ShellReader::expansion() {
 }
 
 ShellReader::Value ShellReader::positional(char c) {
-  const std::vector<Letters>* given = arguments_ ? &*arguments_ : nullptr;
-  if (c == '@' || c == '*') return {true, given == nullptr ? std::vector<Letters>{} : *given, c == '*'};
-  if (c == '#') return {false, {letters(fmt::format("{}", given == nullptr ? 0 : given->size()))}};
+  const std::vector<Letters> given = arguments_.value_or(std::vector<Letters>{});
+  if (c == '@' || c == '*') return {true, given, c == '*'};
+  if (c == '#') return {false, {letters(fmt::format("{}", given.size()))}};
   if (c == '0' || c < '0' || c > '9')
     return {false, {unknown(fmt::format("${} is known only when the script runs", c))}};
   const auto index = static_cast<size_t>(c - '1');
-  if (given != nullptr && index < given->size()) return {false, {(*given)[index]}};
+  if (index < given.size()) return {false, {given[index]}};
+  if (arguments_) return {false, {Letters{}}};
   return {false, {unknown(fmt::format("it is ${}, an argument of the script", c))}};
 }
 
@@ -256,17 +262,14 @@ ShellReader::Value ShellReader::braces() {
       if (peek() == '\0') fault("a ] is missing");
       ++place_.at;
     }
-    const Letters text(place_.source->begin() + static_cast<std::ptrdiff_t>(begin),
-                       place_.source->begin() + static_cast<std::ptrdiff_t>(place_.at));
-    ++place_.at;
+    const Letters text = between(begin, place_.at++);
     all = plain_text(text) == "@" || plain_text(text) == "*";
     joined = plain_text(text) == "*";
     if (!all) index = this->number(expand(text)).value_or(-1);
   }
   const size_t begin = place_.at;
   skip_to('}');
-  Letters operand(place_.source->begin() + static_cast<std::ptrdiff_t>(begin),
-                  place_.source->begin() + static_cast<std::ptrdiff_t>(place_.at - 1));
+  Letters operand = between(begin, place_.at - 1);
   const std::string rest = plain_text(operand);
   const bool is_set = number == 0 ? variables_.contains(name) || name == "HOME" || name == "PWD"
                                   : arguments_ && number >= '1' && number <= '9' &&
@@ -288,7 +291,7 @@ ShellReader::Value ShellReader::braces() {
     const size_t size = all ? value.elements.size() : value.elements.empty() ? 0 : value.elements.front().size();
     return {false, {letters(fmt::format("{}", size))}};
   }
-  value.joined = joined;
+  value.joined = value.joined || joined;
   return operand.empty() ? value
                          : substituted(number == 0 ? name : std::string(1, number), is_set, value, std::move(operand));
 }

@@ -29,12 +29,10 @@ void ShellReader::fault(std::string what) const { throw ShellFault{line(), std::
 
 void ShellReader::skip_blanks() {
   for (;;) {
-    if (peek() == ' ' || peek() == '\t' || peek() == '\r')
+    if (peek() == ' ' || peek() == '\t')
       ++place_.at;
     else if (starts("\\\n"))
       place_.at += 2;
-    else if (starts("\\\r\n"))
-      place_.at += 3;
     else
       return;
   }
@@ -64,7 +62,6 @@ void ShellReader::skip_here_documents() {
       while (peek() != '\n' && peek() != '\0') text += (*place_.source)[place_.at++].c;
       if (peek() == '\n') ++place_.at;
       while (text.starts_with('\t')) text.erase(0, 1);
-      if (text.ends_with('\r')) text.pop_back();
       if (text == end) break;
     }
   }
@@ -72,7 +69,7 @@ void ShellReader::skip_here_documents() {
 }
 
 std::string ShellReader::keyword() const {
-  static constexpr std::string_view kEnds = " \t\r\n;&|()<>";
+  static constexpr std::string_view kEnds = " \t\n;&|()<>";
   for (const std::string_view mark : {"[[", "{", "}", "!"}) {
     const char next = peek(mark.size());
     if (starts(mark) && (next == '\0' || kEnds.find(next) != std::string_view::npos)) return std::string(mark);
@@ -113,6 +110,11 @@ void ShellReader::skip_to(char close) {
     }
   }
   fault(fmt::format("a {} is missing", close));
+}
+
+Letters ShellReader::between(size_t begin, size_t end) const {
+  const auto first = place_.source->begin();
+  return {first + static_cast<std::ptrdiff_t>(begin), first + static_cast<std::ptrdiff_t>(end)};
 }
 
 std::string ShellReader::name_at() const {

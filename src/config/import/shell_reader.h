@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 
 #include "config/import/shell.h"
@@ -58,7 +60,6 @@ class ShellReader {
   Truth if_command();
   void loop();
   void case_command();
-  void subshell();
   void in_mode(Mode mode, const std::function<void()>& body);
   static Mode mode_if(Truth truth, bool taken_for_sure);
 
@@ -66,9 +67,12 @@ class ShellReader {
   Truth simple();
   Truth run_simple(std::vector<Letters>& words, int line);
   void run_text(const Letters& text);
+  void run_in_subshell(const std::function<void()>& body);
   void call(const std::string& name, std::vector<Letters> words);
+  void set_arguments(const std::vector<Letters>& words);  // of `set` and `shift`
   void define_function(const std::string& name);
-  bool assignment();
+  bool assignment(bool is_local);
+  void shadow(const std::string& name);  // `local`
   void assign(const std::string& name, bool append, Value value);
   bool redirection();
 
@@ -84,6 +88,7 @@ class ShellReader {
   void expect(std::string_view keyword);
   void skip_to(char close);  // to behind the end of ( or {, over quotes and nested ones
   std::string name_at() const;
+  Letters between(size_t begin, size_t end) const;  // of the text at the place
   [[noreturn]] void fault(std::string what) const;
 
   // shell_expand.cpp: words
@@ -92,7 +97,9 @@ class ShellReader {
   Letters expand(Letters text);  // as between double quotes
   void quoted(Letters& current, std::vector<Letters>& fields, bool& has);
   Value expansion();  // after a $
-  Value braces();     // after ${
+  Value output();     // of $( ), <( ) and >( ): not known
+  Value output_of(std::string command);
+  Value braces();  // after ${
   Value substituted(const std::string& name, bool is_set, const Value& value, Letters operand);
   Value variable(const std::string& name);
   Value positional(char c);
@@ -104,24 +111,28 @@ class ShellReader {
   // shell_truth.cpp: numbers and truths
   Letters arithmetic(const Letters& text);
   std::optional<int64_t> number(const Letters& text);  // empty: why_ says why
-  Truth test(const std::vector<Letters>& words);
+  Truth test(std::span<const Letters> words);
   Truth double_brackets();
-  static bool fits(const Letters& pattern, const Letters& text);  // a pattern with * and ?
-  const std::string* reason(const Letters& text) const;           // null: it is known
+  Truth fits(const Letters& pattern, const Letters& text);  // a pattern with * and ?
+  const std::string* reason(const Letters& text) const;     // null: it is known
 
   Place place_;
   Mode mode_ = Mode::kRun;
-  std::string maybe_;      // why it is not known whether this runs
-  std::string why_;        // why the last truth or number is not known
-  bool returned_ = false;  // the rest of a function, or after exit the rest of the script, does not run
+  std::string maybe_;       // why it is not known whether this runs
+  std::string why_;         // why the last truth or number is not known
+  bool returned_ = false;   // the rest of a function does not run
+  bool exited_ = false;     // the rest of the script does not run
+  bool left_loop_ = false;  // returned_ holds for the rest of a loop's body
   int depth_ = 0;
   size_t letters_ = 0, commands_ = 0;
   std::vector<std::string> here_;  // ends of here-documents that begin after this line
   std::map<std::string, Value> variables_;
   std::map<std::string, Place> functions_;
-  std::optional<std::vector<Letters>> arguments_;  // of a function
+  std::optional<std::vector<Letters>> arguments_;                       // of a function
+  std::vector<std::pair<std::string, std::optional<Value>>> shadowed_;  // what `local` hides until the function ends
   std::set<std::string> defaulted_;
-  std::vector<std::string> reasons_;
+  std::vector<std::string> sourced_;
+  std::deque<std::string> reasons_;  // a deque: reason() gives pointers into it
   std::vector<ShellCommand> read_;
 };
 

@@ -31,7 +31,7 @@ class Arithmetic {
                                             {">", 4},  {"+", 5},  {"-", 5},  {"*", 6},  {"/", 6},  {"%", 6}};
 
   void blanks() {
-    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) ++at_;
+    while (at_ < text_.size() && std::string_view(" \t\n").find(text_[at_]) != std::string_view::npos) ++at_;
   }
 
   const Operator* next_operator() {
@@ -103,6 +103,7 @@ class Arithmetic {
     at_ = end;
     if (word.empty()) return std::nullopt;
     if (word[0] < '0' || word[0] > '9') return variable_(std::string(word));
+    if (word[0] == '0' && word.size() > 1) return std::nullopt;  // octal
     int64_t value = 0;
     const auto [last, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     return error == std::errc() && last == word.data() + word.size() ? std::optional(value) : std::nullopt;
@@ -137,8 +138,17 @@ bool fits_pattern(std::string_view pattern, std::string_view text) {
 
 }  // namespace
 
-bool ShellReader::fits(const Letters& pattern, const Letters& text) {
-  return fits_pattern(plain_text(pattern), plain_text(text));
+ShellReader::Truth ShellReader::fits(const Letters& pattern, const Letters& text) {
+  for (const Letters* part : {&text, &pattern}) {
+    if (const std::string* why = reason(*part)) {
+      why_ = *why;
+      return Truth::kUnknown;
+    }
+  }
+  const std::string plain = plain_text(pattern);
+  why_ = fmt::format("the pattern {} is not followed", plain);
+  if (plain.find('[') != std::string::npos) return Truth::kUnknown;
+  return fits_pattern(plain, plain_text(text)) ? Truth::kTrue : Truth::kFalse;
 }
 
 std::optional<int64_t> ShellReader::number(const Letters& text) {
@@ -171,21 +181,18 @@ Letters ShellReader::arithmetic(const Letters& text) {
 }
 
 // The words between [ and ], or [[ and ]].
-ShellReader::Truth ShellReader::test(const std::vector<Letters>& words) {
+ShellReader::Truth ShellReader::test(std::span<const Letters> words) {
+  const Within level(*this);
   const auto truth = [](bool is) { return is ? Truth::kTrue : Truth::kFalse; };
   const auto unknown_truth = [this](const std::string& why) {
     why_ = why;
     return Truth::kUnknown;
   };
-  const auto part = [&words](size_t from, size_t to) {
-    return std::vector<Letters>(words.begin() + static_cast<std::ptrdiff_t>(from),
-                                words.begin() + static_cast<std::ptrdiff_t>(to));
-  };
   for (const bool either : {true, false}) {  // "or" binds less than "and"
     for (size_t i = 1; i + 1 < words.size(); ++i) {
       const std::string op = plain_text(words[i]);
       if (either ? op != "-o" && op != "||" : op != "-a" && op != "&&") continue;
-      const Truth first = test(part(0, i)), second = test(part(i + 1, words.size()));
+      const Truth first = test(words.first(i)), second = test(words.subspan(i + 1));
       const Truth decides = either ? Truth::kTrue : Truth::kFalse;
       if (first == decides || second == decides) return decides;
       return first == Truth::kUnknown ? first : second;
@@ -194,7 +201,7 @@ ShellReader::Truth ShellReader::test(const std::vector<Letters>& words) {
   if (words.empty()) return Truth::kFalse;
   const std::string first = plain_text(words[0]);
   if (first == "!" && words.size() > 1) {
-    const Truth inner = test(part(1, words.size()));
+    const Truth inner = test(words.subspan(1));
     return inner == Truth::kUnknown ? inner : truth(inner == Truth::kFalse);
   }
   if (words.size() == 1) {
@@ -213,8 +220,10 @@ ShellReader::Truth ShellReader::test(const std::vector<Letters>& words) {
   for (const size_t i : {0, 2}) {
     if (const std::string* why = reason(words[i])) return unknown_truth(*why);
   }
-  if (op == "=" || op == "==") return truth(fits(words[2], words[0]));
-  if (op == "!=") return truth(!fits(words[2], words[0]));
+  if (op == "=" || op == "==" || op == "!=") {
+    const Truth fit = fits(words[2], words[0]);
+    return fit == Truth::kUnknown ? fit : truth((fit == Truth::kTrue) != (op == "!="));
+  }
   if (op == "<" || op == ">") return truth(op == "<" ? first < plain_text(words[2]) : first > plain_text(words[2]));
   const auto a = number(words[0]), b = number(words[2]);
   if (!a || !b) return Truth::kUnknown;

@@ -181,6 +181,21 @@ std::optional<std::string> pattern_of(std::string_view regex) {
   return pattern;
 }
 
+// Settings of a group's optimizer that change the update, and that Hearth does not have.
+void refuse_json_settings(Draft& draft) {
+  constexpr std::string_view kMark = ".optimizer_kwargs.";
+  for (const ForeignKey* key : draft.keys_under("optimizer.param_groups.")) {
+    const size_t at = key->name.find(kMark);
+    if (at == std::string::npos) continue;
+    std::string_view setting = std::string_view(key->name).substr(at + kMark.size());
+    setting = setting.substr(0, setting.find('.'));
+    const bool known = setting == "lr" || setting == "betas" || setting == "eps" || setting == "weight_decay";
+    const bool kernel = setting == "fused" || setting == "foreach" || setting == "capturable";
+    if (!known && !kernel && key->value.text() != "false")
+      draft.refuse(*key, "a group's AdamW has lr, betas, eps and weight_decay");
+  }
+}
+
 void import_json_optimizer(Draft& draft) {
   int64_t groups = 0;
   const auto key_of = [](int64_t group, std::string_view part) {
@@ -195,13 +210,16 @@ void import_json_optimizer(Draft& draft) {
   const auto pattern = draft.text(key_of(main, "pattern"));
   if (pattern && pattern_of(*pattern) != "*")
     draft.refuse(*draft.find(key_of(main, "pattern")), "the last group has all other weights: its pattern is .*");
+  refuse_json_settings(draft);
   // torch's defaults hold for what is not given.
+  const bool adam = draft.text(key_of(main, "optimizer_name")).value_or("AdamW") == "Adam";
   const double lr = draft.number(kwarg(main, "lr")).value_or(1e-3),
-               decay = draft.number(kwarg(main, "weight_decay")).value_or(1e-2);
+               decay = draft.number(kwarg(main, "weight_decay")).value_or(adam ? 0 : 1e-2);
   draft.set("optimizer.lr", lr, draft.find(kwarg(main, "lr")));
   draft.set("optimizer.weight_decay", decay, draft.find(kwarg(main, "weight_decay")));
   draft.set("optimizer.weight_decay_on", std::string("all"), draft.find(key_of(main, "pattern")));
-  const auto betas = draft.numbers(kwarg(main, "betas")).value_or(std::vector<double>{0.9, 0.999});
+  const std::vector<double> usual = {0.9, 0.999};
+  const auto betas = draft.numbers(kwarg(main, "betas")).value_or(usual);
   if (betas.size() != 2) return draft.refuse(*draft.find(kwarg(main, "betas")), "not two numbers");
   draft.set("optimizer.beta1", betas[0], draft.find(kwarg(main, "betas")));
   draft.set("optimizer.beta2", betas[1], draft.find(kwarg(main, "betas")));
@@ -221,12 +239,9 @@ void import_json_optimizer(Draft& draft) {
                    "write [[optimizer.group]] by hand");
       continue;
     }
-    for (const std::string_view part : {"betas", "eps"}) {
-      const ForeignKey *own = draft.find(kwarg(group, part)), *of_main = draft.find(kwarg(main, part));
-      const std::string mine = own == nullptr ? "" : own->value.text(),
-                        other = of_main == nullptr ? "" : of_main->value.text();
-      if (own != nullptr && mine != other) draft.refuse(*own, "all groups have the same betas and eps");
-    }
+    if (draft.numbers(kwarg(group, "betas")).value_or(usual) != betas ||
+        draft.number(kwarg(group, "eps")).value_or(1e-8) != eps)
+      draft.refuse(*from, "all groups have the same betas and eps");
     const double own_lr = draft.number(kwarg(group, "lr")).value_or(1e-3),
                  own_decay = draft.number(kwarg(group, "weight_decay")).value_or(1e-2);
     draft.set(fmt::format("optimizer.group.{}.pattern", group), *glob, from);
@@ -269,7 +284,7 @@ void import_json_batch(Draft& draft) {
   if (step > 0 && !draft.options().layout) return set_layout(draft, layout, 1, nullptr);
   if (!resolve_layout(draft, layout, step > 0 ? "the layout" : "the global batch")) return;
   if (step <= 0)
-    draft.set("training.global_batch_size", local * layout.data(), micro_key,
+    draft.set("training.global_batch_size", bounded_product({local, layout.data()}), micro_key,
               fmt::format("{} windows x {} data-parallel ranks", local, layout.data()));
   set_torchtitan_layout(draft, layout, local, micro_key);
   if (pipeline && draft.options().layout)
@@ -294,6 +309,12 @@ void import_json_data(Draft& draft) {
       draft.set(fmt::format("data.source.{}.weight", i), draft.number(key_of(i, "weight")).value_or(1),
                 draft.find(key_of(i, "weight")));
   }
+  bool weighted = sources < 2;
+  for (int64_t i = 0; i < sources; ++i) weighted = weighted || draft.has(key_of(i, "weight"));
+  if (!weighted)
+    draft.refuse(*draft.find(key_of(1, draft.has(key_of(1, "path")) ? "path" : "paths")),
+                 "these datasets follow each other, without weights: Hearth mixes datasets",
+                 "build one dataset of all of them");
   if (sources == 0) draft.set("data.path", std::string("data/text"), nullptr, "the file does not name it");
   if (sources > 1 && draft.has("dataloader.mixes_documents"))
     draft.set("data.weight_unit", std::string("documents"), draft.find("dataloader.mixes_documents"));

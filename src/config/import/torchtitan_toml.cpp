@@ -122,7 +122,7 @@ void import_batch(Draft& draft) {
   }
   if (!resolve_layout(draft, layout, has_global ? "the layout" : "the global batch")) return;
   if (!has_global)
-    draft.set("training.global_batch_size", local * layout.data(), from,
+    draft.set("training.global_batch_size", bounded_product({local, layout.data()}), from,
               fmt::format("{} x {} data-parallel ranks", local, layout.data()));
   set_torchtitan_layout(draft, layout, local, from);
 }

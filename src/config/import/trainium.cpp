@@ -36,11 +36,18 @@ void import_trainium_batch(Draft& draft) {
     if (!draft.options().layout) return set_layout(draft, layout, 1, nullptr);
   }
   if (!resolve_layout(draft, layout, global_key != nullptr ? "the layout" : "the global batch")) return;
+  const auto given = draft.known_whole("grad_accum_usteps"), wanted = draft.known_whole("$GBS");
+  const int64_t real = given && *given > 0 ? bounded_product({*micro, *given, layout.data()}) : 0;
+  if (global_key != nullptr && real > 0 && wanted && *wanted != real)
+    draft.note(
+        fmt::format("$GBS is {}, but {} sequences x {} micro-batches x {} data-parallel ranks are {}: the script "
+                    "reckons with another number of ranks.",
+                    *wanted, *micro, *given, layout.data(), real));
   if (global_key == nullptr) {
     const int64_t accumulated = draft.whole("grad_accum_usteps").value_or(64);
     if (accumulated < 1 || accumulated > kMost)
       return draft.problem("the number of accumulated micro-batches is out of range", "give a whole number from 1");
-    draft.set("training.global_batch_size", *micro * accumulated * layout.data(), micro_key,
+    draft.set("training.global_batch_size", bounded_product({*micro, accumulated, layout.data()}), micro_key,
               fmt::format("{} x {} accumulated x {} data-parallel ranks", *micro, accumulated, layout.data()));
   }
   set_layout(draft, layout, *micro, micro_key);
@@ -101,8 +108,7 @@ void import_trainium_rest(Draft& draft) {
               draft.find("pretrained_checkpoint_dir"), "hearth convert --to native, from NxD's checkpoint");
     draft.set("model.rope_pairs", std::string("halves"), nullptr, "as Hugging Face's weights have it");
   }
-  if (const auto folder = draft.text("checkpoint_dir"))
-    draft.set("job.dump_folder", "runs/" + foreign_name(*folder), draft.find("checkpoint_dir"));
+  set_run_folder(draft, "checkpoint_dir");
   draft.assume("checkpoint.interval", int64_t{100000}, "the program's default");
   draft.assume("checkpoint.keep_latest_k", int64_t{1}, "the program's default");
   draft.assume("metrics.log_freq", int64_t{1}, "the program's default");

@@ -8,6 +8,7 @@ namespace {
 constexpr std::string_view kTrnLaunch =
     "it starts processes: `hearth train RUN.toml` does so with --ranks, srun or mpirun";
 constexpr std::string_view kTrnLog = "metrics.jsonl in the run folder has every number of every step";
+constexpr std::string_view kTrnZero = "ranks always share the moments, and results are the same";
 constexpr std::string_view kTrnFormat = "`hearth convert` reads and writes NxD's checkpoints";
 
 constexpr ImportRule kTrainiumRules[] = {
@@ -19,7 +20,7 @@ constexpr ImportRule kTrainiumRules[] = {
     read("$SEQ_LEN"),
     read("$TP_DEGREE"),
     read("$USE_MIX_PRECISION"),
-    read("$USE_ZERO_1"),
+    ignore("$USE_ZERO_1", kTrnZero),
     read("$DATA_PATH"),
     read("batch_size"),
     read("grad_accum_usteps"),
@@ -29,7 +30,7 @@ constexpr ImportRule kTrainiumRules[] = {
     read("seq_len"),
     read("tensor_parallel_size"),
     read("use_mix_precision"),
-    read("use_zero_1"),
+    ignore("use_zero_1", kTrnZero),
     read("data_dir"),
     read("steps_this_run"),
     copy("seed", "training.seed"),

@@ -5,22 +5,14 @@
 #include <cmath>
 #include <utility>
 
-#include "base/nearest.h"
+#include "base/text.h"
 #include "config/flavors.h"
 #include "config/import/dialects.h"
 #include "config/import/transformers_keys.h"
+#include "config/import/transformers_schedule.h"
 
 namespace hearth::config {
 namespace {
-
-// Which program has the keys. Its defaults hold.
-struct HfProgram {
-  std::string name;       // "run_clm.py"; empty: a file of keys
-  bool trainer = true;    // false: a loop of its own with accelerate
-  bool frontier = false;  // frontier-accelerate's train.py
-
-  std::string default_of() const { return frontier ? "frontier-accelerate's default" : "Transformers' default"; }
-};
 
 HfProgram hf_program(Draft& draft) {
   HfProgram program;
@@ -35,6 +27,10 @@ HfProgram hf_program(Draft& draft) {
         fmt::format("{} is read as the train.py of frontier-accelerate: options that are not given have its "
                     "defaults.",
                     program.name.empty() ? "The program" : program.name));
+  const bool known = program.name.starts_with("run_clm") || program.name.starts_with("run_mlm");
+  if (!program.frontier && !program.name.empty() && !known)
+    draft.note(
+        fmt::format("{} is read as Transformers' run_clm.py: what its own code does else is not known.", program.name));
   return program;
 }
 
@@ -95,7 +91,7 @@ void import_hf_model(Draft& draft, const HfProgram& program) {
   }
 }
 
-void import_hf_data(Draft& draft) {
+void import_hf_data(Draft& draft, const HfProgram& program) {
   const ForeignKey* from = draft.find("train_file");
   if (from == nullptr) from = draft.find("dataset_name");
   const auto name = from == nullptr ? std::nullopt : draft.text(from->name);
@@ -123,10 +119,12 @@ void import_hf_data(Draft& draft) {
         "training.seq_len", int64_t{1024}, nullptr,
         script ? "the default of Transformers' scripts" : "not in the files: the default of Transformers' scripts");
   }
-  if (!draft.has("mlm_probability")) return;
-  draft.set("objective.kind", std::string("masked_lm"), draft.find("mlm_probability"));
-  if (const auto share = draft.number("mlm_probability"))
-    draft.set("objective.mlm_probability", *share, draft.find("mlm_probability"));
+  const ForeignKey* share = draft.find("mlm_probability");
+  const bool masked = program.name.starts_with("run_mlm");
+  if (share == nullptr && !masked) return;
+  draft.set("objective.kind", std::string("masked_lm"), masked ? draft.find("launch.program") : share);
+  draft.set("objective.mlm_probability", draft.number("mlm_probability").value_or(0.15), share,
+            share == nullptr ? "the script's default" : "");
   draft.set("objective.mask_replace_prob", 0.8, nullptr, "as Transformers' collator hides tokens");
   draft.set("objective.random_replace_prob", 0.1, nullptr);
 }
@@ -140,72 +138,6 @@ void import_hf_length(Draft& draft, const HfProgram& program) {
   const double standard = program.frontier ? 1 : 3;
   draft.set("training.epochs", epochs.value_or(standard), draft.find("num_train_epochs"),
             epochs ? "" : program.default_of());
-}
-
-void import_hf_schedule(Draft& draft, const HfProgram& program) {
-  const ForeignKey* from = draft.find("lr_scheduler_type");
-  const std::string type = draft.text("lr_scheduler_type").value_or(program.frontier ? "cosine" : "linear");
-  draft.set("lr_scheduler.rule", std::string("transformers"), nullptr, "the formulas of the library");
-  const Value* rate = draft.value("optimizer.lr");
-  const double lr = rate == nullptr ? (program.trainer || !program.frontier ? 5e-5 : 1e-4) : std::get<double>(*rate);
-  draft.assume("optimizer.lr", lr, program.default_of());
-  const auto part = [&](std::string_view name) { return draft.number(fmt::format("lr_scheduler_kwargs.{}", name)); };
-  const auto part_from = [&](std::string_view name) { return draft.find(fmt::format("lr_scheduler_kwargs.{}", name)); };
-  std::string decay = type;
-  if (type == "cosine") {
-    const auto cycles = part("num_cycles");
-    if (cycles && *cycles != 0.5) draft.refuse(*part_from("num_cycles"), "a cosine goes down once");
-  } else if (type == "cosine_with_restarts") {
-    if (const auto cycles = draft.whole("lr_scheduler_kwargs.num_cycles"))
-      draft.set("lr_scheduler.num_cycles", *cycles, part_from("num_cycles"));
-  } else if (type == "polynomial") {
-    if (const auto power = part("power")) draft.set("lr_scheduler.power", *power, part_from("power"));
-    const auto end = part("lr_end");
-    if (lr > 0)
-      draft.set("lr_scheduler.min_lr_factor", end.value_or(1e-7) / lr, end ? part_from("lr_end") : nullptr,
-                end ? "as a share of the rate" : "Transformers' default of 1e-7, as a share of the rate");
-  } else if (type == "cosine_with_min_lr") {
-    decay = "cosine";
-    if (const auto share = part("min_lr_rate"))
-      draft.set("lr_scheduler.min_lr_factor", *share, part_from("min_lr_rate"));
-    else if (const auto least = part("min_lr"); least && lr > 0)
-      draft.set("lr_scheduler.min_lr_factor", *least / lr, part_from("min_lr"), "as a share of the rate");
-    else
-      draft.refuse(*from, "it needs lr_scheduler_kwargs with min_lr or min_lr_rate");
-  } else if (type == "constant" || type == "constant_with_warmup") {
-    decay = "constant";
-  } else if (type != "linear") {
-    return draft.refuse(
-        *from, "the decay is linear, cosine, cosine_with_restarts, cosine_with_min_lr, polynomial or constant");
-  }
-  draft.set("lr_scheduler.decay_type", decay, from, from == nullptr ? program.default_of() : "");
-  if (type == "constant") {
-    draft.set("lr_scheduler.warmup_steps", int64_t{0}, from, "this schedule has no warm-up");
-    return;
-  }
-  const std::string_view warmup = program.trainer ? "warmup_steps" : "num_warmup_steps";
-  const auto steps = draft.number(warmup);
-  const auto ratio = draft.number("warmup_ratio");
-  const Value* all = draft.value("training.steps");
-  const auto share = [&](double of, const ForeignKey* key) {  // the library rounds up to a step
-    if (all != nullptr)
-      draft.set("lr_scheduler.warmup_steps",
-                static_cast<int64_t>(std::ceil(of * static_cast<double>(std::get<int64_t>(*all)))), key,
-                "of all steps");
-    else
-      draft.set("lr_scheduler.warmup_fraction", of, key, "rounded to a whole step");
-  };
-  if (steps && *steps > 0 && *steps < 1) {
-    share(*steps, draft.find(warmup));
-  } else if (steps && (*steps > 0 || !ratio)) {
-    if (const auto whole = draft.whole(warmup))
-      draft.set("lr_scheduler.warmup_steps", *whole, draft.find(warmup),
-                program.trainer ? "" : "the script's factor of num_processes cancels out");
-  } else if (ratio && *ratio > 0 && *ratio <= 1) {
-    share(*ratio, draft.find("warmup_ratio"));
-  } else {
-    draft.set("lr_scheduler.warmup_steps", program.frontier ? int64_t{100} : int64_t{0}, nullptr, program.default_of());
-  }
 }
 
 void import_hf_optimizer(Draft& draft, const HfProgram& program) {
@@ -232,10 +164,10 @@ void import_hf_precision(Draft& draft) {
   const ForeignKey* from = draft.find("bf16");
   bool bf16 = draft.flag("bf16").value_or(false);
   for (const std::string_view name : {"launch.mixed_precision", "mixed_precision"}) {
-    const auto mixed = draft.text(name);
-    if (!mixed || bf16 || *mixed == "no") continue;
+    const std::string mixed = text_or_no(draft, name, "no");
+    if (bf16 || mixed == "no") continue;
     from = draft.find(name);
-    bf16 = *mixed == "bf16";
+    bf16 = mixed == "bf16";
     if (!bf16) draft.refuse(*from, "numbers are float32 or bfloat16", "bfloat16 takes as much memory as float16");
   }
   if (bf16) draft.set("training.mixed_precision_param", std::string("bfloat16"), from);
@@ -254,12 +186,32 @@ void import_hf_precision(Draft& draft) {
   }
 }
 
+// What ranks share: FSDP is asked for in four ways, and each has its own words for the strategy.
+int64_t hf_zero_stage(Draft& draft) {
+  const std::vector<std::string> words = draft.texts("fsdp").value_or(std::vector<std::string>{});
+  std::string strategy = join(words, " ");
+  if (strategy == "false") strategy.clear();
+  bool on = !strategy.empty() || draft.flag("launch.use_fsdp").value_or(false) ||
+            text_or_no(draft, "distributed_type", "no") == "FSDP";
+  for (const std::string_view name :
+       {"fsdp_config.reshard_after_forward", "fsdp_config.fsdp_sharding_strategy",
+        "fsdp_config.fsdp_reshard_after_forward", "launch.fsdp_sharding_strategy", "launch.fsdp_reshard_after_forward"})
+    strategy = draft.text(name).value_or(strategy);
+  on = on || draft.has("launch.fsdp_sharding_strategy");
+  if (!on) return 1;
+  const std::string plain = lower_plain(strategy);
+  const auto says = [&plain](std::string_view part) { return plain.find(part) != std::string::npos; };
+  if (says("hybrid") || plain == "4" || plain == "5")
+    draft.note(
+        "The training shared weights within a node (HYBRID_SHARD). The result shares them among all ranks: with "
+        "parallelism.data_parallel_replicate_degree = the number of nodes it does as there.");
+  if (says("noshard") || plain == "3") return 1;
+  return says("gradop") || says("zero2") || plain == "2" || plain == "5" || plain == "false" ? 2 : 3;
+}
+
 void import_hf_batch(Draft& draft) {
   ForeignLayout layout;
-  for (const std::string_view name : {"launch.num_processes", "num_processes"}) {
-    if (draft.options().ranks > 0) break;
-    if (const auto ranks = draft.whole(name)) draft.take_ranks(*ranks);
-  }
+  take_given_ranks(draft, {"launch.num_processes", "num_processes"});
   take_launched_ranks(draft);
   const ForeignKey* from = draft.find("per_device_train_batch_size");
   if (from == nullptr) from = draft.find("per_gpu_train_batch_size");
@@ -271,24 +223,9 @@ void import_hf_batch(Draft& draft) {
     return;
   }
   if (!resolve_layout(draft, layout, "the global batch")) return;
-  std::string sharding;
-  for (const std::string_view name : {"fsdp", "fsdp_config.fsdp_sharding_strategy", "launch.fsdp_sharding_strategy",
-                                      "fsdp_config.fsdp_reshard_after_forward", "launch.fsdp_reshard_after_forward"}) {
-    if (auto given = draft.text(name); given && !given->empty()) sharding = *given;
-  }
-  if (sharding.empty() &&
-      (draft.flag("launch.use_fsdp").value_or(false) || draft.text("distributed_type").value_or("") == "FSDP"))
-    sharding = "FULL_SHARD";
-  const std::string plain = lower_plain(sharding);
-  const auto says = [&plain](std::string_view part) { return plain.find(part) != std::string::npos; };
-  if (says("gradop") || plain == "2" || plain == "false")
-    layout.zero_stage = 2;
-  else if (says("shard") && !says("noshard"))
-    layout.zero_stage = 3;
-  else if (plain == "1" || plain == "true" || plain == "4" || plain == "5")
-    layout.zero_stage = 3;
+  layout.zero_stage = hf_zero_stage(draft);
   if (layout.shard.value == 1) layout.zero_stage = 1;
-  draft.set("training.global_batch_size", local * accumulated * layout.data(), from,
+  draft.set("training.global_batch_size", bounded_product({local, accumulated, layout.data()}), from,
             fmt::format("{} x {} accumulated x {} ranks", local, accumulated, layout.data()));
   set_layout(draft, layout, local, from);
 }
@@ -310,7 +247,7 @@ void import_hf_checkpoints(Draft& draft, const HfProgram& program) {
     draft.assume("checkpoint.keep_latest_k", int64_t{0}, "the script keeps all");
   } else {
     const ForeignKey* from = draft.find("save_strategy");
-    const std::string strategy = draft.text("save_strategy").value_or("steps");
+    const std::string strategy = text_or_no(draft, "save_strategy", "steps");
     const auto steps = draft.number("save_steps");
     const Value* epochs = draft.value("training.epochs");
     const Value* all = draft.value("training.steps");
@@ -335,8 +272,7 @@ void import_hf_checkpoints(Draft& draft, const HfProgram& program) {
       draft.set("checkpoint.keep_latest_k", *kept, draft.find("save_total_limit"));
     draft.assume("checkpoint.keep_latest_k", int64_t{0}, "Transformers keeps all by default");
   }
-  if (const auto out = draft.text("output_dir"); out && !out->empty())
-    draft.set("job.dump_folder", "runs/" + foreign_name(*out), draft.find("output_dir"));
+  set_run_folder(draft, "output_dir");
 }
 
 void import_hf_metrics(Draft& draft) {
@@ -344,12 +280,15 @@ void import_hf_metrics(Draft& draft) {
   const double logged = draft.number("logging_steps").value_or(500);
   if (each != nullptr && logged >= 1) {
     if (const auto whole = draft.whole("logging_steps")) draft.set("metrics.log_freq", *whole, each);
+  } else if (each != nullptr && each->unknown.empty()) {
+    draft.note(fmt::format("{}: {} is a share of the steps: metrics.log_freq is the usual one.", each->where(),
+                           each->assignment()));
   }
   for (const std::string& to : draft.texts("report_to").value_or(std::vector<std::string>{})) {
     if (to == "tensorboard" || to == "all") draft.set("metrics.enable_tensorboard", true, draft.find("report_to"));
   }
   const std::string_view name = draft.has("eval_strategy") ? "eval_strategy" : "evaluation_strategy";
-  const std::string strategy = draft.text(name).value_or("no");
+  const std::string strategy = text_or_no(draft, name, "no");
   if (strategy == "steps") {
     const auto steps = draft.number("eval_steps");
     if (steps && *steps < 1) return draft.refuse(*draft.find("eval_steps"), "validation.freq is a number of steps");
@@ -366,7 +305,7 @@ void import_hf_metrics(Draft& draft) {
 void import_transformers_keys(Draft& draft) {
   const HfProgram program = hf_program(draft);
   import_hf_model(draft, program);
-  import_hf_data(draft);
+  import_hf_data(draft, program);
   import_hf_length(draft, program);
   import_hf_schedule(draft, program);
   import_hf_optimizer(draft, program);
@@ -374,6 +313,10 @@ void import_transformers_keys(Draft& draft) {
   import_hf_batch(draft);
   import_hf_checkpoints(draft, program);
   import_hf_metrics(draft);
+  const ForeignKey* launched = draft.find("launch.config_file");
+  const bool has_file = draft.has("distributed_type") || draft.has("num_processes") || draft.has("mixed_precision");
+  if (launched != nullptr && !has_file)
+    draft.refuse(*launched, "accelerate's file says ranks and precision, and is not among the files", "give it, too");
   if (!program.trainer) return;
   draft.assume("training.seed", int64_t{42}, "Transformers' default");
   if (!draft.has("logging_steps")) draft.assume("metrics.log_freq", int64_t{500}, "Transformers' default");

@@ -55,9 +55,10 @@ struct Sequences {
   }
   // [B, S, N, K], or packed [B * S, N, K] with documents.
   at::Tensor view(const at::Tensor& x) const { return begins.defined() ? x.flatten(0, 1) : x; }
-  // lse [B, H, S], or packed [H, B * S] in the same memory.
-  at::Tensor view_lse(const at::Tensor& lse_BHS) const {
-    return begins.defined() ? lse_BHS.view({lse_BHS.size(1), lse_BHS.size(0) * lse_BHS.size(2)}) : lse_BHS;
+  // lse [B, H, S] with heads before rows, [H, B, S], where rows are packed: [H, B * S] has the same elements.
+  at::Tensor lse_view(const at::Tensor& lse_BHS) const { return begins.defined() ? lse_BHS.transpose(0, 1) : lse_BHS; }
+  at::Tensor packed_lse(const at::Tensor& lse_BHS) const {
+    return begins.defined() ? lse_view(lse_BHS).flatten(1, 2) : lse_BHS;
   }
   std::optional<at::Tensor> optional_begins() const { return begins.defined() ? std::optional(begins) : std::nullopt; }
 };
@@ -105,7 +106,8 @@ void attention_forward(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, co
           rows.longest, rows.longest, /*dropout_p=*/0, mask.causal, /*return_debug_mask=*/false);
       HEARTH_CHECK(lse.numel() == lse_BHQ.numel(), "attention's denominators have an unexpected layout");
       rows.view(out_BQHK).copy_(out);
-      rows.view_lse(lse_BHQ).copy_(lse);
+      const at::Tensor lse_view = rows.lse_view(lse_BHQ);
+      lse_view.copy_(lse.view(lse_view.sizes()));
       return;
     }
     case Kernel::kFlashChunks: {
@@ -150,7 +152,7 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
       const Sequences rows(mask, B * S, S);
       const auto [dq, dk, dv] = at::_flash_attention_backward(
           rows.view(dout_BQHK), rows.view(q_BQHK), rows.view(k_BSGK), rows.view(v_BSGK), rows.view(out_BQHK),
-          rows.view_lse(lse_BHQ), rows.begins, rows.begins, rows.longest, rows.longest, /*dropout_p=*/0, mask.causal,
+          rows.packed_lse(lse_BHQ), rows.begins, rows.begins, rows.longest, rows.longest, /*dropout_p=*/0, mask.causal,
           no_random_state(q_BQHK, {2}, at::kUInt64), no_random_state(q_BQHK, {}, at::kUInt64));
       rows.view(dq_BQHK).copy_(dq);
       rows.view(dk_BSGK).copy_(dk);

@@ -66,8 +66,9 @@ TEST_F(ConfigCommandsTest, GenerateTakesOneTextAndNothingThatItWouldNotObey) {
             "error: --prompt and --prompts and --fill are all given\n  fix: give one of them\n");
   EXPECT_EQ(error("--prompts a"),
             "error: --prompts is given without --out\n  fix: give a file for the texts: --out FILE.jsonl\n");
-  EXPECT_EQ(error("--prompts a --out b --n-fixed 3"),
-            "error: --n-fixed has no effect with --prompts\n  why: it is for recordings\n  fix: leave out --n-fixed\n");
+  EXPECT_EQ(
+      error("--prompts a --out b --picture c.png"),
+      "error: --picture has no effect with --prompts\n  why: it shows one recording\n  fix: leave out --picture\n");
   EXPECT_EQ(error("--prompt a --batch-size 3"),
             "error: --batch-size goes with --prompts\n  why: one text is made\n  fix: leave it out\n");
   EXPECT_EQ(error("--prompt a --stop ''"), "error: a text of --stop is empty\n  fix: leave it out\n");

@@ -67,14 +67,23 @@ TEST_F(PlanCompare, TheNumbersAreThoseOfBothPlansAndDifferencesAreMarked) {
   EXPECT_THAT(total(own_a), HasSubstr(memory[1])) << result.output;
   EXPECT_THAT(total(own_b), HasSubstr(memory[2])) << result.output;
   EXPECT_EQ(row(result.output, "mesh"), (std::vector<std::string>{"*", "dp_shard 64", "dp_shard 32, tp 2"}));
-  EXPECT_EQ(row(result.output, "parameters"), (std::vector<std::string>{" ", "8.03 B", "8.03 B"}));
-  EXPECT_EQ(row(result.output, "steps"), (std::vector<std::string>{" ", "1.00 k", "1.00 k"}));
+  EXPECT_EQ(row(result.output, "parameters"), (std::vector<std::string>{" ", "8030261248", "8030261248"}));
+  EXPECT_EQ(row(result.output, "steps"), (std::vector<std::string>{" ", "1000", "1000"}));
   EXPECT_EQ(row(result.output, "forward and backward"), (std::vector<std::string>{" ", "51.5 GFLOP", "51.5 GFLOP"}));
   // Only the second has ranks that share layers: its traffic inside layers is new.
   const std::vector<std::string> inside = row(result.output, "inside layers");
   ASSERT_EQ(inside.size(), 4u) << result.output;
   EXPECT_EQ(inside[1], "-");
   EXPECT_EQ(inside[3], "new");
+
+  // A difference that no rounded number shows has its mark.
+  std::string other = read_file(folder / "a.toml");
+  other.replace(other.find("steps = 1000"), 12, "steps = 1001\nseq_len = 8191");
+  other.erase(other.find("seq_len = 8192\n"), 15);
+  write_file_atomic(folder / "c.toml", other);
+  const CommandResult small = run("--compare a.toml c.toml" + device);
+  EXPECT_EQ(row(small.output, "positions of a sequence"), (std::vector<std::string>{"*", "8192", "8191", "-1"}));
+  EXPECT_EQ(row(small.output, "steps"), (std::vector<std::string>{"*", "1000", "1001", "+0.1 %"}));
 
   // The same file twice has no mark.
   const CommandResult same = run("--compare a.toml a.toml --device H200");
@@ -121,11 +130,15 @@ TEST_F(PlanCompare, AClusterFileSaysTheDeviceItsMemoryAndItsRate) {
             50e12);
 
   // Nodes without GPUs: their memory as Slurm writes it, and the rate of all ranks of a node.
-  write_file_atomic(folder / "cpu.toml",
-                    "[job]\nranks_per_node = 4\nmemory_per_node = \"200T\"\n[preflight]\ngemm_tflops = 0.5\n");
-  const auto cpu = nlohmann::json::parse(run("a.toml --device ./cpu.toml --json").output);
-  EXPECT_EQ(cpu.at("device").at("memory_bytes"), int64_t{200} << 40);
-  EXPECT_EQ(cpu.at("device").at("gemm_flops"), 2e12);
+  for (const std::string memory : {"200T", "200t", "200TB", "209715200"}) {
+    write_file_atomic(folder / "cpu.toml", "[job]\nranks_per_node = 4\nmemory_per_node = \"" + memory +
+                                               "\"\n[preflight]\ngemm_tflops = 0.5\n");
+    const CommandResult result = run("a.toml --device ./cpu.toml --json");
+    ASSERT_TRUE(result.output.starts_with('{')) << result.output;
+    const auto cpu = nlohmann::json::parse(result.output);
+    EXPECT_EQ(cpu.at("device").at("memory_bytes"), int64_t{200} << 40) << memory;
+    EXPECT_EQ(cpu.at("device").at("gemm_flops"), 2e12);
+  }
 }
 
 TEST_F(PlanCompare, AClusterFileThatDoesNotSayItsDeviceIsRefused) {
@@ -142,7 +155,7 @@ TEST_F(PlanCompare, AClusterFileThatDoesNotSayItsDeviceIsRefused) {
               HasSubstr("odd.toml:2: device.memory = \"much\" is not a size\n  fix: write a number and a unit"));
   EXPECT_THAT(run("a.toml --device H1000").output,
               HasSubstr("or a cluster file (frontier, local, slurm_cpu, slurm_nvidia)"));
-  EXPECT_THAT(run("a.toml --device missing.toml").output, HasSubstr("error: "));
+  EXPECT_THAT(run("a.toml --device missing.toml").output, HasSubstr("error: cannot open missing.toml\n"));
 }
 
 }  // namespace

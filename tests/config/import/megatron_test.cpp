@@ -220,5 +220,46 @@ TEST_F(ImportTest, WhatHearthDoesNotHaveOfMegatronIsRefusedByLine) {
       HasSubstr("--micro-batch-size is not given"));
 }
 
+TEST_F(ImportTest, DatasetsOfMegatronWithOneNameKeepApartAndWeightsAreNoSets) {
+  const std::string base = std::string(kOptions) + "--micro-batch-size 1 --train-iters 1000 --lr 1e-3 ";
+  const RunConfig c =
+      import({{"options.txt",
+               one_line(base + "--train-data-path /a/text_document /b/text_document --eval-interval 10 "
+                               "--valid-data-path 0.3 /c/v 0.7 /d/v --lr-decay-iters 100 --lr-warmup-fraction "
+                               "0.333")}},
+             {.ranks = 1})
+          .config;
+  ASSERT_EQ(c.data.source.size(), 2u);
+  EXPECT_EQ(c.data.source[0].path, "data/text");
+  EXPECT_EQ(c.data.source[1].path, "data/text-2");
+  ASSERT_EQ(c.validation.set.size(), 2u);
+  EXPECT_EQ(c.validation.set[0].name, "v");
+  EXPECT_EQ(c.validation.set[1].name, "v-2");
+  EXPECT_EQ(c.validation.set[1].path, "data/v-2-valid");
+  EXPECT_EQ(c.lr_scheduler.warmup_steps, 33);  // of the 100 steps of the decay, not of all 1000
+  EXPECT_EQ(c.lr_scheduler.warmup_fraction, 0);
+  const auto vocabulary = [&](const std::string& options) {
+    return import({{"options.txt", one_line(base + "--data-path a " + options)}}, {.ranks = 1}).config.model.vocab_size;
+  };
+  EXPECT_EQ(vocabulary("--vocab-size 1000"), 1024);
+  EXPECT_EQ(vocabulary("--vocab-size 1000 --no-pad-vocab-size"), 1000);
+  EXPECT_THAT(error({{"options.txt", one_line(base + "--data-path 0.3 a x b")}}, {.ranks = 1}),
+              HasSubstr("weights and paths do not take turns"));
+}
+
+TEST_F(ImportTest, MegatronsLengthOfASequenceIsNeededAndUnknownWordsSaySo) {
+  std::string options = std::string(kOptions) + "--micro-batch-size 1 --train-iters 10 --lr 1e-3 --data-path a ";
+  const size_t length = options.find("--seq-length 4096 ");
+  EXPECT_THAT(error({{"options.txt", one_line(std::string(options).erase(length, 18))}}, {.ranks = 1}),
+              HasSubstr("--seq-length is not given"));
+  std::string script = "NORM=$(cat x)\npretrain_gpt.py " + one_line(options + "--save $1 --load $1");
+  script.replace(script.find("RMSNorm"), 7, "$NORM");
+  EXPECT_EQ(error({{"run.sh", script}}, {.ranks = 1}),
+            "error: run.sh:2: --normalization: its value is not known: it is the output of a command, `cat x`\n"
+            "  fix: write the value itself in a copy of the file");
+  script.replace(script.find("$NORM"), 5, "RMSNorm");
+  EXPECT_EQ(import({{"run.sh", script}}, {.ranks = 1}).config.checkpoint.initial_load_path, "");
+}
+
 }  // namespace
 }  // namespace hearth::config

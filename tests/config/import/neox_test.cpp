@@ -115,7 +115,7 @@ TEST_F(ImportTest, LlemmasFilesGiveTheirConfigs) {
             "error: the number of ranks is not in the file, and the global batch needs it\n"
             "  fix: give it: --ranks N, the number of GPUs that the training ran on");
   EXPECT_EQ(error(large, {.ranks = 12}),
-            "error: --ranks 12 is not a multiple of 8, the product of the degrees in the file\n"
+            "error: 12 ranks are not a multiple of 8, the product of the degrees in the file\n"
             "  fix: give the number of GPUs that the training ran on");
 }
 
@@ -209,8 +209,18 @@ TEST_F(ImportTest, EachFaultOfYamlIsOneError) {
   EXPECT_EQ(yaml("num_layers: [1\n"), "error: a.yml:2: this is neither YAML nor JSON: end of sequence flow not found");
   EXPECT_THAT(yaml(std::string(100000, '[')), HasSubstr("a.yml:1: "));
   EXPECT_EQ(yaml(std::string("a: \0", 4)),
-            "error: a.yml: this is not a text with a run's keys\n  fix: give a run file, in TOML, YAML or JSON");
+            "error: a.yml: this is not a text with a run's keys\n  fix: give a run file in TOML, YAML or "
+            "JSON, or a script, of at most 16 MiB");
   EXPECT_THAT(yaml(""), HasSubstr("no key is one of a trainer that Hearth imports from"));
+  EXPECT_EQ(error({{"a.yml", "num_layers: 2\n"}, {"a.yml", "num_layers: 2\n"}}),
+            "error: a.yml is given twice\n  fix: give each file once");
+  EXPECT_THAT(yaml(std::string((16 << 20) + 1, ' ')), HasSubstr("of at most 16 MiB"));
+  try {
+    import_run({"/dev/zero"}, {}, {}, "");
+    ADD_FAILURE();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("/dev/zero: this is not a text with a run's keys"));
+  }
   // Twice in two files, with another sign.
   EXPECT_EQ(error({{"a.yml", llemma_7b()}, {"b.yml", kMixture}, {"c.yml", "seq-length: 5\n"}}, {.ranks = 256}),
             "error: c.yml:1: seq-length is given again; the first is in a.yml:7\n  fix: keep one of the two");

@@ -70,6 +70,18 @@ TEST(Shell, WordsAreThoseOfBash) {
       "A='it'\"'\"'s'; B=$A\"-$A\"\ntrain \"$B\" a\"b\"'c'd \\$A \"\\$A \\\\ \\x\"\n",
       "! [ a = b ] && train not\nif ! false; then train fine; fi\n(( 3 > 2 )) && train numbers\n",
       "V=1 train --env\nif [ a != b ] # why\nthen\ntrain comment\nfi\ntrain a#b #c\n",
+      "A=()\ntrain \"$@\" \"${A[@]}\" \"x$@\" \"\"\"$@\" \"$*\" ${A[@]} end\n",
+      "LR=1\nwhile [[ $# -gt 0 ]]; do case $1 in --lr) LR=$2; shift 2 ;; *) shift ;; esac; done\n"
+      "for A in \"$@\"; do LR=2; done\nuntil true; do LR=3; done\ntrain $LR\n",
+      "go() { local P=$1 Q; shift; Q=in; train $P \"$@\" $#; shift 5 || true; train $# $Q; }\nP=out; Q=side\n"
+      "go run.py --a 'b c'\ntrain $P $Q\nset -- x 'y z'\ntrain \"$@\" $1\n",
+      "for M in a/b; do for S in 'x y'; do train $M \"$S\"; done; done\ntrain $M $S\nfor E in; do train no; done\n"
+      "for C in 1; do [ $C = 1 ] && continue; train no; done\nf() { for C in 1; do return; done; train no; }\nf\ntrain "
+      "end\n",
+      "f() { local A=$1 B=$2; train \"$A\" \"$B\" \"${3:-c}\" $4 end; }\nf one\n",
+      "exec 3> >(cat > /dev/null)\nread -r X < <(echo hidden)\ntrain after\n",
+      "time true && train timed\ntime -p [ 1 -eq 1 ] && train too\n! time false && train negated\n",
+      "bash -c 'exit 1' || true\nX=1; bash -c 'X=2'\ntrain $X\nquit() { exit 0; }\nquit\ntrain never\n",
   };
   for (const std::string script : kScripts) EXPECT_EQ(by_reader(script), by_bash(script)) << script;
 }
@@ -90,6 +102,26 @@ TEST(Shell, WhatIsNotKnownHasItsReasonAndOnlyThat) {
   EXPECT_EQ(words[7].unknown, "it is $1, an argument of the script");
   EXPECT_EQ(words[8].unknown, "");
   EXPECT_EQ(words[8].line, 10);
+}
+
+TEST(Shell, APatternOrAValueThatIsNotKnownDecidesNothing) {
+  const ShellScript script = read_shell(
+      "case a1 in [ab]*) A=1 ;; *) A=2 ;; esac\ncase $UNSET in x) B=1 ;; esac\ncase a in $UNSET) C=1 ;; a) C=2 ;; "
+      "esac\n"
+      "D=$((010 + 1))\n[[ a1 == [ab]* ]] && E=1\nsource ./env.sh\ntrain\n");
+  EXPECT_EQ(script.variables.at("A").unknown, "line 1 may set A: the pattern [ab]* is not followed");
+  EXPECT_EQ(script.variables.at("B").unknown, "line 2 may set B: it depends on $UNSET, which the script does not set");
+  EXPECT_EQ(script.variables.at("C").unknown, "line 3 may set C: it depends on $UNSET, which the script does not set");
+  EXPECT_EQ(script.variables.at("D").unknown, "010 + 1 is not followed as a number");
+  EXPECT_EQ(script.variables.at("E").unknown, "line 5 may set E: the pattern [ab]* is not followed");
+  EXPECT_THAT(script.sourced, ElementsAre("./env.sh"));
+  EXPECT_EQ(read_shell("for I in {1..3}; do A=$I; done\ntrain\n").variables.at("A").unknown,
+            "line 1 may set A: it is in the loop of line 1");
+  // Many reasons, each of them used after others came.
+  std::string many = "case $1 in\n";
+  for (int i = 0; i < 50; ++i) many += fmt::format("  {}) V=$U{} ;;\n", i, i);
+  EXPECT_EQ(read_shell(many + "esac\ntrain\n").variables.at("V").unknown,
+            "line 51 may set V: it is $1, an argument of the script");
 }
 
 TEST(Shell, LinesAreThoseWhereAWordIsWrittenAndSlurmsOptionsAreKnown) {
@@ -128,6 +160,12 @@ TEST(Shell, AFaultNamesItsLineAndNothingRunsAway) {
   for (int i = 0; i < 5000; ++i) nested += "( ";
   EXPECT_THAT(fault(nested), HasSubstr("nested too deeply"));
   EXPECT_THAT(fault("f() { f; f; }\nf\n"), HasSubstr("nested too deeply"));
+  std::string test = "[ a";
+  for (int i = 0; i < 20000; ++i) test += " -o a";
+  EXPECT_THAT(fault(test + " ]\n"), HasSubstr("nested too deeply"));
+  std::string copies;
+  for (int i = 0; i < 2000; ++i) copies += fmt::format("V{}=1; ( true )\n", i);
+  EXPECT_THAT(fault(copies), HasSubstr("longer than 1 MiB"));
   std::string deep = "A=";
   for (int i = 0; i < 5000; ++i) deep += "${B:-";
   EXPECT_THAT(fault(deep), HasSubstr("a } is missing"));

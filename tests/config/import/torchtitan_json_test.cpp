@@ -170,6 +170,39 @@ TEST_F(ImportTest, GroupsMixturesAndLayoutsOfTorchtitansJsonAreFollowed) {
   EXPECT_EQ(c.model.attention_scope, AttentionScope::kWindow);
 }
 
+TEST_F(ImportTest, SettingsOfTorchtitansGroupsThatHearthDoesNotHaveAreRefused) {
+  const auto text = [](const std::string& first, const std::string& last) {
+    Json json;
+    json.groups =
+        fmt::format(R"([{{"pattern": "norm", "optimizer_name": "AdamW", "optimizer_kwargs": {{"lr": 1e-3{}}}}},
+   {{"pattern": ".*", "optimizer_name": "AdamW", "optimizer_kwargs": {{"lr": 1e-3{}}}}}])",
+                    first, last);
+    return error({{"config.json", json.text()}}, {.ranks = 1});
+  };
+  EXPECT_THAT(text(R"(, "amsgrad": true, "fused": true)", ""),
+              HasSubstr("optimizer.param_groups.0.optimizer_kwargs.amsgrad = true: a group's AdamW has lr, betas, eps "
+                        "and weight_decay"));
+  // What is not given is torch's default, not what the other group has.
+  EXPECT_THAT(text("", R"(, "betas": [0.9, 0.95])"),
+              HasSubstr("optimizer.param_groups.0.pattern = \"norm\": all groups have the same betas and eps"));
+  EXPECT_THAT(text(R"(, "betas": [0.9, 0.999], "eps": 1e-8)", R"(, "foreach": false)"), HasSubstr("imported"));
+  Json adam;
+  adam.groups = R"([{"pattern": ".*", "optimizer_name": "Adam", "optimizer_kwargs": {"lr": 1e-3}}])";
+  EXPECT_EQ(import({{"config.json", adam.text()}}, {.ranks = 1}).config.optimizer.weight_decay, 0);
+  Json whole;
+  whole.parallelism =
+      "\"tensor_parallel_degree\": 1, \"pipeline_parallel_degree\": 1, \"data_parallel_shard_degree\": 4";
+  std::string twice = whole.text();
+  twice.replace(twice.find("\"data_parallel_shard_degree\": -1, "), 36, "");
+  EXPECT_THAT(error({{"config.json", twice}}, {.ranks = 8}),
+              HasSubstr("8 ranks are given, and the degrees in the file make 4"));
+  Json concat;
+  concat.dataset = R"({"dataset": {"datasets": [{"source": {"path": "a/web"}}, {"source": {"path": "b/code"}}]}})";
+  EXPECT_THAT(error({{"config.json", concat.text()}}, {.ranks = 1}),
+              HasSubstr("dataloader.dataset.dataset.datasets.1.source.path = \"b/code\": these datasets follow each "
+                        "other, without weights"));
+}
+
 TEST_F(ImportTest, WhatTorchtitansJsonHasAndHearthDoesNotIsRefusedByLine) {
   Json json;
   json.last_hidden = 8192;

@@ -93,12 +93,24 @@ TEST_F(ImportTest, TheScriptForTrainiumGivesItsConfig) {
   EXPECT_EQ(whole.training.local_batch_size, 1);
   EXPECT_THAT(import_text({{"pretrain.sh", script}}, {.ranks = 512}), HasSubstr("# pretrain.sh:52 --lr"));
 
+  // AWS's script compiles first; and reckons with one node, whatever the number of nodes.
+  std::string twice = script;
+  twice.replace(twice.find("torchrun $DIST"), 8, "RUN=\"torchrun");
+  twice.replace(twice.find("$EXTRA_ARGS |& tee $OUTPUT_LOG"), 30,
+                "$EXTRA_ARGS\"\nneuron_parallel_compile $RUN --seed 1\n$RUN");
+  twice.replace(twice.find("    WORLD_SIZE=$SLURM_NTASKS\n"), 29, "");
+  const std::string aws = import_text({{"pretrain.sh", twice}}, {.ranks = 512});
+  EXPECT_THAT(aws, HasSubstr("$GBS is 2048, but 1 sequences x 512 micro-batches x 64 data-parallel ranks are 32768"));
+  EXPECT_THAT(import_text({{"pretrain.sh", script}}, {.ranks = 512}), Not(HasSubstr("reckons")));
+
   // The environment alone, and with mixed precision: float32 moments.
   const RunConfig few = import({{"environment", kEnvironment}}, {.ranks = 512}).config;
   EXPECT_EQ(few.training.steps, 31800);
   EXPECT_EQ(few.optimizer.lr, 1.5e-4);
   EXPECT_EQ(few.training.global_batch_size, 2048);
   EXPECT_EQ(few.optimizer.moments_dtype, DType::kBFloat16);
+  EXPECT_THAT(import_text({{"environment", kEnvironment}}, {.ranks = 512}),
+              HasSubstr("$USE_ZERO_1 = 1: ranks always share the moments, and results are the same"));
   std::string mixed = script;
   mixed.replace(mixed.find("USE_MIX_PRECISION=0"), 19, "USE_MIX_PRECISION=1");
   EXPECT_EQ(import({{"pretrain.sh", mixed}}, {.ranks = 512}).config.optimizer.moments_dtype, DType::kFloat32);

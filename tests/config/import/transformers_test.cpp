@@ -67,6 +67,106 @@ TEST_F(ImportTest, TheScriptOfFrontierAccelerateGivesItsConfig) {
   EXPECT_THAT(text, Not(HasSubstr("?")));
 }
 
+TEST_F(ImportTest, WordsOfScriptsThatStandForNothingAreFollowed) {
+  const std::string begin = "#!/bin/bash\nMORE=()\ntorchrun --nproc_per_node 4 run_clm.py --max_steps 10 ";
+  const RunConfig c =
+      import({{"run.sh", begin + "--save_strategy no --eval_strategy \"no\" --output_dir out/$(date +%s) "
+                                 "\"${MORE[@]}\" \"$@\"\n"}})
+          .config;
+  EXPECT_EQ(c.checkpoint.interval, 0);
+  EXPECT_EQ(c.validation.freq, 0);
+  EXPECT_EQ(c.training.steps, 10);
+  EXPECT_EQ(c.job.dump_folder, RunConfig{}.job.dump_folder);
+  EXPECT_THAT(import_text({{"run.sh", begin + "--output_dir out/$(date +%s)\nsource env.sh\n"}}),
+              testing::AllOf(HasSubstr("--output_dir is not known, because it is the output of a command"),
+                             HasSubstr("also runs the commands of env.sh")));
+  // Files whose values matter, and are not there.
+  EXPECT_THAT(error({{"run.sh", "accelerate launch --config_file a.yaml run_clm.py --max_steps 10\n"}}, {.ranks = 2}),
+              HasSubstr("run.sh:1: --config_file \"a.yaml\": accelerate's file says ranks and precision, and is not "
+                        "among the files\n  fix: give it, too"));
+  EXPECT_THAT(error({{"run.sh", "run_clm.py --max_steps 10 --fsdp full_shard --fsdp_config f.json\n"}}, {.ranks = 2}),
+              HasSubstr("--fsdp_config \"f.json\": its file is not read"));
+  for (const std::string launch : {"--use_megatron_lm", "--parallelism_config_tp_size 2",
+                                   "--zero_stage 3 "
+                                   "--deepspeed_config_file x"})
+    EXPECT_THAT(error({{"run.sh", "accelerate launch " + launch + " run_clm.py --max_steps 10\n"}}, {.ranks = 2}),
+                HasSubstr("not read"));
+  const std::string yaml = "distributed_type: NO\nmixed_precision: no\nnum_processes: 3\n";
+  const RunConfig plain =
+      import({{"a.yaml", yaml}, {"run.sh", "accelerate launch --config_file a.yaml run_clm.py --max_steps 10\n"}})
+          .config;
+  EXPECT_EQ(plain.training.mixed_precision_param, DType::kFloat32);
+  EXPECT_EQ(plain.parallelism.data_parallel_shard_degree, 3);
+}
+
+TEST_F(ImportTest, AScriptForMaskedModelsHasItsDefaultShare) {
+  const std::string options = " --max_steps 10 --per_device_train_batch_size 1\n";
+  const RunConfig c = import({{"run.sh", "run_mlm.py" + options}}, {.ranks = 1}).config;
+  EXPECT_EQ(c.objective.kind, ObjectiveKind::kMaskedLm);
+  EXPECT_EQ(c.objective.mlm_probability, 0.15);
+  EXPECT_EQ(import({{"run.sh", "run_clm.py" + options}}, {.ranks = 1}).config.objective.kind, ObjectiveKind::kCausalLm);
+  EXPECT_THAT(import_text({{"run.sh", "train_mem.py" + options}}, {.ranks = 1}),
+              HasSubstr("train_mem.py is read as Transformers' run_clm.py"));
+}
+
+// Transformers 4.57 and 5.23 write these after their own reading of fsdp="full_shard auto_wrap".
+TEST_F(ImportTest, FsdpOfBothVersionsIsUnderstood) {
+  const auto stage = [](const std::string& keys) {
+    return import({{"a.json", "{\"max_steps\": 4, " + keys + "}"}}, {.ranks = 2}).config.parallelism.zero_stage;
+  };
+  EXPECT_EQ(stage(R"("fsdp": [], "fsdp_config": {"min_num_params": 0, "xla": false, "xla_fsdp_v2": false})"), 1);
+  EXPECT_EQ(stage(R"("fsdp": ["full_shard", "auto_wrap"], "fsdp_config": {"min_num_params": 0, "xla": false})"), 3);
+  EXPECT_EQ(stage(R"("fsdp": ["shard_grad_op", "auto_wrap"])"), 2);
+  EXPECT_EQ(stage(R"("fsdp": true, "fsdp_config": {"reshard_after_forward": true, "cpu_offload": true})"), 3);
+  EXPECT_EQ(stage(R"("fsdp": true, "fsdp_config": {"reshard_after_forward": false})"), 2);
+  EXPECT_EQ(stage(R"("fsdp": null, "fsdp_config": {"reshard_after_forward": true})"), 1);
+  EXPECT_EQ(stage(R"("fsdp": "")"), 1);
+  EXPECT_EQ(stage(R"("distributed_type": "FSDP", "fsdp_config": {"fsdp_sharding_strategy": "NO_SHARD"})"), 1);
+  EXPECT_EQ(stage(R"("distributed_type": "FSDP", "fsdp_config": {"fsdp_sharding_strategy": 5})"), 2);
+  EXPECT_THAT(error({{"a.json", R"({"max_steps": 4, "fsdp_config": {"nonsense": 1}})"}}, {.ranks = 2}),
+              HasSubstr("a.json:1: Transformers has no key fsdp_config.nonsense"));
+  EXPECT_THAT(error({{"a.yml", "distributed_type: FSDP\nfsdp_config: {fsdp_offload_parms: true}\n"}}, {.ranks = 2}),
+              HasSubstr("did you mean fsdp_config.fsdp_offload_params?"));
+}
+
+TEST_F(ImportTest, ASettingThatAScheduleDoesNotHaveIsRefused) {
+  const auto text = [](const std::string& type, const std::string& settings) {
+    return error(
+        {{"a.json", fmt::format(R"({{"max_steps": 4, "lr_scheduler_type": "{}", "lr_scheduler_kwargs": {{{}}}}})", type,
+                                settings)}},
+        {.ranks = 2});
+  };
+  EXPECT_THAT(text("cosine_with_min_lr", R"("min_lr": 1e-5, "num_cycles": 2)"),
+              HasSubstr("a.json:1: lr_scheduler_kwargs.num_cycles = 2: a cosine goes down once"));
+  EXPECT_THAT(text("linear", R"("power": 2)"),
+              HasSubstr("a.json:1: lr_scheduler_kwargs.power = 2: the schedule linear has no such setting"));
+  EXPECT_THAT(text("cosine", R"("foo": 2)"), HasSubstr("a.json:1: Transformers has no key lr_scheduler_kwargs.foo"));
+  EXPECT_THAT(text("polynomial", R"("power": 2, "lr_end": 0)"), HasSubstr("imported"));
+}
+
+TEST_F(ImportTest, NumbersOfRanksOutOfRangeAreRefusedByLine) {
+  const auto text = [](const std::string& ranks, const std::string& local) {
+    return error({{"a.json", "{\"max_steps\": 4,\n\"num_processes\": " + ranks + ", \"per_device_train_batch_size\": " +
+                                 local + ", \"gradient_accumulation_steps\": 1048576}"}});
+  };
+  EXPECT_THAT(text("-4", "1"), HasSubstr("a.json:2: num_processes = -4: not a number of ranks"));
+  EXPECT_THAT(text("-1", "1"),  // as accelerate writes for "not given"
+              testing::StartsWith("error: the number of ranks is not in the file"));
+  EXPECT_THAT(text("9000000000000", "1"), HasSubstr("num_processes = 9000000000000: not a number of ranks"));
+  EXPECT_THAT(text("16777216", "1048576"), HasSubstr("training.global_batch_size would be 4611686018427387904"));
+}
+
+TEST_F(ImportTest, JsonIsReadAsPythonWritesIt) {
+  const std::string text = import_text(
+      {{"a.json", R"({"max_steps": 4, "run_name": "a \ud83d\ude00 b", "output_dir": "x\\ud83d\/y"})"}}, {.ranks = 1});
+  EXPECT_THAT(text, HasSubstr("a \U0001F600 b"));
+  EXPECT_THAT(import_text({{"a.json", R"({"max_steps": 4, "logging_steps": 0.25})"}}, {.ranks = 1}),
+              HasSubstr("logging_steps = 0.25 is a share of the steps: metrics.log_freq is the usual one"));
+  EXPECT_THAT(error({{"a.json", "{\"max_steps\": 4,\n\"run_name\": \"\\ud83d\"}"}}, {.ranks = 1}),
+              HasSubstr("a.json:2: this is neither YAML nor JSON"));
+  EXPECT_THAT(error({{"a.json", "{\"max_steps\": 4,\n\"seed"}}, {.ranks = 1}), HasSubstr("a.json:2: "));
+}
+
 // The installed libraries say their own fields and defaults: one run of Python, which takes seconds to import them.
 TEST_F(ImportTest, EveryFieldOfTheInstalledLibrariesIsKnownAndDefaultsAreTheirOwn) {
   HEARTH_NEEDS_ORACLE();

@@ -1,0 +1,22 @@
+// The rate of a run of Transformers.
+#pragma once
+
+#include <string>
+
+#include "config/import/draft.h"
+
+namespace hearth::config {
+
+// Which program has the keys. Its defaults hold.
+struct HfProgram {
+  std::string name;       // "run_clm.py"; empty: a file of keys
+  bool trainer = true;    // false: a loop of its own with accelerate
+  bool frontier = false;  // frontier-accelerate's train.py
+
+  std::string default_of() const { return frontier ? "frontier-accelerate's default" : "Transformers' default"; }
+};
+
+// Sets lr_scheduler.* and optimizer.lr. The run's length is set already, where it is in steps.
+void import_hf_schedule(Draft& draft, const HfProgram& program);
+
+}  // namespace hearth::config
