@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -104,11 +105,28 @@ double overlap(const std::vector<Interval>& a, const std::vector<Interval>& b) {
   return sum;
 }
 
-// Adds the self times of a thread's events. They are sorted here: by their begins, an outer one first.
-void add_self_times(std::vector<const TraceEvent*> events, std::map<std::string, TraceCost>& costs) {
+// By their begins, an outer one first.
+void sort_nested(std::vector<const TraceEvent*>& events) {
   std::stable_sort(events.begin(), events.end(), [](const TraceEvent* a, const TraceEvent* b) {
     return a->begin_us != b->begin_us ? a->begin_us < b->begin_us : a->end_us > b->end_us;
   });
+}
+
+// Adds the outermost phases of a thread's events, which are sorted.
+void add_phases(const std::vector<const TraceEvent*>& events, std::map<std::string, TracePhase>& phases) {
+  double end_us = std::numeric_limits<double>::lowest();
+  for (const TraceEvent* event : events) {
+    if (event->category != "phase" || event->begin_us < end_us) continue;
+    end_us = event->end_us;
+    TracePhase& phase = phases[event->name];
+    phase.name = event->name;
+    ++phase.calls;
+    phase.us += event->end_us - event->begin_us;
+  }
+}
+
+// Adds the self times of a thread's events, which are sorted.
+void add_self_times(const std::vector<const TraceEvent*>& events, std::map<std::string, TraceCost>& costs) {
   std::vector<std::pair<const TraceEvent*, TraceCost*>> around;
   for (const TraceEvent* event : events) {
     while (!around.empty() && around.back().first->end_us <= event->begin_us) around.pop_back();
@@ -142,11 +160,39 @@ std::string shown(std::string name, size_t most) {
   return name.substr(0, end) + "...";
 }
 
-std::vector<TraceCost> sorted(const std::map<std::string, TraceCost>& costs) {
-  std::vector<TraceCost> list;
-  for (const auto& [name, cost] : costs) list.push_back(cost);
-  std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.self_us > b.self_us; });
+// By the time that `member` has, the longest first.
+template <class Item>
+std::vector<Item> sorted(const std::map<std::string, Item>& items, double Item::*member) {
+  std::vector<Item> list;
+  for (const auto& [name, item] : items) list.push_back(item);
+  std::stable_sort(list.begin(), list.end(), [&](const Item& a, const Item& b) { return a.*member > b.*member; });
   return list;
+}
+
+// A row for each of the `most` longest items, as means over `ranks`; `total_us` is a sum over them.
+template <class Item>
+std::string format_times(const char* heading, const char* column, const std::vector<Item>& items, double Item::*member,
+                         size_t most, double total_us, double ranks) {
+  const size_t rows = std::min(items.size(), most);
+  size_t width = 44;  // names of kernels are longer
+  for (size_t i = 0; i < rows; ++i) width = std::min<size_t>(64, std::max(width, items[i].name.size()));
+  std::string text = fmt::format("{:{}}  {:>10}  {:>8}  {:>8}\n", heading, width, column, "share", "calls");
+  for (size_t i = 0; i < rows; ++i)
+    text += fmt::format("{:{}}  {:>10}  {:>8}  {:>8.6g}\n", shown(items[i].name, width), width,
+                        duration(items[i].*member / ranks), share(items[i].*member, total_us),
+                        static_cast<double>(items[i].calls) / ranks);
+  return text;
+}
+
+// Adds the items of a rank to those of all.
+template <class Item>
+void add_to(std::map<std::string, Item>& sums, const std::vector<Item>& items, double Item::*member) {
+  for (const Item& item : items) {
+    Item& sum = sums[item.name];
+    sum.name = item.name;
+    sum.calls += item.calls;
+    sum.*member += item.*member;
+  }
 }
 
 std::string format_ranks(const std::vector<TraceCosts>& ranks) {
@@ -193,8 +239,14 @@ TraceCosts trace_costs(const Trace& trace) {
     result.total_us = std::max_element(whole.begin(), whole.end(), by_end)->second -
                       std::min_element(whole.begin(), whole.end())->first;
   std::map<std::string, TraceCost> costs;
-  for (const auto& [track, events] : tracks) add_self_times(events, costs);
-  result.costs = sorted(costs);
+  std::map<std::string, TracePhase> phases;
+  for (auto& [track, events] : tracks) {
+    sort_nested(events);
+    add_self_times(events, costs);
+    add_phases(events, phases);
+  }
+  result.costs = sorted(costs, &TraceCost::self_us);
+  result.phases = sorted(phases, &TracePhase::us);
   const std::vector<Interval> computation = merged(intervals[Role::kComputation]),
                               communication = merged(intervals[Role::kCommunication]);
   result.computation_us = length(computation);
@@ -205,33 +257,25 @@ TraceCosts trace_costs(const Trace& trace) {
 }
 
 std::string format_trace_costs(const std::vector<TraceCosts>& ranks, int64_t largest) {
-  std::map<std::string, TraceCost> sums;
+  std::map<std::string, TraceCost> costs;
+  std::map<std::string, TracePhase> phases;
   double total_us = 0;
   for (const TraceCosts& rank : ranks) {
     total_us += rank.total_us;
-    for (const TraceCost& cost : rank.costs) {
-      TraceCost& sum = sums[cost.name];
-      sum.name = cost.name;
-      sum.calls += cost.calls;
-      sum.self_us += cost.self_us;
-    }
+    add_to(costs, rank.costs, &TraceCost::self_us);
+    add_to(phases, rank.phases, &TracePhase::us);
   }
   const auto count = static_cast<double>(ranks.size());
   std::string text = fmt::format(
       "{}, {} {}, {}{}\n\n",
       ranks.size() == 1 ? fmt::format("rank {}", ranks[0].rank) : fmt::format("{} ranks", ranks.size()), ranks[0].steps,
       ranks[0].steps == 1 ? "step" : "steps", duration(total_us / count), ranks.size() == 1 ? "" : " in the mean");
-  std::vector<TraceCost> list = sorted(sums);
-  list.resize(std::min(list.size(), static_cast<size_t>(largest)));
-  size_t width = 44;  // names of kernels are longer
-  for (const TraceCost& cost : list) width = std::min<size_t>(64, std::max(width, cost.name.size()));
-  text += fmt::format("{:{}}  {:>10}  {:>8}  {:>8}\n", ranks.size() == 1 ? "largest costs" : "largest costs of a rank",
-                      width, "self time", "share", "calls");
-  for (const TraceCost& cost : list) {
-    text +=
-        fmt::format("{:{}}  {:>10}  {:>8}  {:>8.6g}\n", shown(cost.name, width), width, duration(cost.self_us / count),
-                    share(cost.self_us, total_us), static_cast<double>(cost.calls) / count);
-  }
+  text += format_times(ranks.size() == 1 ? "largest costs" : "largest costs of a rank", "self time",
+                       sorted(costs, &TraceCost::self_us), &TraceCost::self_us, static_cast<size_t>(largest), total_us,
+                       count);
+  if (!phases.empty())
+    text += "\n" + format_times("phases", "time", sorted(phases, &TracePhase::us), &TracePhase::us, phases.size(),
+                                total_us, count);
   return text + format_ranks(ranks);
 }
 
@@ -241,6 +285,9 @@ std::string trace_costs_json(const std::vector<TraceCosts>& ranks) {
     Json costs = Json::array();
     for (const TraceCost& cost : rank.costs)
       costs.push_back({{"name", cost.name}, {"calls", cost.calls}, {"self_us", cost.self_us}});
+    Json phases = Json::array();
+    for (const TracePhase& phase : rank.phases)
+      phases.push_back({{"name", phase.name}, {"calls", phase.calls}, {"us", phase.us}});
     list.push_back({{"rank", rank.rank},
                     {"ranks", rank.ranks},
                     {"steps", rank.steps},
@@ -249,7 +296,8 @@ std::string trace_costs_json(const std::vector<TraceCosts>& ranks) {
                     {"communication_us", rank.communication_us},
                     {"exposed_us", rank.exposed_us},
                     {"data_wait_us", rank.data_wait_us},
-                    {"costs", costs}});
+                    {"costs", costs},
+                    {"phases", phases}});
   }
   return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -22,19 +22,29 @@ struct TraceCost {
   double self_us = 0;
 };
 
+// A part of the steps, such as "forward", "validation" and "checkpoint", with all that happens in it.
+struct TracePhase {
+  std::string name;
+  int64_t calls = 0;
+  double us = 0;
+};
+
 struct TraceCosts {
   int64_t rank = 0, ranks = 1;
   int64_t steps = 0;             // that the trace has
   double total_us = 0;           // from the first step's beginning to the last one's end; of all events on a GPU, and
                                  // without steps
   std::vector<TraceCost> costs;  // the largest first
-  double computation_us = 0;     // in which something is computed
+  // Of Hearth's traces, the largest first. One within another one, such as the forward of a validation, is a part of
+  // that one. Phases of different threads may overlap.
+  std::vector<TracePhase> phases;
+  double computation_us = 0;  // in which something is computed
   double communication_us = 0, exposed_us = 0, data_wait_us = 0;
 };
 
 TraceCosts trace_costs(const Trace& trace);
 
-// The `largest` costs, as means over the ranks, and a line for each rank.
+// The `largest` costs and the phases, as means over the ranks, and a line for each rank.
 std::string format_trace_costs(const std::vector<TraceCosts>& ranks, int64_t largest);
 std::string trace_costs_json(const std::vector<TraceCosts>& ranks);
 

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "data/batch/masking.h"
 #include "data/batch/prompt.h"
+#include "mesh/spans.h"
 #include "metrics/throughput.h"
 #include "model/sampling.h"
 #include "ops/tensor.h"
@@ -24,6 +25,8 @@ SampleTexts::SampleTexts(const run::Run& run, const plan::ParameterPlan& rank_pl
 
 std::vector<metrics::SampleText> SampleTexts::after(int64_t step, parallel::ShardedWeights& weights) {
   const std::vector<std::string>& prompts = run_.config.validation.generate;
+  if (prompts.empty()) return {};
+  const mesh::SpanScope span(mesh::SpanKind::kPhase, "samples");
   std::vector<Row> rows;
   for (size_t i = 0; i < prompts.size(); ++i) rows.push_back(row_of(i, step));
   const auto together = static_cast<size_t>(plan::sample_batch(run_.config, 0).B);

@@ -44,6 +44,8 @@ json two_steps() {
     events.push_back(event("layer", "forward, layer 3", 0, t + 5, t + 45));
     events.push_back(event("op", "matmul", 0, t + 10, t + 40));
     events.push_back(event("collective", "all_reduce", 0, t + 45, t + 50));
+    events.push_back(event("phase", "optimizer", 0, t + 50, t + 60));
+    events.push_back(event("phase", "a part of it", 0, t + 50, t + 60));
     events.push_back(event("op", "adamw", 0, t + 50, t + 60));
     events.push_back(event("wait", "wait for communication", 0, t + 60, t + 70));
     events.push_back(event("data", "data wait", 0, t + 70, t + 75));
@@ -69,12 +71,18 @@ TEST(TraceOfAClosedForm, CostsAreSelfTimesAndExposedCommunicationIsNotBehindComp
                                                                       {"forward, layer", {2, 2 * 10}},
                                                                       {"matmul", {2, 60}},
                                                                       {"all_reduce", {2, 10}},
+                                                                      {"optimizer", {2, 0}},
+                                                                      {"a part of it", {2, 0}},
                                                                       {"adamw", {2, 20}},
                                                                       {"wait for communication", {2, 20}},
                                                                       {"data wait", {2, 10}},
                                                                       {"all_gather", {2, 80}}};
   EXPECT_EQ(by_name(costs), expected);
   EXPECT_EQ(costs.costs.front().name, "all_gather");
+  ASSERT_EQ(costs.phases.size(), 1u);
+  EXPECT_EQ(costs.phases[0].name, "optimizer");
+  EXPECT_EQ(costs.phases[0].calls, 2);
+  EXPECT_DOUBLE_EQ(costs.phases[0].us, 20);
 }
 
 // In PyTorch's traces and ours only a GPU's time counts.
@@ -161,6 +169,9 @@ TEST(TraceFolders, TheNewestIterationIsTakenAndItsRanksInOrder) {
   EXPECT_EQ(shown.exit_code, 0) << shown.output;
   EXPECT_THAT(shown.output, HasSubstr("2 ranks, 2 steps, 200.0 us in the mean"));
   EXPECT_THAT(shown.output, HasSubstr("matmul                                           60.0 us    30.0 %         2"));
+  EXPECT_THAT(shown.output,
+              HasSubstr("\nphases                                              time     share     calls\n"
+                        "optimizer                                        20.0 us    10.0 %         2\n"));
 }
 
 TEST(TraceOfAClosedForm, NamesOfAForeignFileAreSafeForATerminal) {

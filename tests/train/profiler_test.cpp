@@ -52,6 +52,8 @@ TEST_F(Profiles, ATraceHasTheStepsAndWhatHappensInThem) {
   config::RunConfig c = traced_config(scratch);
   c.validation.freq = 6;
   c.validation.steps = 1;
+  c.validation.generate = {"ka lo"};
+  c.validation.generate_tokens = 2;
   const std::vector<metrics::Record> records = train(c);
   EXPECT_THAT(list_folder(c.run_folder() / "profile_traces"), ElementsAre("iteration_12", "iteration_6"));
   const json traces = read_traces({trace_of(c, 6), trace_of(c, 12)});
@@ -59,6 +61,7 @@ TEST_F(Profiles, ATraceHasTheStepsAndWhatHappensInThem) {
     EXPECT_EQ(trace.at("ranks"), 1);
     EXPECT_EQ(spans_named(trace, "optimizer").size(), 2u);
     EXPECT_EQ(spans_named(trace, "validation").size(), 1u);
+    EXPECT_EQ(spans_named(trace, "samples").size(), 1u);
     // Four micro-batches a step; validation has no backward.
     EXPECT_EQ(spans_named(trace, "backward").size(), 8u);
     for (const char* layer : {"backward, layer 0", "backward, layer 1"})

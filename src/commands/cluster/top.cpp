@@ -123,6 +123,10 @@ class LiveReader {
     const double now_s = metrics::monotonic_seconds();
     if (now_s >= next_status_s_) {
       const cluster::RunStatus status = cluster::run_status(folder_);
+      if (status.state == cluster::RunState::kNothing)
+        throw user_error(fmt::format("{} has no training", folder_.string()),
+                         "there are neither steps nor a job, and nothing runs there",
+                         "hearth train or hearth submit begins one");
       run_.state = cluster::name_of(status.state);
       run_.steps = status.steps;
       ended_ = status.state == cluster::RunState::kDone || status.state == cluster::RunState::kStopped;

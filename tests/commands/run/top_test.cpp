@@ -90,6 +90,11 @@ TEST_F(TopCommand, AFolderThatIsNotThereIsOneError) {
   const auto shown = test::run_hearth(fmt::format("top {}", (folder / "nothing").string()));
   EXPECT_EQ(shown.exit_code, 2);
   EXPECT_THAT(shown.output, StartsWith("error: there is no run folder "));
+  make_folders(folder / "empty");
+  const auto empty =
+      test::run_command(fmt::format("timeout 10 {} top {}", test::hearth_binary(), (folder / "empty").string()));
+  EXPECT_EQ(empty.exit_code, 2);
+  EXPECT_THAT(empty.output, HasSubstr(" has no training\n"));
 }
 
 }  // namespace
