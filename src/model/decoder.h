@@ -42,7 +42,7 @@ class Decoder {
   // Where the tokens of a call go: all into one row, behind each other, or each into a row of its own.
   struct Places {
     int64_t row = 0;
-    // Of tokens in rows of their own, on the device; undefined: all are in `row`.
+    // Tokens in rows of their own have these, on the device. Undefined: all tokens go into `row`.
     at::Tensor rows_N{}, lengths_N{};  // int32; with the new token
     at::Tensor index_N{};              // int64, into [rows * capacity]
     at::Tensor rope_NK{};

@@ -84,8 +84,9 @@ TEST_P(AttentionKernel, HeadsThatAreTooWideAreRefused) {
                                              Places{1, 0, 1, 1}, 1, nullptr, 0);
   EXPECT_NE(code, 0);
   EXPECT_STREQ(table().error_text(code), "heads are wider than 256, the kernel's limit");
-  EXPECT_EQ(table().decode_attention(nullptr, Type::kFloat32, heads(x), heads(x), heads(x), heads(x), 1, nullptr, nullptr),
-            code);
+  EXPECT_EQ(
+      table().decode_attention(nullptr, Type::kFloat32, heads(x), heads(x), heads(x), heads(x), 1, nullptr, nullptr),
+      code);
 }
 
 TEST_P(AttentionKernel, DecodingAgreesWithTheCpuInFloat64) {
@@ -99,8 +100,8 @@ TEST_P(AttentionKernel, DecodingAgreesWithTheCpuInFloat64) {
         for (const int64_t N : {int64_t{1}, std::min<int64_t>(3, length)}) {
           const at::Tensor q = random({B, N, H, K}, type), out = at::empty_like(q), expected = doubles(q.sizes());
           ops::decode_attention(expected, wide(q), wide(k), wide(v), length);
-          run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), length,
-                                         nullptr, nullptr));
+          run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), length, nullptr,
+                                       nullptr));
           EXPECT_LE(relative_error(out, expected), bound(type, 1e-6));
         }
       }

@@ -151,8 +151,8 @@ TEST_P(OpsOnGpu, AttentionOfRowsAndDocuments) {
                              kS);
             const at::Tensor of_rows = in.zeros({kB, kH, kK});
             const auto rows = in.there(at::tensor({1, 0}, at::kInt)), lengths = in.there(at::tensor({7, 40}, at::kInt));
-            decode_attention_of_rows(of_rows, part(qkv, 0, kH).select(1, 5), part(qkv, kH, kG),
-                                     part(qkv, kH + kG, kG), rows, lengths);
+            decode_attention_of_rows(of_rows, part(qkv, 0, kH).select(1, 5), part(qkv, kH, kG), part(qkv, kH + kG, kG),
+                                     rows, lengths);
             return {out, lse, dqkv, last, of_rows};
           },
           5e-6, 2e-2);
