@@ -71,6 +71,7 @@ std::string format_flops(double flops) {
 
 std::string format_duration(double seconds) {
   if (seconds >= 0.0005 && seconds < 0.0995) return fmt::format("{:.0f} ms", seconds * 1e3);
+  if (seconds >= 0.0995 && seconds < 0.995) return fmt::format("{:.2g} s", seconds);
   if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
   const auto s = static_cast<int64_t>(std::llround(seconds));
   if (s < 60) return fmt::format("{} s", s);

@@ -73,6 +73,11 @@ double exchange_seconds(double bytes, int64_t ranks, int64_t stride, const Speed
   return bytes / (speed.links.fabric_bytes_s * speed.link_efficiency);
 }
 
+double usual_efficiency(bool on_cpu, int64_t devices) {
+  if (on_cpu) return Speed::kCpuEfficiency;
+  return devices == 1 ? Speed::kOneGpuEfficiency : Speed::kGpusEfficiency;
+}
+
 Speed speed_of(const machine::Device& device, double gemm_flops, int64_t devices, double efficiency) {
   return {.gemm_flops = gemm_flops,
           .devices = devices,

@@ -16,18 +16,22 @@ namespace hearth::plan {
 
 // The devices and their speed.
 struct Speed {
-  // What published trainers reach on GPUs (docs/decisions/planner_fit.md). Nothing of Hearth was measured there.
-  static constexpr double kGpuEfficiency = 0.49, kLinkEfficiency = 0.63;
+  // The usual `efficiency`: Hearth's on a CPU and on one GPU, and what published trainers reach on several, where Hearth
+  // was not measured (docs/decisions/planner_fit.md). Collectives reach the last of their slowest link.
+  static constexpr double kCpuEfficiency = 0.75, kOneGpuEfficiency = 0.61, kGpusEfficiency = 0.49,
+                          kLinkEfficiency = 0.63;
 
   double gemm_flops;         // of large matrix products in the run's type, per second and device
   int64_t devices = 1;       // accelerators; a CPU is one for all its threads
   int64_t per_node = 1;      // devices of a node; 1: nodes are not counted
-  double efficiency = 0.75;  // a step's share of gemm_flops; steps of small models reach less
+  double efficiency = kCpuEfficiency;  // a step's share of gemm_flops; steps of small models reach less
   // A device's, if it has a rank of its own. 0: not known, and nothing is counted for it.
   double memory_bytes_s = 0;
   machine::Links links = {};
   double link_efficiency = kLinkEfficiency;  // the share of `links` that collectives reach
 };
+// The usual share of gemm_flops: on a CPU, on one GPU, on several.
+double usual_efficiency(bool on_cpu, int64_t devices);
 // The speed of `devices` devices of this kind. `gemm_flops`: in place of the device's.
 Speed speed_of(const machine::Device& device, double gemm_flops, int64_t devices, double efficiency);
 

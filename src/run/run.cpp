@@ -175,7 +175,7 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
   const plan::StepTime expected_time =
       plan::step_time(config, checked.shape.model, checked.memory.recompute, steps,
                       {.gemm_flops = first ? share * gemm_flops(checked.device, compute, checked.threads) : 0,
-                       .efficiency = checked.device.is_cpu() ? plan::Speed{}.efficiency : plan::Speed::kGpuEfficiency});
+                       .efficiency = plan::usual_efficiency(checked.device.is_cpu(), control.size())});
   return {.folder = std::move(*folder),
           .config = config,
           .config_toml = config::to_toml(config),

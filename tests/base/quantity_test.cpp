@@ -18,6 +18,8 @@ TEST(Quantity, ADurationHasTheTwoDigitsThatMatter) {
   EXPECT_EQ(format_duration(0.0128), "13 ms");
   EXPECT_EQ(format_duration(0.0994), "99 ms");
   EXPECT_EQ(format_duration(0.0996), "0.1 s");
+  EXPECT_EQ(format_duration(0.161), "0.16 s");
+  EXPECT_EQ(format_duration(0.996), "1.0 s");
   EXPECT_EQ(format_duration(9.94), "9.9 s");
   EXPECT_EQ(format_duration(9.96), "10 s");
   EXPECT_EQ(format_duration(59.6), "1 min 00 s");

@@ -16,7 +16,7 @@ namespace {
 // Published trainings in bfloat16, of which the model, the mesh and what is recomputed are known. docs/decisions/
 // planner_fit.md has their sources, and those that are left out.
 enum class Software { kCompiled, kEager };
-constexpr double kEagerEfficiency = 0.42;      // as Speed::kGpuEfficiency, of PyTorch without torch.compile
+constexpr double kEagerEfficiency = 0.42;      // as Speed::kGpusEfficiency, of PyTorch without torch.compile
 enum class Again { kNothing, kHalf, kBlock };  // kHalf: torchtitan's selective "op", half of the products
 struct Published {
   const char* name;
@@ -110,7 +110,7 @@ double predicted(const Published& row) {
                        : row.again == Again::kHalf  ? recompute.size() / 2
                                                     : recompute.size();
   std::fill_n(recompute.begin(), again, Recompute::kBlock);
-  const double efficiency = row.software == Software::kCompiled ? Speed::kGpuEfficiency : kEagerEfficiency;
+  const double efficiency = row.software == Software::kCompiled ? Speed::kGpusEfficiency : kEagerEfficiency;
   const Speed speed = speed_of(device, device.gemm_flops(run.precision.compute), c.parallelism.ranks(), efficiency);
   const StepTime time = step_time(c, run.model, recompute, 1, speed);
   return time.tokens / time.step_s / static_cast<double>(speed.devices);
@@ -126,6 +126,36 @@ TEST(StepTime, IsWithin30PercentOfPublishedTrainings) {
       fmt::print("| {} | {} | {:.0f} | {:.2f} |\n", row.name, row.tokens_per_second, rate,
                  rate / row.tokens_per_second);
   }
+}
+
+// Hearth's own steps (bench/results/gpu_20261126_h200.md). The first model gave the constant.
+TEST(StepTime, IsWithin12PercentOfThreeModelsMeasuredOnOneGpu) {
+  struct Measured {
+    double tokens_per_second;
+    std::vector<std::string> keys;
+  };
+  const std::string one = "training.global_batch_size=1", s8k = kSeq + "8192";
+  const Measured rows[] = {
+      {51127, {"model.name=llama3.2", "model.flavor=1B", "model.enable_weight_tying=false", s8k}},
+      {55259, {"model.name=llama3", "model.flavor=8B", "model.n_layers=4", s8k}},
+      {57804,
+       {"model.dim=2048", "model.n_layers=16", "model.n_heads=16", "model.n_kv_heads=16", "model.hidden_dim=5632",
+        "model.vocab_size=32000", kSeq + "16384"}},
+  };
+  for (const Measured& row : rows) {
+    std::vector<std::string> keys = row.keys;
+    keys.insert(keys.begin(), {"model.vocab_size=128256", "training.mixed_precision_param=bfloat16", one});
+    config::LoadResult loaded = config::read_run({}, keys);
+    ASSERT_TRUE(loaded.problems.empty()) << loaded.problems.front().what;
+    config::compute_on_gpu(loaded);
+    const RunShape run = run_shape(loaded.config, {});
+    const machine::Device& device = *machine::find_device("H200");
+    const Speed speed =
+        speed_of(device, device.gemm_flops(run.precision.compute), 1, usual_efficiency(/*on_cpu=*/false, 1));
+    const StepTime time = step_time(loaded.config, run.model, {}, 1, speed);
+    EXPECT_NEAR(time.tokens / time.step_s / row.tokens_per_second, 1, 0.12) << row.keys.front();
+  }
+  EXPECT_EQ(usual_efficiency(/*on_cpu=*/false, 2), Speed::kGpusEfficiency) << "nothing is measured on several";
 }
 
 // 405B on 512 GPUs in float8, whose rates are not known: 100 tokens per second with 1F1B and 128 interleaved. 8B on 64

@@ -101,8 +101,8 @@ struct Recipes : testing::TestWithParam<Path> {
     const plan::Precision precision = plan::precision(c);
     const plan::MemoryPlan memory =
         plan::memory_plan(c, shape, plan::parameter_plan(shape), precision, device->memory_bytes, 1, 0);
-    const plan::Speed speed =
-        plan::speed_of(*device, device->gemm_flops(precision.compute), ranks, plan::Speed::kGpuEfficiency);
+    const plan::Speed speed = plan::speed_of(*device, device->gemm_flops(precision.compute), ranks,
+                                             plan::usual_efficiency(/*on_cpu=*/false, ranks));
     const plan::StepTime time = plan::step_time(c, shape, memory.recompute, c.training.steps, speed);
     const std::string times = fmt::format("{} a step, {}", format_duration(time.step_s), format_duration(time.run_s()));
     if (ranks > 1)
@@ -130,7 +130,7 @@ struct Recipes : testing::TestWithParam<Path> {
     const plan::RunShape run = plan::run_shape(c, {});
     const machine::Device& device = *machine::find_device(seed.device);
     const plan::Speed speed = plan::speed_of(device, device.gemm_flops(run.precision.compute), c.parallelism.ranks(),
-                                             plan::Speed::kGpuEfficiency);
+                                             plan::Speed::kGpusEfficiency);
     const plan::MemoryPlan memory = plan::memory_plan(c, run, device.memory_bytes);
     const plan::StepTime time = plan::step_time(c, run.model, memory.recompute, c.training.steps, speed);
     const plan::Layout best = plan::search_layouts(c, run, device.memory_bytes, c.training.steps, speed, 1).at(0);

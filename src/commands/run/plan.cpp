@@ -177,8 +177,8 @@ int plan(CommandLine& line) {
               "TFLOP/s of its large matrix products, in place of the known rate")
       .range(0, 1e6);
   line.option("--efficiency", "X", &options.efficiency,
-              fmt::format("the share of that rate which a step reaches; default: {} on a CPU, {} on GPUs",
-                          plan::Speed{}.efficiency, plan::Speed::kGpuEfficiency))
+              fmt::format("the share of that rate which a step reaches; default: {} on a CPU, {} on one GPU, {} on several",
+                          plan::Speed::kCpuEfficiency, plan::Speed::kOneGpuEfficiency, plan::Speed::kGpusEfficiency))
       .range(0.01, 1);
   line.option("--gpus", "N", &options.gpus,
               "plan for N GPUs: parallelism.data_parallel_shard_degree is what the other degrees leave")

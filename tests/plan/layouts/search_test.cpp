@@ -24,7 +24,7 @@ config::LoadResult loaded(std::vector<std::string> keys) {
 
 Speed speed_of_device(const char* name, int64_t devices) {
   const machine::Device& device = *machine::find_device(name);
-  return speed_of(device, device.gemm_flops(DType::kBFloat16), devices, Speed::kGpuEfficiency);
+  return speed_of(device, device.gemm_flops(DType::kBFloat16), devices, Speed::kGpusEfficiency);
 }
 
 std::vector<Layout> searched(const config::RunConfig& c, const char* device, int64_t devices, int64_t count) {
