@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
@@ -45,7 +46,13 @@ std::string prompt_of_json(const std::string& line, const std::function<Error(co
 class TextFile {
  public:
   // `settings`: what the texts depend on. Lines of an earlier start with the same settings stay.
-  TextFile(const Path& file, const Object& settings) : file_(file), partial_(file.string() + ".partial") {
+  // Throws user_error if another command writes it.
+  TextFile(const Path& file, const Object& settings)
+      : file_(file), partial_(file.string() + ".partial"), lock_file_(partial_.string() + ".lock") {
+    lock_ = FileLock::try_lock(lock_file_);
+    if (lock_ == nullptr)
+      throw user_error(fmt::format("--out {}: another command writes it", file.string()),
+                       fmt::format("{} is locked", lock_file_.string()), "wait for it, or give another name");
     const std::string heading = line_of(settings);
     if (path_exists(partial_)) {
       const std::string content = read_file(partial_);
@@ -77,10 +84,12 @@ class TextFile {
   void finish() {
     write_file_atomic(file_, std::string_view(read_file(partial_)).substr(heading_bytes_));
     remove_file(partial_);
+    remove_file(lock_file_);
   }
 
  private:
-  const Path file_, partial_;
+  const Path file_, partial_, lock_file_;
+  std::unique_ptr<FileLock> lock_;
   std::optional<File> out_;
   size_t next_ = 0, heading_bytes_ = 0;
   std::map<size_t, std::string> waiting_;  // texts that ended before an earlier prompt's

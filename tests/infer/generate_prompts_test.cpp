@@ -169,6 +169,21 @@ TEST_F(Prompts, ACommandThatWasKilledGoesOnAndMakesTheSameFile) {
   EXPECT_EQ(read_file(out), read_file(o.out));
 }
 
+TEST_F(Prompts, TwoCommandsDoNotWriteTheSameFile) {
+  const config::GenerateOptions o = options("shared.jsonl");
+  const Path lock = o.out.string() + ".partial.lock";
+  {
+    const auto other = FileLock::try_lock(lock);
+    const Error error = test::error_of([&] { run_generate(o); });
+    EXPECT_EQ(error.code(), ExitCode::kUser);
+    EXPECT_THAT(error.message(), HasSubstr("shared.jsonl: another command writes it"));
+    EXPECT_FALSE(path_exists(o.out));
+  }
+  run_generate(o);
+  EXPECT_EQ(lines_of(o.out).size(), prompts().size());
+  EXPECT_FALSE(path_exists(lock));
+}
+
 TEST_F(Prompts, WrongFilesAreErrorsWithTheirLine) {
   const auto error = [&](const std::string& name, const std::string& content) {
     convert::write_text(*scratch / name, content);
