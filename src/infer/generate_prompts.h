@@ -10,7 +10,8 @@
 // 0, has the seed S + i, and its text is that of `hearth generate --seed`, up to the rounding of matrix products.
 //
 // Lines go to FILE.partial, which becomes FILE when the last one is there. A command that was killed goes on from the
-// whole lines of FILE.partial, if its settings are the same; else it begins anew. FILE.partial.lock is locked meanwhile.
+// whole lines of FILE.partial, if its settings are the same; else it begins anew. FILE.partial.lock is locked
+// meanwhile.
 #pragma once
 
 #include <cstdint>

@@ -16,14 +16,14 @@ namespace hearth::plan {
 
 // The devices and their speed.
 struct Speed {
-  // The usual `efficiency`: Hearth's on a CPU and on one GPU, and what published trainers reach on several, where Hearth
-  // was not measured (docs/decisions/planner_fit.md). Collectives reach the last of their slowest link.
+  // The usual `efficiency`: Hearth's on a CPU and on one GPU, and what published trainers reach on several, where
+  // Hearth was not measured (docs/decisions/planner_fit.md). Collectives reach the last of their slowest link.
   static constexpr double kCpuEfficiency = 0.75, kOneGpuEfficiency = 0.61, kGpusEfficiency = 0.49,
                           kLinkEfficiency = 0.63;
 
-  double gemm_flops;         // of large matrix products in the run's type, per second and device
-  int64_t devices = 1;       // accelerators; a CPU is one for all its threads
-  int64_t per_node = 1;      // devices of a node; 1: nodes are not counted
+  double gemm_flops;                   // of large matrix products in the run's type, per second and device
+  int64_t devices = 1;                 // accelerators; a CPU is one for all its threads
+  int64_t per_node = 1;                // devices of a node; 1: nodes are not counted
   double efficiency = kCpuEfficiency;  // a step's share of gemm_flops; steps of small models reach less
   // A device's, if it has a rank of its own. 0: not known, and nothing is counted for it.
   double memory_bytes_s = 0;

@@ -176,9 +176,10 @@ int plan(CommandLine& line) {
   line.option("--gemm-tflops", "X", &options.gemm_tflops,
               "TFLOP/s of its large matrix products, in place of the known rate")
       .range(0, 1e6);
-  line.option("--efficiency", "X", &options.efficiency,
-              fmt::format("the share of that rate which a step reaches; default: {} on a CPU, {} on one GPU, {} on several",
-                          plan::Speed::kCpuEfficiency, plan::Speed::kOneGpuEfficiency, plan::Speed::kGpusEfficiency))
+  line.option(
+          "--efficiency", "X", &options.efficiency,
+          fmt::format("the share of that rate which a step reaches; default: {} on a CPU, {} on one GPU, {} on several",
+                      plan::Speed::kCpuEfficiency, plan::Speed::kOneGpuEfficiency, plan::Speed::kGpusEfficiency))
       .range(0.01, 1);
   line.option("--gpus", "N", &options.gpus,
               "plan for N GPUs: parallelism.data_parallel_shard_degree is what the other degrees leave")
