@@ -60,7 +60,7 @@ std::optional<launch::Place> place_of(int64_t ranks) {
 // Trains as one of several processes. With `known`, the run file has been read and checked.
 int train_as(const launch::Place& place, const config::TrainOptions& options, const config::LoadResult* known) {
   return comm::run_as_rank(membership_of(place), [&](comm::Control& control, const comm::MakeGroup& make_group) {
-    const train::SignalScope signals;
+    const train::SignalScope signals(place.rank == 0);
     config::LoadResult loaded;
     control.together("the run file", [&] {
       loaded = known ? *known : config::read_and_check(options.run_toml, options.sets, place.size);
@@ -117,7 +117,7 @@ int train_command(CommandLine& line) {
   if (ranks > 1 || options->max_restarts > 0 || loaded.config.comm.backend == config::CommBackend::kNccl)
     return train_locally(*options, loaded, ranks);
   ops::prepare_process(loaded.config.training.threads);
-  const train::SignalScope signals;
+  const train::SignalScope signals(true);
   return static_cast<int>(train::run_training(loaded, *options, *comm::single()));
 }
 

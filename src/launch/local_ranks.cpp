@@ -96,6 +96,11 @@ void supervise(std::vector<Child>& children, const BlockedSignals& signals) {
 
 int outcome(const std::vector<Child>& children) {
   const Child& first = children.front();
+  // The user's own end of it, which no --max-restarts takes back: as if this process had not handled the signal.
+  if (first.status && WIFSIGNALED(*first.status) && WTERMSIG(*first.status) == SIGINT) {
+    log_error("ended by Ctrl-C, without a save: the run goes on from its newest checkpoint");
+    return 128 + SIGINT;
+  }
   // Rank 0 has named what it saw, unless it was killed itself.
   if (first.killed())
     log_error(

@@ -1,8 +1,10 @@
 // Requests from outside the process. SIGINT, SIGTERM or SIGUSR2: finish the step, save, leave (exit code 75). A job's
-// script passes SIGUSR2 on before the time limit. SIGUSR1: save and continue. A second SIGINT: leave at once, as
-// without a handler. Handlers only set flags. The trainer reads them between steps and shares them among the ranks with
-// the notes about the next step (train/step_note.h). So all ranks stop after the same step: with several ranks, the one
-// after that in which the signal came.
+// script passes SIGUSR2 on before the time limit. SIGUSR1: save and continue. Another SIGINT a second later or more:
+// leave at once, as without a handler. Ctrl-C sends SIGINT to all processes of a terminal, and launchers pass theirs
+// on, so one Ctrl-C may come to a rank twice: within a second it counts once.
+// Handlers set flags, and say on the console that the request came. The trainer reads the flags between steps and
+// shares them among the ranks with the notes about the next step (train/step_note.h). So all ranks stop after the same
+// step: with several ranks, the one after that in which the signal came.
 #pragma once
 
 namespace hearth::train {
@@ -10,7 +12,8 @@ namespace hearth::train {
 // Installs the handlers; its destructor restores the earlier ones. Only one object at a time.
 class SignalScope {
  public:
-  SignalScope();
+  // `speaks`: the first request to leave is answered on standard output.
+  explicit SignalScope(bool speaks = false);
   ~SignalScope();
   SignalScope(const SignalScope&) = delete;
   SignalScope& operator=(const SignalScope&) = delete;

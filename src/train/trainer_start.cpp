@@ -45,9 +45,17 @@ ExitCode train(run::Run& run, const config::TrainOptions& options, comm::Group& 
       mesh::start_flight(run.folder.flight(), control.rank(), control.size());
   });
   const ExitCode code = is_done ? ExitCode::kDone : train_from(run, start, group, voice.log());
-  if (code != ExitCode::kDone) return code;
+  if (code != ExitCode::kDone) {
+    voice.say(LogLevel::kInfo, "stopped, as asked: the same command goes on");
+    return code;
+  }
   for (const std::string& line : run::complete_last_save(run, start.progress.step, control))
     voice.say(LogLevel::kInfo, line);
+  if (!is_done)
+    voice.say(LogLevel::kInfo,
+              fmt::format("done: all {0} steps; next: `hearth report {1} --out report.html`, `hearth eval "
+                          "--checkpoint {1}`",
+                          run.steps, run.folder.path().string()));
   if (group.rank() == 0) run.folder.mark_done(run.steps);
   return code;
 }

@@ -62,6 +62,36 @@ TEST_F(Leave, ARunWithSeveralRanksLeavesTogether) {
   EXPECT_EQ(saved().back(), steps_logged(config));
 }
 
+// A terminal sends Ctrl-C to all processes in its foreground, and `hearth train` passes its own on to the ranks.
+TEST_F(Leave, OneCtrlCThatComesTwiceToEachRankSaves) {
+  config.parallelism.data_parallel_shard_degree = 2;
+  write_run_file(config);
+  RunProcess process({"train", toml.string()}, log);
+  ASSERT_TRUE(wait_until(process, [&] { return steps_logged(config) >= 2; })) << read_file(log);
+  for (const pid_t rank : process.ranks()) ::kill(rank, SIGINT);
+  process.signal(SIGINT);
+  EXPECT_EQ(process.wait(), 75) << read_file(log);
+  ASSERT_FALSE(saved().empty());
+  EXPECT_EQ(saved().back(), steps_logged(config));
+  EXPECT_THAT(read_file(log), HasSubstr("asked to stop: the run finishes its step, saves and ends; Ctrl-C once more"));
+  EXPECT_THAT(read_file(log), testing::EndsWith("\nstopped, as asked: the same command goes on\n"));
+}
+
+// It is the user's end of the run, so --max-restarts does not start the ranks again.
+TEST_F(Leave, AnotherCtrlCEndsSeveralRanksAtOnce) {
+  config.parallelism.data_parallel_shard_degree = 2;
+  config.training.global_batch_size = 1 << 20;  // a step that never ends
+  write_run_file(config);
+  RunProcess process({"train", toml.string(), "--max-restarts", "2"}, log);
+  ASSERT_TRUE(wait_until(process, [&] { return path_exists(config.run_folder() / "config.toml"); })) << read_file(log);
+  process.signal(SIGINT);
+  ::sleep(1);
+  process.signal(SIGINT);
+  EXPECT_EQ(process.wait(), 130) << read_file(log);
+  EXPECT_TRUE(saved().empty());
+  EXPECT_THAT(read_file(log), HasSubstr("ended by Ctrl-C, without a save: the run goes on from its newest checkpoint"));
+}
+
 TEST_F(Leave, ItSavesByTheClockToo) {
   config.checkpoint.interval_seconds = 0.05;
   write_run_file(config);

@@ -1,6 +1,7 @@
 #include "train/signals.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -27,15 +28,44 @@ TEST(Signals, User1AsksForOneSave) {
   EXPECT_FALSE(leave_requested());
 }
 
-TEST(SignalsDeathTest, ASecondInterruptLeavesAtOnce) {
+// One Ctrl-C may come twice: from the terminal, and from the process that started this one.
+TEST(Signals, TwoInterruptsWithinASecondAreOneRequest) {
+  SignalScope scope;
+  std::raise(SIGINT);
+  std::raise(SIGINT);
+  EXPECT_TRUE(leave_requested());
+}
+
+TEST(SignalsDeathTest, AnInterruptASecondLaterLeavesAtOnce) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(
       {
         SignalScope scope;
         std::raise(SIGINT);
+        ::sleep(1);
         std::raise(SIGINT);
       },
       ::testing::KilledBySignal(SIGINT), "");
+}
+
+TEST(Signals, TheFirstRequestIsAnswered) {
+  ::testing::internal::CaptureStdout();
+  {
+    SignalScope scope(true);
+    std::raise(SIGINT);
+    std::raise(SIGTERM);
+  }
+  {
+    SignalScope scope(true);
+    std::raise(SIGUSR2);
+  }
+  {
+    SignalScope silent;
+    std::raise(SIGTERM);
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(),
+            "asked to stop: the run finishes its step, saves and ends; Ctrl-C once more ends it now, without a save\n"
+            "asked to stop: the run finishes its step, saves and ends\n");
 }
 
 TEST(Signals, WhatWasThereBeforeComesBack) {
