@@ -139,6 +139,27 @@ Argument& CommandLine::add(std::string name, std::string value_name, Argument::T
   return declared_.back();
 }
 
+std::string CommandLine::meant_by(const std::string& word, const std::vector<std::vector<std::string>>& given) const {
+  const bool is_option = word.starts_with("-");
+  const std::string name = word.substr(0, word.find('='));
+  std::vector<std::string> names = {"--help"};
+  for (size_t i = 0; i < declared_.size(); ++i) {
+    const Argument& argument = declared_[i];
+    // A word alone is the value of what is missing: `hearth eval RUN`.
+    if (!is_option && argument.required_ && !argument.positional() && given[i].empty())
+      return fmt::format("write {} {}", argument.name_, word);
+    if (!argument.positional()) names.push_back(argument.name_);
+  }
+  if (!is_option) return {};
+  for (const auto& [options, instead] : elsewhere_)
+    if (std::find(options.begin(), options.end(), name) != options.end()) return instead;
+  // torchtitan's way to set a key.
+  if (name.find('.') != std::string::npos && std::find(names.begin(), names.end(), "--set") != names.end())
+    return fmt::format("write --set {}{}", word.substr(word.find_first_not_of('-')), word == name ? "=VALUE" : "");
+  const std::string meant = nearest(name, names);
+  return meant.empty() ? meant : fmt::format("did you mean {}?", meant);
+}
+
 bool CommandLine::parse() {
   const std::string help_hint = fmt::format("{} {} --help lists its options", program_, command_.name);
   // CLI11 splits the words. The values stay text until assign(), which has better messages.
@@ -147,10 +168,8 @@ bool CommandLine::parse() {
   app.allow_extras();
   std::vector<std::vector<std::string>> given(declared_.size());
   std::vector<CLI::Option*> flags(declared_.size(), nullptr);
-  std::vector<std::string> names = {"--help"};
   for (size_t i = 0; i < declared_.size(); ++i) {
     const Argument& argument = declared_[i];
-    if (!argument.positional()) names.push_back(argument.name_);
     if (std::holds_alternative<bool*>(argument.target_)) {
       flags[i] = app.add_flag(argument.name_);
       continue;
@@ -183,10 +202,10 @@ bool CommandLine::parse() {
   }
   for (const std::string& word : app.remaining()) {
     if (word == "--") continue;  // marks the end of the options
-    const std::string name = word.substr(0, word.find('='));
-    const std::string meant = word.starts_with("-") ? nearest(name, names) : std::string();
-    throw user_error(fmt::format("{} {} does not take \"{}\"", program_, command_.name, word), {},
-                     meant.empty() ? help_hint : fmt::format("did you mean {}? {}", meant, help_hint));
+    const std::string meant = meant_by(word, given);
+    throw user_error(
+        fmt::format("{} {} does not take \"{}\"", program_, command_.name, word), {},
+        meant.empty() ? help_hint : fmt::format("{}{} {}", meant, meant.ends_with('?') ? "" : ";", help_hint));
   }
   for (size_t i = 0; i < declared_.size(); ++i) {
     const Argument& argument = declared_[i];

@@ -19,6 +19,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -87,6 +88,10 @@ class CommandLine {
     return add(std::move(name), {}, value, std::move(help));
   }
 
+  // What to do instead of an option that other programs have, and this command does not: for the error.
+  void elsewhere(std::vector<std::string> options, std::string instead) {
+    elsewhere_.emplace_back(std::move(options), std::move(instead));
+  }
   // Adds text to --help, before the example.
   void append(std::string text) { appended_.push_back(std::move(text)); }
 
@@ -103,6 +108,8 @@ class CommandLine {
  private:
   Argument& add(std::string name, std::string value_name, Argument::Target target, std::string help);
   std::string usage() const;
+  // What to write instead of a word that the command does not take; empty: nothing is near.
+  std::string meant_by(const std::string& word, const std::vector<std::vector<std::string>>& given) const;
 
   std::string program_;
   const Command& command_;
@@ -110,6 +117,7 @@ class CommandLine {
   std::vector<Argument> declared_;
   std::vector<std::string> given_;  // names
   std::vector<std::string> appended_;
+  std::vector<std::pair<std::vector<std::string>, std::string>> elsewhere_;
 };
 
 struct Program {

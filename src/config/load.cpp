@@ -12,6 +12,7 @@
 #include "config/check.h"
 #include "config/fields.h"
 #include "config/flavors.h"
+#include "config/import/familiar_names.h"
 #include "config/import/torchtitan.h"
 #include "config/toml_text.h"
 #include "mesh/mesh.h"
@@ -84,7 +85,7 @@ struct Unknown {
   std::string what, fix;
 };
 
-// A similar name for `section`.`key`: a key of this section, or of any.
+// Our name for `section`.`key`: that of another program's key, or a similar one of this section, or of any.
 std::string suggest(const std::string& section, const std::string& key) {
   std::vector<std::string> here, anywhere, lists_here;
   for (const Field& field : fields()) {
@@ -99,6 +100,7 @@ std::string suggest(const std::string& section, const std::string& key) {
   }
   if (const std::string meant = nearest(key, lists_here); !meant.empty())
     return fmt::format("write [[{}.{}]], with two brackets, for each", section, meant);
+  if (const std::string_view ours = our_name_of(key); !ours.empty()) return fmt::format("did you mean {}?", ours);
   if (const std::string meant = nearest(key, here); !meant.empty())
     return fmt::format("did you mean {}.{}?", section, meant);
   const std::string meant = nearest(key, anywhere);
@@ -248,7 +250,9 @@ void apply_sets(LoadResult& result, const std::vector<std::string>& sets) {
     const std::string name = set.substr(0, equals);
     const size_t dot = name.find('.');
     if (equals == std::string::npos || dot == std::string::npos) {
-      problem(fmt::format("\"{}\" is not section.key=value", set), "write for example --set training.steps=1000");
+      problem(fmt::format("\"{}\" is not section.key=value", set), equals == std::string::npos || name.empty()
+                                                                       ? "write for example --set training.steps=1000"
+                                                                       : suggest({}, name));
       continue;
     }
     const std::string text = set.substr(equals + 1);

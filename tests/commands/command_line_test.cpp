@@ -104,6 +104,37 @@ TEST(CommandLine, AnUnknownOptionNamesTheNearest) {
             "  fix: hearth data build --help lists its options");
 }
 
+// Other programs' habits.
+TEST(CommandLine, AWordThatIsNotTakenSaysWhatToWriteInstead) {
+  const auto error = [](const std::vector<std::string>& words) {
+    CommandLine line("hearth", kCommand, words);
+    Path checkpoint, first;
+    std::vector<std::string> sets;
+    line.option("--checkpoint", "DIR", &checkpoint, "a checkpoint").required();
+    line.option("--set", "KEY=VALUE", &sets, "another value");
+    line.elsewhere({"--resume", "--load"}, "leave it out: it is always so");
+    try {
+      return line.parse() ? std::string("no error") : std::string("help");
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+  };
+  EXPECT_EQ(error({"runs/mine"}),
+            "error: hearth data build does not take \"runs/mine\"\n"
+            "  fix: write --checkpoint runs/mine; hearth data build --help lists its options");
+  EXPECT_EQ(error({"--checkpoint", "a", "runs/mine"}),
+            "error: hearth data build does not take \"runs/mine\"\n  fix: hearth data build --help lists its options");
+  EXPECT_EQ(error({"--training.steps=20"}),
+            "error: hearth data build does not take \"--training.steps=20\"\n"
+            "  fix: write --set training.steps=20; hearth data build --help lists its options");
+  EXPECT_EQ(error({"--training.steps", "20"}),
+            "error: hearth data build does not take \"--training.steps\"\n"
+            "  fix: write --set training.steps=VALUE; hearth data build --help lists its options");
+  EXPECT_EQ(error({"--load", "x"}),
+            "error: hearth data build does not take \"--load\"\n"
+            "  fix: leave it out: it is always so; hearth data build --help lists its options");
+}
+
 TEST(CommandLine, WrongValuesSayWhatIsExpected) {
   EXPECT_EQ(error_of({"a", "--out", "d", "--count", "many"}), "error: --count = \"many\" is not a whole number");
   EXPECT_EQ(error_of({"a", "--out", "d", "--count", "3.5"}), "error: --count = \"3.5\" is not a whole number");

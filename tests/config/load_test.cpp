@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "config/import/familiar_names.h"
 #include "config/import/torchtitan.h"
 #include "run_file.h"
 
@@ -207,6 +208,48 @@ TEST_F(LoadTest, AKeyOfTorchtitanThatHearthDoesNotHaveIsNamedWithWhatToDoInstead
             "  fix: remove it: nothing is compiled while a run starts");
 }
 
+TEST_F(LoadTest, KeysOfTorchtitanThatMovedOrHaveAnotherFormNameOurs) {
+  EXPECT_EQ(
+      error_of(kComplete, {"experimental.context_parallel_degree=2", "experimental.enable_x=1",
+                           "parallelism.fsdp_reshard_after_forward=never", "metrics.enable_wandb=true"}),
+      "error: run.toml has 4 errors\n"
+      "  --set: experimental.context_parallel_degree is a key of torchtitan that Hearth does not have\n"
+      "      fix: write parallelism.context_parallel_degree\n"
+      "  --set: experimental.enable_x is a key of torchtitan that Hearth does not have\n"
+      "      fix: remove it; the degrees of pipeline and context parallel are keys of [parallelism]\n"
+      "  --set: parallelism.fsdp_reshard_after_forward is a key of torchtitan that Hearth does not have\n"
+      "      fix: write parallelism.zero_stage = 3, which gathers weights again for the backward (\"always\"), or 2 "
+      "(\"never\")\n"
+      "  --set: metrics.enable_wandb is a key of torchtitan that Hearth does not have\n"
+      "      fix: remove it: `scripts/wandb_sync.py RUN --project NAME` sends a run's metrics to W&B");
+}
+
+TEST_F(LoadTest, NamesOfOtherProgramsNameOurs) {
+  EXPECT_EQ(error_of(kComplete + std::string("learning_rate = 1\n"),
+                     {"model.hidden_size=64", "parallelism.tp=2", "lr=1", "num_layers=3", "nothing_like_it=3"}),
+            "error: run.toml has 6 errors\n"
+            "  run.toml:7: training.learning_rate is not a key\n"
+            "      fix: did you mean optimizer.lr?\n"
+            "  --set: model.hidden_size is not a key\n"
+            "      fix: did you mean model.dim?\n"
+            "  --set: parallelism.tp is not a key\n"
+            "      fix: did you mean parallelism.tensor_parallel_degree?\n"
+            "  --set: \"lr=1\" is not section.key=value\n"
+            "      fix: did you mean optimizer.lr?\n"
+            "  --set: \"num_layers=3\" is not section.key=value\n"
+            "      fix: did you mean model.n_layers?\n"
+            "  --set: \"nothing_like_it=3\" is not section.key=value\n"
+            "      fix: remove it; `hearth config docs` lists every key");
+}
+
+TEST(FamiliarNames, EachNamesAKeyAndHidesNone) {
+  for (const FamiliarName& name : familiar_names()) {
+    EXPECT_NE(find_field(name.ours), nullptr) << name.ours;
+    for (const Field& field : fields()) EXPECT_NE(field.key, name.key);
+    EXPECT_EQ(our_name_of(name.key), name.ours) << "it stands twice";
+  }
+}
+
 // A GPU computes in bfloat16 unless something else is said.
 TEST_F(LoadTest, TheDeviceDecidesTheElementTypeThatIsNotGiven) {
   const auto type = [&](const std::vector<std::string>& sets) {
@@ -217,10 +260,9 @@ TEST_F(LoadTest, TheDeviceDecidesTheElementTypeThatIsNotGiven) {
   EXPECT_EQ(type({"training.device=cuda", "training.mixed_precision_param=float32"}), DType::kFloat32);
 }
 
-// A row about a key that Hearth has would never be read. [parallelism] has advice about all keys that are not there.
+// A row about a key that Hearth has would never be read.
 TEST_F(LoadTest, NoAdviceAboutTorchtitanIsAboutAKeyThatHearthHas) {
   for (const Field& field : fields()) {
-    if (field.section == "parallelism") continue;
     EXPECT_EQ(torchtitan_advice(field.section, field.key), "") << field.name();
   }
 }

@@ -24,6 +24,12 @@ std::optional<config::TrainOptions> train_options(CommandLine& line) {
               "when a process of this host was killed, or its hardware failed, start all again from the newest "
               "checkpoint; at most N times without a new one")
       .range(0, 1 << 20);
+  line.elsewhere({"--resume", "--resume_from_checkpoint", "--load"},
+                 "leave it out: a training goes on from the newest good checkpoint of its run folder");
+  line.elsewhere({"--nproc_per_node", "--nproc-per-node", "--num_processes", "--nproc", "-n", "-np"},
+                 "write --ranks N");
+  line.elsewhere({"--config", "--config_file", "--config-file", "--job.config_file"},
+                 "leave it out: the run file is an argument of its own");
   line.append("keys of a run file, with their defaults (`hearth config docs` says more):\n" + key_table());
   if (!line.parse()) return std::nullopt;
   return options;

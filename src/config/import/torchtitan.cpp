@@ -16,8 +16,11 @@ constexpr std::string_view kPrecision =
 constexpr std::string_view kBuildData = "remove it: build a dataset with `hearth data build`, and give data.path";
 constexpr std::string_view kVocabulary =
     "remove it: ranks of parallelism.tensor_parallel_degree always share the vocabulary";
-constexpr std::string_view kRanks = "remove it: parallelism.data_parallel_shard_degree ranks share the weights";
-constexpr std::string_view kNoTrace = "remove it: `hearth bench step RUN.toml` prints the parts of a step's time";
+constexpr std::string_view kEvenStages =
+    "remove it: parallelism.pipeline_parallel_layers_per_stage cuts stages between layers, evenly";
+constexpr std::string_view kNoExperts = "remove it: the model has no experts";
+constexpr std::string_view kFlight =
+    "remove it: the ranks of a run always record their last calls: `hearth inspect RUN/flight` shows them";
 constexpr std::string_view kJsonl = "remove it: metrics.jsonl in the run folder has every number of every step";
 constexpr std::string_view kNoPython = "remove it: no Python runs while Hearth trains";
 
@@ -30,13 +33,13 @@ constexpr Row kRows[] = {
     {"job", "custom_config_module", kNoPython},
     {"metrics", "enable_color_printing", "remove it: the output has no colours"},
     {"metrics", "disable_color_printing", "remove it: the output has no colours"},
-    {"metrics", "enable_wandb", kJsonl},
+    {"metrics", "enable_wandb", "remove it: `scripts/wandb_sync.py RUN --project NAME` sends a run's metrics to W&B"},
     {"metrics", "rank_0_only", kJsonl},
     {"metrics", "save_for_all_ranks", kJsonl},
     {"model", "tokenizer_path", "remove it: the dataset at data.path has its tokenizer"},
     {"model", "tokenizer_backend", "remove it: the dataset at data.path has its tokenizer"},
     {"model", "hf_assets_path", "remove it: the dataset at data.path has its tokenizer"},
-    {"model", "converters", kOneWay},
+    {"model", "converters", "remove it; for float8, write numerics.fp8 = true"},
     {"model", "print_after_conversion", kOneWay},
     {"model", "use_flex_attn", kOneWay},
     {"model", "attn_mask_type", "write model.attention_scope: block_causal is \"document\""},
@@ -67,7 +70,14 @@ constexpr Row kRows[] = {
     {"parallelism", "enable_compiled_autograd", kNoCompiler},
     {"parallelism", "disable_loss_parallel", kVocabulary},
     {"parallelism", "enable_async_tensor_parallel", "remove it: a product waits for the rows of all ranks"},
-    {"parallelism", "", kRanks},
+    {"parallelism", "fsdp_reshard_after_forward",
+     "write parallelism.zero_stage = 3, which gathers weights again for the backward (\"always\"), or 2 (\"never\")"},
+    {"parallelism", "context_parallel_rotate_method", kOneWay},
+    {"parallelism", "module_fqns_per_model_part", kEvenStages},
+    {"parallelism", "pipeline_parallel_split_points", kEvenStages},
+    {"parallelism", "pipeline_parallel_schedule_csv", "remove it: parallelism.pipeline_parallel_schedule names one"},
+    {"parallelism", "expert_parallel_degree", kNoExperts},
+    {"parallelism", "expert_tensor_parallel_degree", kNoExperts},
     {"checkpoint", "enable", "remove it: checkpoints are always written; checkpoint.interval says when"},
     {"checkpoint", "enable_checkpoint", "remove it: checkpoints are always written; checkpoint.interval says when"},
     {"checkpoint", "interval_type", "remove it: checkpoint.interval counts steps, checkpoint.interval_seconds seconds"},
@@ -76,7 +86,8 @@ constexpr Row kRows[] = {
      "remove it: a run goes on from its newest good checkpoint; to start from another, give "
      "checkpoint.initial_load_path"},
     {"checkpoint", "create_seed_checkpoint", "remove it: the first weights do not depend on the number of ranks"},
-    {"checkpoint", "initial_load_in_hf", "remove it: checkpoints are read in PyTorch's DCP layout"},
+    {"checkpoint", "initial_load_in_hf",
+     "remove it: the format of checkpoint.initial_load_path is found from its files"},
     {"validation", "enable", "remove it: validation.freq says how often; 0 means never"},
     {"validation", "enabled", "remove it: validation.freq says how often; 0 means never"},
     {"validation", "dataset", "remove it: `hearth data build --validation FRACTION` holds documents out"},
@@ -84,10 +95,10 @@ constexpr Row kRows[] = {
     {"validation", "local_batch_size", "remove it: training.local_batch_size holds for validation, too"},
     {"validation", "seq_len", "remove it: training.seq_len holds for validation, too"},
     {"comm", "init_timeout_seconds", "remove it: ranks that do not come within a minute are named"},
-    {"comm", "trace_buf_size", kNoTrace},
+    {"comm", "trace_buf_size", kFlight},
     {"profiling", "profiler_warmup", "remove it: a trace needs no steps before it"},
-    {"comm", "save_traces_folder", kNoTrace},
-    {"comm", "save_traces_file_prefix", kNoTrace},
+    {"comm", "save_traces_folder", kFlight},
+    {"comm", "save_traces_file_prefix", kFlight},
     {"activation_checkpoint", "",
      "write memory.recompute: \"block\" is mode full, \"norms\" and \"attention\" recompute less, \"auto\" takes the "
      "cheapest that fits"},
@@ -101,7 +112,12 @@ constexpr Row kRows[] = {
     {"debug", "", "remove it: training.seed is the seed, and results always have the same bits"},
     {"experimental", "custom_import", kNoPython},
     {"experimental", "custom_args_module", kNoPython},
-    {"experimental", "", kRanks},
+    {"experimental", "context_parallel_degree", "write parallelism.context_parallel_degree"},
+    {"experimental", "pipeline_parallel_degree", "write parallelism.pipeline_parallel_degree"},
+    {"experimental", "pipeline_parallel_schedule", "write parallelism.pipeline_parallel_schedule"},
+    {"experimental", "pipeline_parallel_microbatches", "write parallelism.pipeline_parallel_microbatch_size"},
+    {"experimental", "pipeline_parallel_split_points", kEvenStages},
+    {"experimental", "", "remove it; the degrees of pipeline and context parallel are keys of [parallelism]"},
 };
 
 }  // namespace
