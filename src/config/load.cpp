@@ -12,8 +12,7 @@
 #include "config/check.h"
 #include "config/fields.h"
 #include "config/flavors.h"
-#include "config/import/familiar_names.h"
-#include "config/import/torchtitan.h"
+#include "config/import/advice.h"
 #include "config/toml_text.h"
 #include "mesh/mesh.h"
 

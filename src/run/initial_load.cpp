@@ -49,13 +49,21 @@ std::vector<std::string> misfits(const plan::ParameterPlan& plan, const checkpoi
 }
 
 void require_fit(const plan::ParameterPlan& plan, const checkpoint::Reader& reader, const InitialLoad& initial_load) {
-  const std::vector<std::string> problems = misfits(plan, reader, initial_load);
+  std::vector<std::string> problems = misfits(plan, reader, initial_load);
   if (problems.empty()) return;
+  // Layers are alike, so a wrong width is a line for every weight of each.
+  constexpr size_t kMost = 12;
+  if (problems.size() > kMost) {
+    const size_t more = problems.size() - kMost;
+    problems.resize(kMost);
+    problems.push_back(fmt::format("and {} more weights", more));
+  }
   throw user_error(
       fmt::format("{} does not fit the model:\n    {}", reader.folder().string(), fmt::join(problems, "\n    ")),
       "every weight of the model must be in the checkpoint or in checkpoint.fresh",
-      "give [model] the checkpoint's shape (`hearth inspect` prints it), or name new weights in "
-      "checkpoint.fresh")
+      fmt::format("give [model] the checkpoint's shape (`hearth inspect --model {}` prints the section), or name new "
+                  "weights in checkpoint.fresh",
+                  reader.folder().string()))
       .about("checkpoint.initial_load_path");
 }
 

@@ -286,6 +286,10 @@ TEST(RoundTrip, InspectShowsOtherProgramsFilesWithTheKeysOfARun) {
   EXPECT_THAT(hf, HasSubstr("Hugging Face's format"));
   EXPECT_THAT(hf, HasSubstr("layers.0.attention.wq.weight"));
   EXPECT_THAT(hf, HasSubstr("rope_pairs = \"halves\""));
+  const std::string model = test::run_hearth(fmt::format("inspect --model {}/f/hf", at)).output;
+  EXPECT_EQ(model.find("[model]\n"), 0u) << model;
+  EXPECT_THAT(model, HasSubstr("rope_pairs = \"halves\""));
+  EXPECT_EQ(model.find('[', 1), std::string::npos) << "one section alone";
   const std::string meta = test::run_hearth(fmt::format("inspect {}/f/meta-2 --json", at)).output;
   EXPECT_THAT(meta, HasSubstr("\"kind\": \"meta\""));
   EXPECT_THAT(meta, HasSubstr("hidden_dim = 112"));

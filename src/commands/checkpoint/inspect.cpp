@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -102,7 +103,89 @@ std::string model_section(const convert::Description& description) {
   return text.substr(begin, text.find("\n[", begin) + 1 - begin);
 }
 
-void print_text(const convert::Source& source) {
+// The [model] section of a native checkpoint's run file, or of another program's files.
+std::string model_section(const convert::Source& source) {
+  if (source.reader.has_manifest()) {
+    const std::string& text = source.reader.manifest().config_toml;
+    const size_t begin = text.find("[model]");
+    if (begin != std::string::npos) return text.substr(begin, text.find("\n[", begin) - begin);
+  } else if (source.description) {
+    return model_section(*source.description);
+  }
+  throw user_error(fmt::format("{} does not say the model's shape", source.reader.folder().string()),
+                   "only hearth.json, config.json and params.json do",
+                   "without --model, the weights' shapes are listed");
+}
+
+// A weight, or the same weight of several layers.
+struct TensorRow {
+  std::string before, after;  // of the layer's number in the name; before alone: a name without one
+  std::vector<int64_t> layers{};
+  const StoredTensor* first;
+  int64_t bytes = 0;
+  size_t items = 0;
+
+  std::string name() const {
+    if (layers.empty()) return before;
+    const auto [least, most] = std::minmax_element(layers.begin(), layers.end());
+    if (*least == *most) return fmt::format("{}{}{}", before, *least, after);
+    const bool all = *most - *least + 1 == std::ssize(layers);
+    return all ? fmt::format("{}{}-{}{}", before, *least, *most, after) : fmt::format("{}*{}", before, after);
+  }
+  bool holds(const TensorRow& other) const {
+    return !layers.empty() && !other.layers.empty() && before == other.before && after == other.after &&
+           first->info.dtype == other.first->info.dtype && first->info.shape == other.first->info.shape;
+  }
+};
+
+TensorRow tensor_row(const StoredTensor& tensor) {
+  const std::string& name = tensor.info.name;
+  TensorRow row{.before = name, .after = {}, .first = &tensor};
+  row.bytes = stored_bytes(tensor);
+  row.items = tensor.items.size();
+  constexpr std::string_view kLayers = "layers.";
+  const size_t at = name.find(kLayers);
+  if (at == std::string::npos) return row;
+  const size_t begin = at + kLayers.size(), end = std::min(name.find('.', begin), name.size());
+  int64_t layer = 0;
+  const auto [stopped, error] = std::from_chars(name.data() + begin, name.data() + end, layer);
+  if (error != std::errc() || stopped != name.data() + end) return row;
+  row.layers = {layer};
+  row.before = name.substr(0, begin);
+  row.after = name.substr(end);
+  return row;
+}
+
+// Rows in the order of their first tensors; `all`: one for each tensor.
+std::vector<TensorRow> tensor_rows(const formats::Metadata& metadata, bool all) {
+  std::vector<TensorRow> rows;
+  for (const StoredTensor& tensor : metadata.tensors) {
+    TensorRow row = tensor_row(tensor);
+    const auto same = std::find_if(rows.begin(), rows.end(), [&](const TensorRow& r) { return !all && r.holds(row); });
+    if (same == rows.end()) {
+      rows.push_back(std::move(row));
+      continue;
+    }
+    same->layers.push_back(row.layers.front());
+    same->bytes += row.bytes;
+    same->items += row.items;
+  }
+  return rows;
+}
+
+void print_tensors(const formats::Metadata& metadata, bool all) {
+  size_t width = 6;
+  const std::vector<TensorRow> rows = tensor_rows(metadata, all);
+  for (const TensorRow& row : rows) width = std::max(width, row.name().size());
+  fmt::print("{:{}}  {:8}  {:>10}  {:>5}  shape\n", "tensor", width, "type", "size", "items");
+  for (const TensorRow& row : rows)
+    fmt::print("{:{}}  {:8}  {:>10}  {:>5}  {}{}\n", row.name(), width, dtype_name(row.first->info.dtype),
+               format_bytes(row.bytes), row.items, formats::format_shape(row.first->info.shape),
+               row.layers.size() > 1 ? fmt::format(" in {} layers", row.layers.size()) : "");
+  for (const formats::OtherEntry& other : metadata.others) fmt::print("{:{}}  {}\n", other.name, width, other.what);
+}
+
+void print_text(const convert::Source& source, bool all) {
   const checkpoint::Reader& reader = source.reader;
   const formats::Metadata& metadata = reader.metadata();
   const Totals totals = count(metadata);
@@ -118,14 +201,7 @@ void print_text(const convert::Source& source) {
   rows.push_back({"other state", format_bytes(totals.other_bytes)});
   fmt::print("{}\n{}\n", reader.folder().string(), format_rows(rows));
 
-  size_t width = 6;
-  for (const StoredTensor& tensor : metadata.tensors) width = std::max(width, tensor.info.name.size());
-  fmt::print("{:{}}  {:8}  {:>10}  {:>5}  shape\n", "tensor", width, "type", "size", "items");
-  for (const StoredTensor& tensor : metadata.tensors) {
-    fmt::print("{:{}}  {:8}  {:>10}  {:>5}  {}\n", tensor.info.name, width, dtype_name(tensor.info.dtype),
-               format_bytes(stored_bytes(tensor)), tensor.items.size(), formats::format_shape(tensor.info.shape));
-  }
-  for (const formats::OtherEntry& other : metadata.others) fmt::print("{:{}}  {}\n", other.name, width, other.what);
+  print_tensors(metadata, all);
   if (reader.has_manifest())
     fmt::print("\nconfiguration\n{}", reader.manifest().config_toml);
   else if (source.description)
@@ -184,7 +260,7 @@ void print_json(const convert::Source& source) {
 
 int inspect(CommandLine& line) {
   Path folder;
-  bool json = false;
+  bool json = false, model = false, all = false;
   int64_t last = 0;
   Path picture;
   line.positional("CHECKPOINT", &folder,
@@ -192,6 +268,8 @@ int inspect(CommandLine& line) {
                   "RUN/flight, the last calls of ranks to each other: "
                   "after a hang or a death it says which rank did not come");
   line.flag("--json", &json, "one JSON object instead of text");
+  line.flag("--model", &model, "print the [model] section alone, for a run file that begins with these weights");
+  line.flag("--all", &all, "list each tensor; default: those of layers that are alike share a line");
   line.option("--last", "N", &last, "of RUN/flight: show the last N calls of each rank").range(1, mesh::kFlightCalls);
   line.option("--picture", "FILE.svg", &picture,
               "of RUN/flight: also draw the last N calls over time, or those of the last two steps");
@@ -208,7 +286,10 @@ int inspect(CommandLine& line) {
     throw user_error(fmt::format("{} is for RUN/flight", last > 0 ? "--last" : "--picture"),
                      fmt::format("{} has no records of calls", folder.string()), "leave it out");
   const convert::Source source = convert::open_for_inspection(folder);
-  json ? print_json(source) : print_text(source);
+  if (model)
+    fmt::print("{}", model_section(source));
+  else
+    json ? print_json(source) : print_text(source, all);
   return 0;
 }
 

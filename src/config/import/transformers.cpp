@@ -68,12 +68,15 @@ void import_hf_model(Draft& draft, const HfProgram& program) {
   if (from == nullptr) from = draft.find("config_name");
   const auto name = from == nullptr ? std::nullopt : draft.text(from->name);
   if (!name) {
-    draft.note("The files do not name a model. `hearth inspect hf:NAME` shows the keys of [model] for one of the Hub.");
+    draft.note("The files do not name a model. `hearth inspect --model hf:NAME` prints the section [model] of one.");
     return;
   }
   const Flavor* flavor = flavor_of_hub(*name);
   if (flavor == nullptr) {
-    draft.refuse(*from, "its shape is not known here", "`hearth inspect hf:NAME` shows the keys of [model] for it");
+    draft.refuse(*from, "its shape is not known here",
+                 fmt::format("`hearth inspect --model {}{}` prints the section [model], checkpoint.initial_load_path "
+                             "takes the weights",
+                             path_exists(*name) ? "" : "hf:", *name));
     return;
   }
   draft.set("model.name", std::string(flavor->family), from);

@@ -26,6 +26,40 @@ TEST(InspectCommand, ShowsStepParametersProvenanceTensorsAndConfiguration) {
     EXPECT_THAT(result.output, HasSubstr(expected)) << expected << "\n" << result.output;
 }
 
+TEST(InspectCommand, WeightsOfLayersThatAreAlikeShareALine) {
+  const test::ScratchFolder scratch;
+  std::vector<ExampleTensor> tensors;
+  for (const int64_t layer : {0, 1, 10, 2}) {
+    const std::string name = fmt::format("layers.{}.w", layer);
+    tensors.push_back(example_tensor(name, DType::kFloat32, {layer == 10 ? 3 : 2, 5}));
+    tensors.push_back(example_tensor(name + "2", layer == 1 ? DType::kFloat64 : DType::kFloat32, {7}));
+  }
+  const std::string folder = save_example(scratch, tensors, 100, 1).string();
+  const std::string output = run_hearth("inspect " + folder).output;
+  for (const char* expected : {"layers.0-2.w    float32", " [2, 5] in 3 layers\n", "layers.10.w     float32",
+                               "layers.*.w2     float32", " [7] in 3 layers\n", "layers.1.w2     float64"})
+    EXPECT_THAT(output, HasSubstr(expected)) << output;
+  const std::string all = run_hearth("inspect --all " + folder).output;
+  for (const char* expected : {"layers.0.w ", "layers.1.w ", "layers.2.w ", "layers.10.w2"})
+    EXPECT_THAT(all, HasSubstr(expected)) << all;
+  EXPECT_THAT(all, testing::Not(HasSubstr("in 3 layers")));
+}
+
+TEST(InspectCommand, TheModelAloneIsTheSectionOfARunFile) {
+  const test::ScratchFolder scratch;
+  const Path temporary = temporary_folder(scratch, 100);
+  begin_save(temporary);
+  const std::vector<std::string> items = {write_rank_file(temporary, 0, flat_pieces(example_tensors(), 0, 1))};
+  Manifest manifest = example_manifest(100, 1);
+  manifest.config_toml = "[training]\nsteps = 3\n\n[model]\ndim = 7\n\n[data]\npath = \"d\"\n";
+  commit(temporary, step_folder(scratch, 100), items, manifest);
+  EXPECT_EQ(run_hearth("inspect --model " + scratch.path().string()).output, "[model]\ndim = 7\n");
+  const Path without = save_example(scratch, example_tensors(), 101, 1);
+  const test::CommandResult none = run_hearth("inspect --model " + without.string());
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.output, HasSubstr("does not say the model's shape"));
+}
+
 TEST(InspectCommand, AsJsonIsOneObjectWithTheSameNumbers) {
   const test::ScratchFolder scratch;
   const Path folder = save_example(scratch, example_tensors(), 100, 2);

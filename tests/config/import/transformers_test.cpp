@@ -317,8 +317,9 @@ TEST_F(ImportTest, WhatCannotBeFollowedIsRefusedByLine) {
       "  run.sh:5: --deepspeed \"ds.json\": DeepSpeed's own files are not read\n"
       "      fix: to import the rest: --leave-out deepspeed\n"
       "  run.sh:5: --model_name_or_path \"some/thing\": its shape is not known here\n"
-      "      fix: `hearth inspect hf:NAME` shows the keys of [model] for it, or import the rest: --leave-out "
-      "model_name_or_path");
+      "      fix: `hearth inspect --model hf:some/thing` prints the section [model], checkpoint.initial_load_path "
+      "takes "
+      "the weights, or import the rest: --leave-out model_name_or_path");
   EXPECT_THAT(error({{"run.sh", "torchrun run_clm.py --learning_rate 1\npython run_clm.py --learning_rate 2\n"}}),
               HasSubstr("run.sh:2: a second training starts here; the first is in line 1"));
   EXPECT_THAT(error({{"run.sh", "run_clm.py --learning_rate '1\n"}}),

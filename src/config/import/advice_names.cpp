@@ -1,9 +1,9 @@
-#include "config/import/familiar_names.h"
+#include "config/import/advice.h"
 
 namespace hearth::config {
 namespace {
 
-// Of Transformers, Megatron-LM, GPT-NeoX, DeepSpeed, nanoGPT, and what people type.
+// Transformers', Megatron-LM's, GPT-NeoX's, DeepSpeed's and nanoGPT's, and what people type.
 constexpr FamiliarName kFamiliarNames[] = {
     {"output_dir", "job.dump_folder"},
     {"out_dir", "job.dump_folder"},

@@ -1,4 +1,4 @@
-#include "config/import/torchtitan.h"
+#include "config/import/advice.h"
 
 namespace hearth::config {
 namespace {
