@@ -70,6 +70,7 @@ std::string format_flops(double flops) {
 }
 
 std::string format_duration(double seconds) {
+  if (seconds >= 5e-7 && seconds < 0.0005) return fmt::format("{:.0f} us", seconds * 1e6);
   if (seconds >= 0.0005 && seconds < 0.0995) return fmt::format("{:.0f} ms", seconds * 1e3);
   if (seconds >= 0.0995 && seconds < 0.995) return fmt::format("{:.2g} s", seconds);
   if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);

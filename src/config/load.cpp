@@ -10,9 +10,10 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "config/check.h"
+#include "config/familiar_names.h"
 #include "config/fields.h"
 #include "config/flavors.h"
-#include "config/import/advice.h"
+#include "config/import/torchtitan.h"
 #include "config/toml_text.h"
 #include "mesh/mesh.h"
 

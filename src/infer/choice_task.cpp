@@ -58,6 +58,11 @@ class LineReader {
 };
 
 std::vector<Question> read_questions(const Path& file) {
+  if (!path_exists(file))
+    throw user_error(
+        fmt::format("there is no file {}", file.string()), "--task takes a file of questions",
+        fmt::format("`scripts/lm_eval_task.py {0} {0}.jsonl` writes one of a task of lm-evaluation-harness",
+                    file.stem().string()));
   std::vector<Question> questions;
   int64_t line = 0;
   for (const std::string& text : split_lines(read_file(file))) {

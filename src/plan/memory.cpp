@@ -336,7 +336,7 @@ std::string format_memory_total(const MemoryPlan& plan) {
 std::string format_memory(const MemoryPlan& plan) {
   std::string text = total_text(plan) + "\n";
   const auto line = [&](std::string_view name, int64_t bytes) {
-    text += fmt::format("    {:28} {:>10}\n", name, format_bytes(bytes));
+    text += fmt::format("    {:34} {:>10}\n", name, format_bytes(bytes));
   };
   for (const MemoryItem& item : memory_items(plan)) line(item.name, item.bytes);
   text += fmt::format("      recomputed: {}; most is alive at \"{}\":\n", describe(plan.recompute),
@@ -369,8 +369,8 @@ void require_fits(const MemoryPlan& plan, std::string_view others) {
       !others.empty() ? fmt::format("take a layout that fits these ranks, with memory.recompute = \"auto\": {}", others)
       : weights_alone && plan.shards_more
           ? "give parallelism.zero_stage = 3: ranks then share weights and gradients, too"
-      : weights_alone
-          ? "no recomputation helps: take a smaller model, optimizer.moments_dtype = \"bfloat16\", or more memory"
+      : weights_alone ? "no recomputation helps: take more devices with parallelism.zero_stage = 3, a smaller model, "
+                        "optimizer.moments_dtype = \"bfloat16\", or more memory"
       : all ? "lower training.local_batch_size, training.seq_len, memory.loss_chunk_tokens or the size of the model"
             : "set memory.recompute = \"auto\", or lower training.local_batch_size");
 }

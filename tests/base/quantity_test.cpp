@@ -15,6 +15,8 @@ TEST(Quantity, FlopsHaveThePrefixesOfPhysics) {
 
 TEST(Quantity, ADurationHasTheTwoDigitsThatMatter) {
   EXPECT_EQ(format_duration(0), "0.0 s");
+  EXPECT_EQ(format_duration(0.000028), "28 us");
+  EXPECT_EQ(format_duration(0.0006), "1 ms");
   EXPECT_EQ(format_duration(0.0128), "13 ms");
   EXPECT_EQ(format_duration(0.0994), "99 ms");
   EXPECT_EQ(format_duration(0.0996), "0.1 s");

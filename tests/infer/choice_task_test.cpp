@@ -123,6 +123,21 @@ TEST_F(ZeroModel, TheStandardErrorIsThatOfTheSample) {
   EXPECT_NEAR(report.standard_error(ChoiceRule::kSum), 0.25, 1e-12);
 }
 
+// A name of lm-evaluation-harness is no file yet.
+TEST(ChoiceTask, ATaskWithoutAFileSaysWhatWritesIt) {
+  try {
+    read_choice_task("easy=no/arc_easy");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUser);
+    EXPECT_STREQ(
+        error.what(),
+        "error: there is no file no/arc_easy\n"
+        "  why: --task takes a file of questions\n"
+        "  fix: `scripts/lm_eval_task.py arc_easy arc_easy.jsonl` writes one of a task of lm-evaluation-harness");
+  }
+}
+
 TEST(ChoiceTask, ExamplesComeSolvedBeforeTheQuestion) {
   const Question question{"2 + 2 =", {"3", "4"}, 1, 1};
   EXPECT_EQ(prompt_of(question, {{"1 + 1 =", {"2", "9"}, 0, 1}}, " "), "1 + 1 = 2\n\n2 + 2 =");

@@ -133,6 +133,15 @@ TEST(Memory, MoreThanThereIsIsAnErrorThatSaysWhatCouldBeChanged) {
   EXPECT_THAT(error, HasSubstr("fix: lower training.local_batch_size, training.seq_len")) << error;
 }
 
+TEST(Memory, WeightsThatDoNotFitNeedMoreDevices) {
+  config::RunConfig c = neuro_1b();
+  c.parallelism.zero_stage = 3;
+  c.memory.recompute = config::Recompute::kBlock;
+  EXPECT_EQ(error_of([&] { require_fits(planned(c, 4 * kGiB)); }).fix(),
+            "no recomputation helps: take more devices with parallelism.zero_stage = 3, a smaller model, "
+            "optimizer.moments_dtype = \"bfloat16\", or more memory");
+}
+
 TEST(Memory, LayoutsThatFitAreNamedWhereThereAreAny) {
   const std::string fix = error_of([&] { require_fits(planned(neuro_1b(), 64 * kGiB), "tp 4"); }).fix();
   EXPECT_EQ(fix, "take a layout that fits these ranks, with memory.recompute = \"auto\": tp 4");

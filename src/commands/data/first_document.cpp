@@ -64,7 +64,8 @@ void print_first_document(const data::Dataset& dataset) {
   const auto tokenizer = dataset.open_tokenizer();
   if (dataset.has_split("train") && dataset.split("train").arrays() != nullptr)
     return print_first_array(dataset.split("train"));
-  fmt::print("{}; {}\n", place_of("BOS", m.rules.bos, m.bos, *tokenizer, "before each document"),
+  fmt::print("tokenizer {}, {} ids; {}; {}\n", tokenizer->name(), tokenizer->vocab_size(),
+             place_of("BOS", m.rules.bos, m.bos, *tokenizer, "before each document"),
              place_of("EOS", m.rules.eos, m.eos, *tokenizer, "after each document"));
   if (m.special_text_seen > 0)
     fmt::print("the text spells special tokens {} times; they stay text\n", m.special_text_seen);

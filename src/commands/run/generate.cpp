@@ -53,7 +53,9 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
       .required();
   line.option(
       "--prompt", "TEXT", &options.prompt,
-      "the beginning of the text, \"\" for the beginning of a document; for a checkpoint of spike counts a .npy "
+      "the beginning of the text, \"\" for the beginning of a document; the model reads it after what stands before a "
+      "document in the training: EOS of the one before, and BOS if documents have it; for a checkpoint of spike counts "
+      "a .npy "
       "(uint8, neurons x time bins), whose "
       "next bins are printed: one line per bin, one count per neuron");
   line.option("--fill", "TEXT", &options.fill,

@@ -62,7 +62,12 @@ tokenizer::DocumentTokens DocumentEnds::resolve(const tokenizer::Tokenizer& toke
 std::vector<std::string> read_texts(const std::vector<Path>& files) {
   if (files.empty()) return {read_standard_input()};
   std::vector<std::string> texts;
-  for (const Path& file : files) texts.push_back(read_file(file));
+  for (const Path& file : files) {
+    if (!path_exists(file))
+      throw user_error(fmt::format("there is no file {}", file.string()), {},
+                       "give files, or a text on standard input: echo \"a text\" | hearth tokenizer ...");
+    texts.push_back(read_file(file));
+  }
   return texts;
 }
 

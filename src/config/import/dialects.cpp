@@ -35,6 +35,12 @@ std::string new_name(const std::string& name, const std::vector<std::string>& ta
   return own;
 }
 
+std::string build_command(const std::string& folder, const std::string& foreign) {
+  // The usual end of token files: NAME_text_document.bin and .idx.
+  return fmt::format("hearth data build --out {}{}", folder,
+                     foreign.ends_with("_document") ? fmt::format(" {}.bin", foreign) : "");
+}
+
 void set_source(Draft& draft, int64_t index, const std::string& foreign, const ForeignKey* from) {
   std::vector<std::string> others;
   for (int64_t i = 0; i < index; ++i) {
@@ -43,7 +49,7 @@ void set_source(Draft& draft, int64_t index, const std::string& foreign, const F
   }
   const std::string folder = new_name("data/" + foreign_name(foreign), others);
   const std::string key = index < 0 ? "data.path" : fmt::format("data.source.{}.path", index);
-  draft.set(key, folder, from, fmt::format("hearth data build --out {}", folder));
+  draft.set(key, folder, from, build_command(folder, foreign));
 }
 
 void set_run_folder(Draft& draft, std::string_view name) {
@@ -108,8 +114,8 @@ void need_value(Draft& draft, std::string_view name, std::initializer_list<std::
   }
   const std::string value = key == nullptr ? std::string(standard) : key->value.text();
   if (std::find(values.begin(), values.end(), value) != values.end()) return;
-  if (key != nullptr) return draft.refuse(*key, what);
   const std::string_view wanted = *values.begin();
+  if (key != nullptr) return draft.refuse(*key, fmt::format("{} ({}: {})", what, name, wanted));
   const std::string written = shown.empty()      ? fmt::format("{}: {}", name, wanted)
                               : wanted == "true" ? std::string(shown)
                                                  : fmt::format("{} {}", shown, wanted);

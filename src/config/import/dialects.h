@@ -36,6 +36,9 @@ std::string foreign_name(std::string_view path);
 // `name`, or NAME-2, NAME-3, ... : the first that is not in `taken`.
 std::string new_name(const std::string& name, const std::vector<std::string>& taken);
 
+// The command that makes a dataset of what the other program reads at `foreign`, as far as it is known.
+std::string build_command(const std::string& folder, const std::string& foreign);
+
 // A dataset of the training: its folder becomes "data/NAME", made from the foreign path's last part. `index` is the
 // number of [[data.source]], or -1 for data.path.
 void set_source(Draft& draft, int64_t index, const std::string& foreign, const ForeignKey* from);

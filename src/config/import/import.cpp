@@ -183,7 +183,7 @@ Imported import_run(const std::vector<Path>& files, std::string_view from, const
     names.push_back(path.string());
     read_foreign_file(path, run, problems);
   }
-  const std::string title = join(names, " and ");
+  const std::string title = names.size() > 1 ? "the import of " + join(names, " and ") : join(names, " and ");
   throw_problems(title, problems);
   const Dialect dialect = find_dialect(run, from, title);
   if (dialect.prepare != nullptr) {

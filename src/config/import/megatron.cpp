@@ -258,8 +258,7 @@ void import_megatron_validation(Draft& draft) {
     names.push_back(new_name(foreign_name(blend.paths[i]), names));
     const std::string folder = fmt::format("data/{}-valid", names.back());
     draft.set(fmt::format("validation.set.{}.name", i), names.back(), from);
-    draft.set(fmt::format("validation.set.{}.path", i), folder, from,
-              fmt::format("hearth data build --out {}", folder));
+    draft.set(fmt::format("validation.set.{}.path", i), folder, from, build_command(folder, blend.paths[i]));
   }
 }
 

@@ -235,8 +235,7 @@ void import_neox_sets(Draft& draft) {
     const ForeignKey* valid = draft.find("valid_data_paths");
     const std::string name = foreign_name((*sets)[i]), folder = fmt::format("data/{}-valid", name);
     draft.set(fmt::format("validation.set.{}.name", i), name, valid);
-    draft.set(fmt::format("validation.set.{}.path", i), folder, valid,
-              fmt::format("hearth data build --out {}", folder));
+    draft.set(fmt::format("validation.set.{}.path", i), folder, valid, build_command(folder, (*sets)[i]));
   }
 }
 
@@ -289,6 +288,7 @@ void import_neox_keys(Draft& draft) {
   import_neox_sets(draft);
   import_neox_checkpoints(draft);
   import_neox_init(draft);
+  if (draft.has("tensorboard_dir")) draft.set("metrics.enable_tensorboard", true, draft.find("tensorboard_dir"));
   draft.assume("training.seed", int64_t{1234}, "GPT-NeoX's default");
   if (llemma)
     draft.note(

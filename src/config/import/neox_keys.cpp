@@ -5,6 +5,7 @@ namespace hearth::config {
 namespace {
 
 constexpr std::string_view kNeoxKernels = "it chooses between kernels with the same result";
+constexpr std::string_view kNeoxWandb = "`scripts/wandb_sync.py` sends a run's metrics to W&B";
 constexpr std::string_view kNeoxLog = "metrics.jsonl in the run folder has every number of every step";
 constexpr std::string_view kNeoxLaunch =
     "it starts processes: `hearth train RUN.toml` does so with --ranks, srun or mpirun";
@@ -258,16 +259,16 @@ constexpr ImportRule kNeoxRules[] = {
     copy("log_interval", "metrics.log_freq"),
     ignore("steps_per_print", kNeoxLog),
     ignore("wall_clock_breakdown", kNeoxLog),
-    ignore("use_wandb", kNeoxLog),
-    ignore("wandb_group", kNeoxLog),
-    ignore("wandb_run_name", kNeoxLog),
-    ignore("wandb_team", kNeoxLog),
-    ignore("wandb_project", kNeoxLog),
-    ignore("wandb_host", kNeoxLog),
-    ignore("wandb_init_all_ranks", kNeoxLog),
+    ignore("use_wandb", kNeoxWandb),
+    ignore("wandb_group", kNeoxWandb),
+    ignore("wandb_run_name", kNeoxWandb),
+    ignore("wandb_team", kNeoxWandb),
+    ignore("wandb_project", kNeoxWandb),
+    ignore("wandb_host", kNeoxWandb),
+    ignore("wandb_init_all_ranks", kNeoxWandb),
     ignore("git_hash", kNeoxLog),
     ignore("log_dir", kNeoxLog),
-    ignore("tensorboard_dir", kNeoxLog),
+    read("tensorboard_dir"),
     ignore("use_comet", kNeoxLog),
     ignore("comet_workspace", kNeoxLog),
     ignore("comet_project", kNeoxLog),
@@ -292,7 +293,7 @@ constexpr ImportRule kNeoxRules[] = {
     ignore("dump_state", kNeoxLog),
     ignore("flops_profiler.*", kNeoxLog),
     ignore("tensorboard.*", kNeoxLog),
-    ignore("wandb.*", kNeoxLog),
+    ignore("wandb.*", kNeoxWandb),
     ignore("csv_monitor.*", kNeoxLog),
     ignore("comms_logger.*", kNeoxLog),
     // launch

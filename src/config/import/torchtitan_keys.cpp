@@ -29,6 +29,7 @@ constexpr ImportRule kTorchtitanRules[] = {
     copy("metrics.log_freq", "metrics.log_freq"),
     read("metrics.enable_tensorboard"),
     read("metrics.save_tb_folder"),
+    ignore("metrics.enable_wandb", "`scripts/wandb_sync.py` sends a run's metrics to W&B"),
     ignore("metrics.*", "metrics.jsonl in the run folder has every number of every step"),
 
     read("model.name"),

@@ -289,6 +289,7 @@ void import_hf_metrics(Draft& draft) {
   }
   for (const std::string& to : draft.texts("report_to").value_or(std::vector<std::string>{})) {
     if (to == "tensorboard" || to == "all") draft.set("metrics.enable_tensorboard", true, draft.find("report_to"));
+    if (to == "wandb") draft.note("For W&B, `scripts/wandb_sync.py` sends a run's metrics.");
   }
   const std::string_view name = draft.has("eval_strategy") ? "eval_strategy" : "evaluation_strategy";
   const std::string strategy = text_or_no(draft, name, "no");

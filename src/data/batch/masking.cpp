@@ -46,8 +46,9 @@ int32_t mask_id_of(const config::Objective& objective, const std::vector<Special
   }
   throw user_error("the tokenizer has no mask token, and the run file names no token",
                    "objective.kind = \"masked_lm\" shows it in place of hidden tokens",
-                   "name an unused special token (objective.mask_token), or give an id: "
-                   "objective.mask_id, for which model.vocab_size may be made one larger")
+                   fmt::format("name an unused special token (objective.mask_token), or add a row for it: "
+                               "objective.mask_id = {}, model.vocab_size = {}",
+                               rows, rows + 1))
       .about("objective.kind");
 }
 

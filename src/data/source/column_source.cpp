@@ -82,6 +82,7 @@ class ColumnReader final : public SourceReader {
     if (outside == row_.ids.end()) return;
     record.problem = RecordProblem::kWrongType;
     record.why = fmt::format("token {} is outside the vocabulary of {}", *outside, rules_.vocab_size);
+    record.fix = kOtherVocabulary;
   }
 
   // A row with a problem gives only its labels: rows of other datasets are left out before the problem is reported.

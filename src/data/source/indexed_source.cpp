@@ -33,6 +33,7 @@ class IndexedReader final : public SourceReader {
       if (vocab_size_ > 0 && outside != ids_.end()) {
         record.problem = RecordProblem::kWrongType;
         record.why = fmt::format("token {} is outside the vocabulary of {}", *outside, vocab_size_);
+        record.fix = kOtherVocabulary;
       } else if (labels_ && !labels_->read(next_, ids_, record.weights, record.why)) {
         record.problem = RecordProblem::kWrongType;
       }

@@ -43,6 +43,11 @@ struct SourceFile {
   bool operator==(const SourceFile&) const = default;
 };
 
+// The fix of ids that are outside of the vocabulary.
+inline constexpr std::string_view kOtherVocabulary =
+    "give the tokenizer that made the ids (--tokenizer FILE), or --vocab-size N; or leave out such records with "
+    "--on-error skip";
+
 struct Record {
   // The record's start: a byte of the file's (uncompressed) text, or the number of its row or sequence, from 0. The
   // format decides which.

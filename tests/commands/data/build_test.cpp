@@ -55,6 +55,7 @@ TEST(DataBuild, PrintsWhatItFoundAndWroteAndThenThatThereIsNothingToDo) {
   EXPECT_THAT(result.output, HasSubstr("found 8 files, ")) << result.output;
   EXPECT_THAT(result.output, HasSubstr("(links resolved: 1, duplicates dropped: 0, empty: 0, not files: 0)"));
   EXPECT_THAT(result.output, HasSubstr("wrote 2 shards of 2 to "));
+  EXPECT_THAT(result.output, HasSubstr("\ntokenizer bytes, 258 ids; no BOS; EOS (257) after each document\n"));
   EXPECT_THAT(result.output, HasSubstr("MB/s"));
   EXPECT_THAT(result.output, Not(HasSubstr("\r")));  // no progress bar without a terminal
 

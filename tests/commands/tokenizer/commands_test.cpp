@@ -46,6 +46,11 @@ TEST_F(TokenizerCommands, EncodeReadsStandardInputAndParsesSpecialTextWhenAsked)
   result = run_hearth(command + " --parse-special < " + path("text"));
   EXPECT_EQ(result.output, "256 32 257\nthe text spells special tokens 1 times; they became these tokens\n");
   EXPECT_EQ(run_hearth(command + " < /dev/null").output, "\n");
+  result = run_hearth(command + " 'a text'");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.output,
+            "error: there is no file a text\n"
+            "  fix: give files, or a text on standard input: echo \"a text\" | hearth tokenizer ...\n");
 }
 
 TEST_F(TokenizerCommands, ABosThatTheTokenizerDoesNotHaveIsAUserErrorAndCanBeNamed) {

@@ -1,8 +1,8 @@
 // Errors about keys that other programs have.
-#include "config/import/advice.h"
-
 #include <gtest/gtest.h>
 
+#include "config/familiar_names.h"
+#include "config/import/torchtitan.h"
 #include "config/load.h"
 #include "config/run_file.h"
 

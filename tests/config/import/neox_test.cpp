@@ -128,7 +128,8 @@ constexpr const char* kMain =
     "train_batch_size: 1024\ntrain_micro_batch_size_per_gpu: 4\ntrain_iters: 1000\n"
     "lr_decay_style: cosine\nmin_lr: 3.0e-5\nwarmup: 0.042\nprecision: bfloat16\n"
     "data_path: /d/books_text_document\nsplit: \"969, 30, 1\"\n"
-    "checkpoint_factor: 2\ncheckpoint_scale: log\nextra_save_iters: [0, 3]\n";
+    "checkpoint_factor: 2\ncheckpoint_scale: log\nextra_save_iters: [0, 3]\n"
+    "tensorboard_dir: tb\nuse_wandb: true\n";
 
 TEST_F(ImportTest, AFileOfMainHasItsOwnFormulas) {
   const std::string text = import_text({{"run.yml", kMain}}, {.ranks = 32});
@@ -148,7 +149,10 @@ TEST_F(ImportTest, AFileOfMainHasItsOwnFormulas) {
   EXPECT_EQ(c.data.order, DataOrder::kNeox);
   EXPECT_EQ(c.checkpoint.interval, 0);
   EXPECT_EQ(c.checkpoint.extra_steps, (std::vector<double>{1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512}));
+  EXPECT_TRUE(c.metrics.enable_tensorboard);
+  EXPECT_THAT(text, HasSubstr("use_wandb = true: `scripts/wandb_sync.py` sends a run's metrics to W&B"));
   EXPECT_THAT(text, HasSubstr("hearth data build --split 969, 30, 1"));
+  EXPECT_THAT(text, HasSubstr("hearth data build --out data/books /d/books_text_document.bin\n"));
   // 4 times the width where no size is given: 4 * 4096 * 2 / 3 / 2 = 5461, and 5632 as a multiple of 256.
   std::string unsized = kMain;
   unsized.erase(unsized.find("intermediate-size"), std::string("intermediate-size: 32768\n").size());
@@ -185,6 +189,17 @@ TEST_F(ImportTest, WhatGptNeoxHasAndHearthDoesNotIsRefusedByLine) {
             "      fix: if the training had it, give a further file with use_bias_in_attn_linear: false\n"
             "  use_bias_in_norms is not given, and GPT-NeoX's default is true: norms have no biases\n"
             "      fix: if the training had it, give a further file with use_bias_in_norms: false");
+}
+
+TEST_F(ImportTest, AValueThatHearthDoesNotHaveIsNamedWithTheOneThatItHas) {
+  std::string gelu = kMain;
+  gelu.replace(gelu.find("swiglu"), 6, "gelu");
+  EXPECT_EQ(error({{"run.yml", gelu}, {"more.yml", "rotary_pct: 0.25\n"}}, {.ranks = 32}),
+            "error: the import of run.yml and more.yml has 2 errors\n"
+            "  more.yml:1: rotary_pct = 0.25: the whole head is rotated\n"
+            "      fix: to import the rest: --leave-out rotary_pct\n"
+            "  run.yml:12: activation = \"gelu\": the feed-forward is SwiGLU (activation: swiglu)\n"
+            "      fix: to import the rest: --leave-out activation");
 }
 
 TEST_F(ImportTest, EachFaultOfYamlIsOneError) {

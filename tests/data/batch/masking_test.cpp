@@ -129,6 +129,9 @@ TEST(Masking, AMaskThatIsNoTokenIsAnError) {
   EXPECT_EQ(problem(o), "objective.mask_id = 258 is outside the vocabulary of 258");
   o.mask_id = -1;
   EXPECT_EQ(problem(o), "the tokenizer has no mask token, and the run file names no token");
+  EXPECT_EQ(error_of([&] { masking_of(o, *tokenizer, 258); }).fix(),
+            "name an unused special token (objective.mask_token), or add a row for it: objective.mask_id = 258, "
+            "model.vocab_size = 259");
   o.mask_token = "<mask>";
   EXPECT_EQ(problem(o), "objective.mask_token = \"<mask>\" is not a special token of the tokenizer");
 }

@@ -304,12 +304,14 @@ TEST(InPlace, WhatCannotStayWhereItIsIsRefusedByName) {
                               {(scratch / "real").string(), "f32", "megatron", json{{1}}},
                               {(scratch / "large").string(), "u16", "neox", json{{1, 100}}}});
   write_text(scratch / "text.txt", "text");
+  std::string fix;
   const auto refused = [&](const char* file, const std::function<void(BuildRules&)>& change) {
     BuildOptions options = options_for(scratch / "out", {scratch / file}, true);
     change(options.rules);
     const Error e = error_of([&] { run(options); });
     EXPECT_EQ(e.code(), ExitCode::kUser) << e.what();
     EXPECT_FALSE(path_exists(scratch / "out" / "manifest.json"));
+    fix = e.fix();
     return e.message();
   };
   const auto nothing = [](BuildRules&) {};
@@ -321,6 +323,7 @@ TEST(InPlace, WhatCannotStayWhereItIsIsRefusedByName) {
     EXPECT_EQ(refused(file, nothing), (scratch / file).string() + " cannot be used in place");
   EXPECT_EQ(refused("large.bin", nothing),
             (scratch / "large.bin").string() + ": sequence 0: token 100 is outside the vocabulary of 100");
+  EXPECT_THAT(fix, testing::StartsWith("give the tokenizer that made the ids (--tokenizer FILE), or --vocab-size N"));
 }
 
 }  // namespace

@@ -160,6 +160,7 @@ TEST(Columns, TokenColumnsKeepTheirIdsAndTextGetsItsOwn) {
   const Error outside = error_of([&] { build(scratch / "small", {cases().folder / "ids-fixed-int8.parquet"}, rules); });
   EXPECT_EQ(outside.code(), ExitCode::kUser);
   EXPECT_THAT(outside.message(), HasSubstr("row 30: token 30 is outside the vocabulary of 30")) << outside.what();
+  EXPECT_THAT(outside.fix(), HasSubstr("give the tokenizer that made the ids (--tokenizer FILE), or --vocab-size N"));
 }
 
 TEST(Columns, AKeyThatLeadsNowhereOrToSomethingElseIsNamedWithWhatTheFileHas) {

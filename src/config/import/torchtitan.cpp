@@ -1,4 +1,4 @@
-#include "config/import/advice.h"
+#include "config/import/torchtitan.h"
 
 namespace hearth::config {
 namespace {

@@ -1,4 +1,4 @@
-#include "config/import/advice.h"
+#include "config/familiar_names.h"
 
 namespace hearth::config {
 namespace {
