@@ -62,6 +62,14 @@ std::string join(std::span<const std::string> words, std::string_view between) {
   return text;
 }
 
+std::string join_first(std::span<const std::string> words, size_t count, std::string_view between) {
+  const size_t shown = std::min(words.size(), count);
+  std::string text = join(words.first(shown), between);
+  if (shown < words.size())
+    text += fmt::format("{}and {} more", between.starts_with('\n') ? between : " ", words.size() - shown);
+  return text;
+}
+
 std::string sentence(std::string_view text) {
   std::string result(text);
   if (!result.empty()) result[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(result[0])));

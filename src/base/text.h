@@ -23,6 +23,9 @@ std::vector<std::string> wrap(std::string_view text, size_t columns);
 std::vector<std::string> split(std::string_view text, char separator);
 std::vector<std::string> split_lines(std::string_view text);
 std::string join(std::span<const std::string> words, std::string_view between = ", ");
+// Joins the first `count` texts and says how many follow, as in "wq, wk and 8 more". Where each text has a line, so has
+// that number.
+std::string join_first(std::span<const std::string> words, size_t count, std::string_view between = ", ");
 std::string sentence(std::string_view text);  // first letter upper case
 
 }  // namespace hearth

@@ -87,10 +87,15 @@ std::vector<int64_t> list_steps(const Path& checkpoints) {
   return steps;
 }
 
-Path find_checkpoint(const Path& folder) {
+std::optional<Path> checkpoint_in(const Path& folder) {
   if (path_exists(folder / kManifestFile) || path_exists(folder / kMetadataFile)) return folder;
   for (const Path& checkpoints : {folder, folder / config::Checkpoint{}.folder, folder / kTorchtitanFolder})
-    if (const Path newest = newest_step(checkpoints); !newest.empty()) return newest;
+    if (Path newest = newest_step(checkpoints); !newest.empty()) return newest;
+  return std::nullopt;
+}
+
+Path find_checkpoint(const Path& folder) {
+  if (const std::optional<Path> found = checkpoint_in(folder)) return *found;
   const char* const fix = "give a folder such as RUN/checkpoints/step-00000100, or RUN itself for the newest";
   if (!path_exists(folder)) throw user_error(fmt::format("there is no folder {}", folder.string()), {}, fix);
   throw user_error(

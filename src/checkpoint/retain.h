@@ -24,6 +24,8 @@ std::vector<int64_t> list_steps(const Path& checkpoints);
 // The checkpoint of `folder`: `folder` itself (ours or PyTorch's), or the newest step of a run folder, its checkpoints/
 // or torchtitan's checkpoint/ with names like step-7. Nothing is opened. Throws user_error if there is no checkpoint.
 Path find_checkpoint(const Path& folder);
+// The same, or nothing.
+std::optional<Path> checkpoint_in(const Path& folder);
 
 struct DamagedCheckpoint {
   int64_t step;

@@ -71,7 +71,7 @@ std::string Argument::heading() const {
 }
 
 std::string Argument::default_text() const {
-  if (required_) return {};
+  if (required_ || help_.find("default") != std::string::npos) return {};          // the help says it in words
   return std::visit(Overloaded{[](const bool*) { return std::string(); },          //
                                [](const std::string* value) { return *value; },    //
                                [](const Path* value) { return value->string(); },  //

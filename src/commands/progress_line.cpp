@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstdio>
 
+#include "base/quantity.h"
+
 namespace hearth::commands {
 
 ProgressLine::ProgressLine(std::function<std::string()> text) : text_(std::move(text)) {
@@ -37,6 +39,19 @@ std::string progress_bar(const std::string& what, double share) {
   const double cut = std::clamp(share, 0.0, 1.0);
   const auto filled = static_cast<int>(cut * kWidth);
   return fmt::format("{:8} [{:#>{}}{:.>{}}] {:3.0f} %", what, "", filled, "", kWidth - filled, cut * 100);
+}
+
+std::string bytes_bar(const std::string& what, int64_t done, int64_t all, double seconds) {
+  const auto bytes = static_cast<double>(done);
+  std::string text = progress_bar(what, all > 0 ? bytes / static_cast<double>(all) : 0);
+  if (all > 0) text += fmt::format("  {} of {}", format_bytes(done), format_bytes(all));
+  if (done <= 0 || done >= all || seconds < 1) return text;
+  return text + fmt::format("  {}/s  {} left", format_bytes(static_cast<int64_t>(bytes / seconds)),
+                            format_duration(static_cast<double>(all - done) / bytes * seconds));
+}
+
+double Stopwatch::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
 }  // namespace hearth::commands

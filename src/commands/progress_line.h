@@ -1,7 +1,9 @@
 // The progress of a command: one line on stderr, redrawn ten times a second on a terminal, else nothing.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -30,5 +32,17 @@ class ProgressLine {
 
 // "writing  [######........................]  20 %"; `share` is clamped to 0 .. 1.
 std::string progress_bar(const std::string& what, double share);
+// The same with bytes: "writing  [######........................]  20 %  3.20 GiB of 16.0 GiB". Given the `seconds`
+// that they took, and after the first one, with their rate and the time that is left: "  410.0 MiB/s  32 s left".
+std::string bytes_bar(const std::string& what, int64_t done, int64_t all, double seconds = 0);
+
+// Seconds since its construction.
+class Stopwatch {
+ public:
+  double seconds() const;
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace hearth::commands

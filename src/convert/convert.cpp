@@ -23,93 +23,28 @@
 namespace hearth::convert {
 namespace {
 
-constexpr const char* kWorkSuffix = ".convert.tmp";
+constexpr int64_t kFileBytes = 5'000'000'000;
 constexpr size_t kNamesShown = 6;
-constexpr const char* kOutputName = "output.weight";
-
-std::string some_of(const std::vector<std::string>& names) {
-  const std::vector<std::string> first(names.begin(),
-                                       names.begin() + static_cast<ptrdiff_t>(std::min(names.size(), kNamesShown)));
-  const size_t more = names.size() - first.size();
-  return join(first) + (more > 0 ? fmt::format(" and {} more", more) : "");
-}
-
-config::RunConfig keys_of(const Path& run_file) {
-  const config::LoadResult loaded = config::read_run(run_file, {});
-  config::throw_all(loaded, {});
-  return loaded.config;
-}
-
-Description described_by(const config::RunConfig& run) {
-  Description d;
-  d.model = run.model;
-  d.objective = run.objective.kind;
-  d.max_positions = run.training.seq_len;
-  return d;
-}
-
-Source open_described(const Options& options, const std::optional<config::RunConfig>& run) {
-  const Found found = find_weights(options.in, options.from);
-  const bool is_silent = found.kind == Kind::kDcp || found.kind == Kind::kNeox || found.kind == Kind::kNxd;
-  if (!is_silent && !options.config.empty())
-    throw user_error("--config is for folders of PyTorch's DCP, GPT-NeoX and NxD",
-                     fmt::format("{} describes its model itself", found.folder.string()), "leave it out");
-  if (found.kind != Kind::kNeox && options.qkv_layout)
-    throw user_error("--qkv-layout is for GPT-NeoX's folders",
-                     fmt::format("{} is of the kind {}", found.folder.string(), kind_name(found.kind)), "leave it out");
-  const bool same_program = options.to == Kind::kDcp && found.kind == Kind::kDcp;
-  if (is_silent && options.config.empty() && !same_program)
-    throw user_error(fmt::format("{} does not describe its model", found.folder.string()),
-                     "its weights have names and shapes only",
-                     "give --config RUN.toml: a run file whose [model] is this model's");
-  if (!run) return open_source(found);
-  const Description description = described_by(*run);
-  Source source = open_source(found, &description, options.qkv_layout);
-  if (!source.description) source.description = description;
-  return source;
-}
-
-// Makes every size of [model] explicit, and finds weights that are tied though the format cannot say so.
-void complete(Source& source) {
-  config::Model& m = source.description->model;
-  if (m.vocab_size == 0) {
-    if (const mesh::TensorInfo* embedding = source.reader.find("tok_embeddings.weight"))
-      m.vocab_size = embedding->shape.front();
-  }
-  const plan::ModelShape shape = plan::model_shape(m, 0);
-  m.n_kv_heads = shape.G;
-  m.hidden_dim = shape.F;
-  m.flavor.clear();
-  m.ffn_dim_multiplier = 0;
-  if (source.reader.find(kOutputName) == nullptr || (!m.enable_weight_tying && source.kind != Kind::kMeta)) return;
-  const bool same = same_elements(source.reader, kOutputName, "tok_embeddings.weight");
-  if (m.enable_weight_tying && !same)
-    throw user_error(fmt::format("{}: output.weight differs from the embedding", source.reader.folder().string()),
-                     "model.enable_weight_tying says that they are one matrix", "set it to false");
-  if (same && !m.enable_weight_tying)
-    source.notes.emplace_back("output.weight equals the embedding: the weights are tied");
-  m.enable_weight_tying = same;
-}
 
 // The model's parameters, each of which the source must have. Weights that are no parameters are refused by name.
 std::vector<Transfer> parameters_of(Source& source) {
   const config::Model& m = source.description->model;
-  const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(m, 0));
   const std::vector<std::string> problems = weight_problems(m, source.reader.tensors());
   if (!problems.empty())
     throw user_error(fmt::format("{} does not have the weights of the model that it describes: {}",
-                                 source.reader.folder().string(), some_of(problems)),
+                                 source.reader.folder().string(), join_first(problems, kNamesShown)),
                      "weights are never dropped or made up", "take the files of one model, all of them");
   std::vector<Transfer> tensors;
-  for (const plan::Parameter& p : plan.parameters)
+  for (const plan::Parameter& p : plan::parameter_plan(plan::model_shape(m, 0)).parameters)
     tensors.push_back({p.name, {p.name, source.reader.find(p.name)->dtype, p.shape}});
   return tensors;
 }
 
-// Every tensor under its own name: for folders of PyTorch that become folders of PyTorch.
-std::vector<Transfer> all_of(const Source& source) {
+// Every tensor under its own name, or the weights only: for folders of PyTorch that become folders of PyTorch.
+std::vector<Transfer> all_of(const Source& source, bool with_state) {
   std::vector<Transfer> tensors;
   for (const mesh::TensorInfo& tensor : source.reader.tensors()) {
+    if (!with_state && is_training_state(tensor.name)) continue;
     std::string name = tensor.name;
     if (name.starts_with("model.")) name.erase(0, 6);
     tensors.push_back({tensor.name, {name, tensor.dtype, tensor.shape}});
@@ -266,54 +201,58 @@ std::vector<std::string> write(const Path& work, const Options& options, const M
   return notes;
 }
 
-std::optional<config::RunConfig> run_of(const Options& options) {
-  return options.config.empty() ? std::nullopt : std::optional(keys_of(options.config));
-}
+// The folder OUT.convert.tmp, empty: a conversion writes there before its files get the name OUT. It is removed at the
+// end if it was not renamed; a killed process leaves it to the next conversion. Another one to the same OUT is kept
+// out.
+class WorkFolder {
+ public:
+  explicit WorkFolder(const Path& out)
+      : path_(out.string() + ".convert.tmp"), lock_path_(out.string() + ".convert.lock") {
+    if (out.has_parent_path()) make_folders(out.parent_path());
+    lock_ = FileLock::try_lock(lock_path_);
+    if (lock_ == nullptr)
+      throw user_error(fmt::format("another conversion writes {}", out.string()),
+                       fmt::format("its process has locked {}", lock_path_.string()),
+                       "wait until it ends, or give another OUT");
+    remove_tree(path_);
+    make_folders(path_);
+  }
+  ~WorkFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+    std::filesystem::remove(lock_path_, ignored);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  const Path& path() const { return path_; }
 
-Source open_complete(const Options& options, const std::optional<config::RunConfig>& run) {
-  Source source = open_described(options, run);
-  if (source.description) complete(source);
-  return source;
-}
+ private:
+  Path path_, lock_path_;
+  std::unique_ptr<FileLock> lock_;
+};
 
 Path without_slash(const Path& path) {
   const Path normal = normal_path(path);
   return normal.has_filename() ? normal : normal.parent_path();
 }
 
-}  // namespace
-
-Source open_source_of(const Options& options) { return open_complete(options, run_of(options)); }
-
-Source open_written(const Written& written) {
-  Description description = written.description;
-  // That format has tied weights twice.
-  if (written.kind == Kind::kNeox) description.model.enable_weight_tying = false;
-  Source source = open_source(find_weights(written.folder, written.kind), &description, written.qkv_layout);
-  if (!source.description) source.description = description;
-  complete(source);
-  return source;
-}
-
-namespace {
-
 // `more_room`: what to do where the disk is too small.
 Result convert_on_disk(Options options, const std::string& more_room, Progress& progress) {
-  std::optional<config::RunConfig> run = run_of(options);
-  Source source = open_complete(options, run);
+  Source source = open_source_of(options);
   check_proof(options, source);
+  std::optional<config::RunConfig> run = keys_of(options);
   Result result{source.kind, 0, 0, 0, {}, {}};
   std::vector<Transfer> tensors;
   if (source.description) tensors = parameters_of(source);
   // A folder of PyTorch has a home for all that another one has.
   const bool with_state = options.to == Kind::kDcp && (source.kind == Kind::kNative || source.kind == Kind::kDcp ||
                                                        (source.kind == Kind::kTorchtitan && run));
-  if (with_state) tensors = all_of(source);
+  if (with_state || !source.description) tensors = all_of(source, with_state);
   run = training_keys(source, run);
   if (options.resume) require_state(source, options);
   if (options.resume && (options.to == Kind::kNeox || options.to == Kind::kNxd) && !options.dtype)
     options.dtype = computed_type(*run);
-  const bool with_moments = source.training && (options.to == Kind::kNative || options.resume);
+  const bool with_moments = source.training && !options.weights_only && (options.to == Kind::kNative || options.resume);
   const DType dtype = set_types(tensors, options, source.notes);
   if (with_moments) add_moments(tensors, source, options, run, dtype);
   std::vector<std::string> left_out;
@@ -337,27 +276,25 @@ Result convert_on_disk(Options options, const std::string& more_room, Progress& 
     if (!is_training_state(tensor.to.name)) result.parameters += mesh::Box{{}, tensor.to.shape}.numel();
     result.bytes += bytes_of(tensor.to);
   }
-  const Path out = without_slash(options.out);
-  const Path work = out.string() + kWorkSuffix;
-  remove_tree(work);
-  require_disk_space(work, result.bytes, "the conversion", more_room);
-  make_folders(work);
+  options.out = without_slash(options.out);
+  const WorkFolder work(options.out);
+  require_new(options.out);  // another conversion may have made it meanwhile
+  require_disk_space(work.path(), result.bytes, "the conversion", more_room);
   progress.all_bytes = result.bytes;
-  options.out = out;
   const Model model{source.reader,
                     source.description ? *source.description : nothing,
                     dtype,
                     std::move(tensors),
                     tokenizer.get(),
                     normal_path(source.reader.folder()).string(),
-                    options.max_file_bytes,
+                    options.max_file_bytes.value_or(kFileBytes),
                     options.to_layout.value_or(QkvLayout::kSlots),
                     options.tensor_parallel,
                     options.data_parallel,
                     options.nxd.value_or(NxdLayout{}),
                     source.training && (with_moments || with_state) ? &*source.training : nullptr,
                     run ? &*run : nullptr};
-  std::vector<std::string> notes = write(work, options, model, source, progress, result.proof);
+  std::vector<std::string> notes = write(work.path(), options, model, source, progress, result.proof);
   result.notes = std::move(source.notes);
   result.notes.insert(result.notes.end(), notes.begin(), notes.end());
   return result;
@@ -371,14 +308,13 @@ Result convert(const Options& options, Progress& progress) {
   // Some formats are patched after they are written, which a store cannot do.
   const Path work = std::filesystem::temp_directory_path() / fmt::format("hearth-convert-{}", ::getpid());
   Options on_disk = options;
-  on_disk.out = work / options.out.filename();
+  on_disk.out = work / without_slash(options.out).filename();
   make_folders(work);
   const std::shared_ptr<void> at_the_end(nullptr, [&work](void*) { std::filesystem::remove_all(work); });
   Result result = convert_on_disk(
       on_disk, "the files are written there before they are uploaded: set TMPDIR to a folder on a larger disk",
       progress);
-  CopyProgress copied;
-  copy_tree(on_disk.out, options.out, copied);
+  copy_tree(on_disk.out, options.out, progress.upload);
   return result;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "config/choices.h"
+#include "config/config.h"
 #include "convert/kind.h"
 #include "convert/nxd.h"
 #include "convert/source.h"
@@ -34,10 +35,11 @@ struct Options {
   int64_t tensor_parallel = 1;                  // ranks of a target of Meta, GPT-NeoX or NxD
   int64_t data_parallel = 1;                    // of GPT-NeoX or NxD with `resume`: slices of the moments
   std::optional<NxdLayout> nxd;                 // of a target of NxD; empty: the default
-  Path config;            // a run file whose [model] describes a source that says nothing; empty: none
-  std::string tokenizer;  // in place of the source's; empty: the source's
-  int64_t max_file_bytes = 5'000'000'000;
-  bool resume = false;  // with the state of the training; torchtitan, GPT-NeoX and NxD only
+  Path config;                            // a run file whose [model] describes a source that says nothing; empty: none
+  std::string tokenizer;                  // in place of the source's; empty: the source's
+  std::optional<int64_t> max_file_bytes;  // of a target of Hugging Face; empty: 5 GB
+  bool weights_only = false;              // of a native target: without the moments that the source has
+  bool resume = false;                    // with the state of the training; torchtitan, GPT-NeoX and NxD only
   // Called with the written files (infer/proof.h); the result is a sentence for the model card. If it throws, nothing
   // gets the name OUT. Empty: not called.
   std::function<std::string(const Written& written)> prove{};
@@ -52,6 +54,10 @@ struct Result {
 
 // Throws user_error for options that do not go together, and for an OUT that exists.
 void check_options(const Options& options);
+// Throws user_error if `out` exists.
+void require_new(const Path& out);
+// The keys of Options::config; empty: none is given.
+std::optional<config::RunConfig> keys_of(const Options& options);
 
 // Writes OUT, which must not exist yet, under a temporary name first. The rest of an interrupted conversion to OUT is
 // removed. Throws user_error for a model that the target has no home for, and for one that is not complete.

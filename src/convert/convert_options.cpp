@@ -11,10 +11,18 @@ constexpr int64_t kMostSlices = 100'000;
 
 }  // namespace
 
-void check_options(const Options& options) {
-  if (path_exists(options.out))
-    throw user_error(fmt::format("{} exists", options.out.string()), "a conversion overwrites nothing",
+void require_new(const Path& out) {
+  if (path_exists(out))
+    throw user_error(fmt::format("{} exists", out.string()), "a conversion overwrites nothing",
                      "give another name, or remove it");
+}
+
+void check_options(const Options& options) {
+  if (options.out.empty()) throw user_error("OUT is empty", {}, "give the folder to write");
+  require_new(options.out);
+  if (options.max_file_bytes && options.to != Kind::kHuggingFace)
+    throw user_error(fmt::format("--max-file-size does not go with --to {}", kind_name(options.to)),
+                     "only Hugging Face's weights are cut into files of a size", "leave it out");
   if (options.rope_pairs && options.to != Kind::kNative)
     throw user_error(fmt::format("--rope-pairs does not go with --to {}", kind_name(options.to)),
                      "the format has one order", "leave it out");

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "formats/json_object.h"
 
 namespace hearth::convert {
 namespace {
@@ -17,7 +18,6 @@ namespace {
 using HfJson = nlohmann::json;
 
 constexpr const char* kOtherModel = "Hearth would compute something else than this model";
-constexpr size_t kMaxConfigBytes = size_t{4} << 20;
 
 // The types of models, with the defaults of their classes in transformers for fields that a file may lack.
 struct ModelType {
@@ -41,6 +41,7 @@ constexpr double kOlmoEps = 1e-5;  // fixed in its class
 // Fields that do not change the computation of logits.
 constexpr std::string_view kIgnored[] = {"_attn_implementation_autoset",
                                          "_commit_hash",
+                                         "_flash_attn_2_enabled",
                                          "_name_or_path",
                                          "architectures",
                                          "attention_dropout",
@@ -62,8 +63,10 @@ constexpr std::string_view kIgnored[] = {"_attn_implementation_autoset",
                                          "label2id",
                                          "length_penalty",
                                          "max_length",
+                                         "max_sequence_length",
                                          "max_window_layers",
                                          "min_length",
+                                         "neftune_noise_alpha",
                                          "model_type",
                                          "no_repeat_ngram_size",
                                          "num_beam_groups",
@@ -90,6 +93,7 @@ constexpr std::string_view kIgnored[] = {"_attn_implementation_autoset",
                                          "top_p",
                                          "torch_dtype",
                                          "torchscript",
+                                         "transformers.js_config",
                                          "transformers_version",
                                          "typical_p",
                                          "unsloth_version",
@@ -116,11 +120,13 @@ constexpr Fixed kFixed[] = {
     {"is_causal", "[true]"},
     {"is_decoder", "[false, true]"},
     {"is_encoder_decoder", "[false]"},
+    {"is_llama_config", "[true]"},  // SmolLM2
     {"add_cross_attention", "[false]"},
     {"cross_attention_hidden_size", "[]"},
     {"tie_encoder_decoder", "[false]"},
     {"pruned_heads", "[{}]"},
     {"quantization_config", "[]"},
+    {"use_mrope", "[false]"},  // Qwen2.5
     {"use_sliding_window", "[false]"},
     {"rope_interleaved", "[false]"},
     {"partial_rotary_factor", "[1]"},
@@ -137,9 +143,7 @@ class ConfigReader {
   ConfigReader(const std::string& origin, std::vector<std::string>& notes) : origin_(origin), notes_(notes) {}
 
   Description run(std::string_view text) {
-    if (text.size() > kMaxConfigBytes) throw damaged(fmt::format("{} has {} bytes", origin_, text.size()));
-    json_ = HfJson::parse(text, nullptr, false);
-    if (!json_.is_object()) throw damaged(fmt::format("{} is not a JSON object", origin_));
+    json_ = formats::parse_json_object(text, origin_);
     type_ = &find_type();
     for (const auto& [name, value] : json_.items()) check_field(name, value);
     read_sizes();
@@ -169,8 +173,11 @@ class ConfigReader {
 
   void check_field(const std::string& name, const HfJson& value) const {
     if (is_among(kIgnored, name) || is_among(kUsed, name)) return;
-    const auto is_full = [](const HfJson& type) { return type == "full_attention"; };
-    if (name == "layer_types" && (value.is_null() || std::all_of(value.begin(), value.end(), is_full))) return;
+    if (name == "layer_types") {
+      const auto is_full = [](const HfJson& type) { return type == "full_attention"; };
+      if (value.is_null() || std::all_of(value.begin(), value.end(), is_full)) return;
+      refuse("layer_types has a layer without full_attention");
+    }
     for (const Fixed& fixed : kFixed) {
       if (fixed.name != name) continue;
       const HfJson allowed = HfJson::parse(fixed.values);
@@ -187,7 +194,9 @@ class ConfigReader {
       if (missing < 0) refuse(fmt::format("has no {}", name), {});
       return missing;
     }
-    const HfJson& value = json_.at(name);
+    return size_of(json_.at(name), name);
+  }
+  int64_t size_of(const HfJson& value, const std::string& name) const {
     if (!value.is_number_integer() || value < 0 || value > int64_t{1} << 31)
       refuse(fmt::format("{} = {} is not a size", name, value.dump()), {});
     return value.get<int64_t>();
@@ -246,7 +255,26 @@ class ConfigReader {
     found_.max_positions = window;
   }
 
-  // One style of rotary embedding, over `rope`, which has one already if `is_second`.
+  // The model with the scaling of Llama 3.1's rotary embedding that `style` has.
+  config::Model scaled_model(const HfJson& style, const std::string& name) const {
+    const auto field = [&](const char* key) -> const HfJson& {
+      if (!style.contains(key)) refuse(fmt::format("{} has no {}", name, key), {});
+      return style[key];
+    };
+    const auto factor = [&](const char* key) { return number(field(key), name + "." + key); };
+    config::Model scaled = found_.model;
+    scaled.rope_scaling_factor = factor("factor");
+    scaled.rope_low_freq_factor = factor("low_freq_factor");
+    scaled.rope_high_freq_factor = factor("high_freq_factor");
+    if (scaled.rope_low_freq_factor >= scaled.rope_high_freq_factor)
+      refuse(fmt::format("{}.high_freq_factor is not above {}.low_freq_factor", name, name),
+             "the scaling divides by their difference");
+    constexpr const char* kOriginal = "original_max_position_embeddings";
+    scaled.rope_original_seq_len = size_of(field(kOriginal), name + "." + kOriginal);
+    return scaled;
+  }
+
+  // One style of rotary embedding. A second one must say the same as the first.
   void read_style(const HfJson& style, const std::string& name) {
     if (!style.is_object()) refuse(fmt::format("{} is not an object", name), {});
     config::Model& m = found_.model;
@@ -268,15 +296,7 @@ class ConfigReader {
       refuse(fmt::format("{}.partial_rotary_factor = {}", name, style["partial_rotary_factor"].dump()));
     if (style.contains("rope_theta")) set_theta(number(style["rope_theta"], name + ".rope_theta"));
     if (type == "default") return;
-    const auto field = [&](const char* key) {
-      if (!style.contains(key)) refuse(fmt::format("{} has no {}", name, key), {});
-      return number(style[key], name + "." + key);
-    };
-    config::Model scaled = m;
-    scaled.rope_scaling_factor = field("factor");
-    scaled.rope_low_freq_factor = field("low_freq_factor");
-    scaled.rope_high_freq_factor = field("high_freq_factor");
-    scaled.rope_original_seq_len = static_cast<int64_t>(field("original_max_position_embeddings"));
+    const config::Model scaled = scaled_model(style, name);
     if (is_scaled_ &&
         (scaled.rope_scaling_factor != m.rope_scaling_factor || scaled.rope_low_freq_factor != m.rope_low_freq_factor ||
          scaled.rope_high_freq_factor != m.rope_high_freq_factor ||

@@ -16,6 +16,10 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kKindNames = {"native", "dcp", "torchtitan", "hf", "meta", "neox", "nxd"};
 
+constexpr const char* kWhatIsLookedFor =
+    "it has none of these: hearth.json (native), .metadata (dcp), config.json (hf), consolidated.00.pth (meta), "
+    "a file ending in model_states.pt (neox), tp_rank_00... (nxd), step-... (a run)";
+
 bool is_weight_file(std::string_view name) {
   return name.ends_with(".safetensors") || name == "pytorch_model.bin" || name.ends_with(".index.json");
 }
@@ -70,9 +74,9 @@ Found find_weights(const Path& folder, std::optional<Kind> wanted) {
     throw user_error(fmt::format("{} has the files of two kinds: {}", folder.string(), named(kinds)), {},
                      "give --from, or move one kind to another folder");
   if (kinds.empty() && (!wanted || *wanted == Kind::kNative || *wanted == Kind::kDcp)) {
-    // A run's folder; this call also says what is missing in any other folder.
-    const Path newest = checkpoint::find_checkpoint(folder);
-    return find_weights(newest, wanted);
+    if (const std::optional<Path> newest = checkpoint::checkpoint_in(folder)) return find_weights(*newest, wanted);
+    throw user_error(fmt::format("{} has no weights that Hearth knows", folder.string()), kWhatIsLookedFor,
+                     "give the folder that has these files, or the folder of a run");
   }
   if (wanted)
     throw user_error(

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "formats/json_object.h"
 
 namespace hearth::convert {
 namespace {
@@ -35,8 +36,7 @@ int64_t feed_forward(int64_t dim, double multiplier, int64_t multiple_of) {
 }  // namespace
 
 Description parse_meta_params(std::string_view text, const std::string& origin, std::vector<std::string>& notes) {
-  const MetaJson json = MetaJson::parse(text, nullptr, false);
-  if (!json.is_object()) throw damaged(fmt::format("{} is not a JSON object", origin));
+  const nlohmann::json json = formats::parse_json_object(text, origin);
   const auto refuse = [&](const std::string& what, std::string why = {}) {
     return user_error(fmt::format("{}: {}", origin, what), std::move(why));
   };

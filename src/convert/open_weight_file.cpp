@@ -1,6 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/error.h"
 #include "convert/open.h"
+#include "formats/lfs_pointer.h"
 #include "formats/safetensors.h"
 #include "formats/torch_file.h"
 
@@ -14,6 +18,7 @@ WeightFile read_weight_file(const Path& folder, const std::string& name, const s
     const mesh::Box whole{std::vector<int64_t>(info.shape.size()), info.shape};
     result.tensors.push_back({info, {{whole, name, std::move(layout)}}});
   };
+  formats::refuse_lfs_pointer(file, origin);
   result.is_zip = formats::is_zip(file);
   if (result.is_zip) {
     formats::TorchFile found = formats::read_torch_file(file, origin, key);
@@ -22,6 +27,10 @@ WeightFile read_weight_file(const Path& folder, const std::string& name, const s
     result.others = std::move(found.others);
     return result;
   }
+  if (!name.ends_with(".safetensors"))
+    throw damaged(fmt::format("{}: not a torch.save file that can be read", origin),
+                  "it is no zip file: it is damaged, or PyTorch before 1.6 wrote it",
+                  "load it with PyTorch and save it again");
   formats::SafetensorsFile found = formats::read_safetensors(file, origin);
   for (const formats::SafetensorsTensor& tensor : found.tensors) {
     std::vector<int64_t> strides(tensor.info.shape.size());

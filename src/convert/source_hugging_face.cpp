@@ -19,8 +19,8 @@ std::vector<OutsideTensor> tensors_of(const Path& folder, const std::string& nam
   WeightFile file = read_weight_file(folder, name);
   if (!file.others.empty())
     throw user_error(fmt::format("{}: {} is {}", (folder / name).string(), file.others[0].name, file.others[0].what),
-                     "Hearth reads float32, float64, bfloat16 and float16 weights",
-                     "save the model again in one of these types");
+                     "Hearth reads tensors of float32, float64, bfloat16 and float16 under the names of the weights",
+                     "save the model's state_dict again, in one of these types");
   return std::move(file.tensors);
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,9 @@ void require_moments(const Model& model, const std::vector<std::string>& paramet
 std::vector<std::string> trained_weights(const Model& model);
 // These weights as the optimizer has them, in float32: `name` gives the tensor that stands for a weight's.
 std::vector<Transfer> in_float32(const Model& model, std::string (*name)(const std::string& parameter));
+// The updates that the moments of `parameters` have seen. Throws user_error where their numbers differ: `why` that is
+// one.
+int64_t common_updates(const Model& model, std::span<const std::string> parameters, const std::string& why);
 // The updates that the moments of all weights have seen. Throws user_error where weights have none, or other numbers.
 int64_t updates_of_all_weights(const Model& model, std::string_view program);
 // Weight decay. Throws user_error for settings of the optimizer that differ further.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "config/derived.h"
 #include "convert/target.h"
 #include "plan/optimizer/parameter_groups.h"
@@ -26,10 +27,8 @@ void require_moments(const Model& model, const std::vector<std::string>& paramet
       missing.push_back(parameter);
   }
   if (missing.empty()) return;
-  const size_t more = missing.size() - 1;
   throw user_error(
-      fmt::format("{} has no moments of AdamW for {}{}", model.reader.folder().string(), missing.front(),
-                  more > 0 ? fmt::format(" and {} more", more) : ""),
+      fmt::format("{} has no moments of AdamW for {}", model.reader.folder().string(), join_first(missing, 1)),
       fmt::format("{} asks for those of every weight; frozen weights and Muon's matrices have none", program),
       kWeightsAlone);
 }
@@ -64,19 +63,23 @@ std::vector<Transfer> in_float32(const Model& model, std::string (*name)(const s
   return tensors;
 }
 
-int64_t updates_of_all_weights(const Model& model, std::string_view program) {
-  std::vector<std::string> parameters;
-  for (const plan::Parameter& p : plan::parameter_plan(plan::model_shape(model.description.model, 0)).parameters)
-    parameters.push_back(p.name);
-  require_moments(model, parameters, program);
+int64_t common_updates(const Model& model, std::span<const std::string> parameters, const std::string& why) {
   const int64_t updates = updates_of(model.reader, *model.training, parameters.front());
   for (const std::string& parameter : parameters) {
     if (const int64_t other = updates_of(model.reader, *model.training, parameter); other != updates)
       throw user_error(fmt::format("{}: the moments of {} have seen {} updates, and those of {} {}",
                                    model.reader.folder().string(), parameters.front(), updates, parameter, other),
-                       fmt::format("{} has one count for all weights", program), kWeightsAlone);
+                       why, kWeightsAlone);
   }
   return updates;
+}
+
+int64_t updates_of_all_weights(const Model& model, std::string_view program) {
+  std::vector<std::string> parameters;
+  for (const plan::Parameter& p : plan::parameter_plan(plan::model_shape(model.description.model, 0)).parameters)
+    parameters.push_back(p.name);
+  require_moments(model, parameters, program);
+  return common_updates(model, parameters, fmt::format("{} has one count for all weights", program));
 }
 
 Decay decay_of(const Model& model, std::string_view program) {

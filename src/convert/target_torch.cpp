@@ -153,8 +153,11 @@ std::vector<std::string> write_native(const Path& folder, const Path& final_fold
     if (before == nullptr) manifest.optimizer_start = manifest.step - updates;
   }
   const std::string items = file.finish();
-  checkpoint::commit(folder, final_folder, std::vector{items}, std::move(manifest), before_rename);
   std::vector<std::string> notes;
+  if (before == nullptr && d.eos.size() > 1)
+    notes.push_back(
+        fmt::format("the model has {} EOS tokens; the checkpoint keeps one: {}", d.eos.size(), manifest.eos));
+  checkpoint::commit(folder, final_folder, std::vector{items}, std::move(manifest), before_rename);
   if (model.training != nullptr && before == nullptr)
     notes.emplace_back(
         "data begin with their first sample: another program's position in its data has no meaning here");

@@ -65,18 +65,6 @@ void join(checkpoint::Reader& reader, const std::array<std::string, 3>& parts, c
   reader.derive(std::move(info), runs);
 }
 
-int64_t updates_of_all(const Model& model, const OptimizerWeight& weight) {
-  const int64_t updates = updates_of(model.reader, *model.training, weight.parts.front());
-  for (const std::string& part : weight.parts) {
-    if (const int64_t other = updates_of(model.reader, *model.training, part); other != updates)
-      throw user_error(fmt::format("{}: the moments of {} have seen {} updates, and those of {} {}",
-                                   model.reader.folder().string(), weight.parts.front(), updates, part, other),
-                       "torchtitan has one count for queries, keys and values",
-                       "leave out --resume to write the weights alone");
-  }
-  return updates;
-}
-
 // The settings as torch's AdamW has them, with the rate of the next step.
 void add_settings(checkpoint::RankFile& file, const Model& model, const std::vector<OptimizerWeight>& weights,
                   std::vector<std::string>& notes) {
@@ -149,7 +137,9 @@ std::vector<std::string> add_torchtitan_state(checkpoint::RankFile& file, const 
   std::vector<std::string> notes;
   const std::vector<OptimizerWeight> weights = optimizer_weights(model);
   for (const OptimizerWeight& weight : weights) {
-    const auto bytes = std::bit_cast<std::array<std::byte, 4>>(static_cast<float>(updates_of_all(model, weight)));
+    const int64_t updates =
+        common_updates(model, weight.parts, "torchtitan has one count for queries, keys and values");
+    const auto bytes = std::bit_cast<std::array<std::byte, 4>>(static_cast<float>(updates));
     file.add({{plan::adam_step_name(weight.name), DType::kFloat32, {}}, {}, bytes});
   }
   add_settings(file, model, weights, notes);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/copy_tree.h"
 #include "checkpoint/load.h"
 #include "mesh/tensor_box.h"
 
@@ -23,6 +24,7 @@ struct Transfer {
 // Another thread may read it: see commands/progress_line.h.
 struct Progress {
   std::atomic<int64_t> done_bytes{0}, all_bytes{0};  // of the target
+  CopyProgress upload;                               // of a target in a store, after it is written
 };
 
 int64_t bytes_of(const mesh::TensorInfo& info);

@@ -11,6 +11,9 @@
 namespace hearth::convert {
 
 std::vector<std::string> weight_problems(const config::Model& model, std::span<const mesh::TensorInfo> tensors) {
+  // A list of the parameters of a billion layers would take all memory.
+  if (model.n_layers > std::ssize(tensors))
+    return {fmt::format("{} layers cannot be in {} tensors", model.n_layers, tensors.size())};
   const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(model, 0));
   const auto plain = [](std::string_view name) { return name.starts_with("model.") ? name.substr(6) : name; };
   std::unordered_map<std::string_view, const mesh::TensorInfo*> by_name;

@@ -126,7 +126,7 @@ SafetensorsFile read_safetensors(const File& file, const std::string& origin) {
     }
     const std::optional<DType> dtype = dtype_of_safetensors(*entry.type);
     if (!dtype) {
-      found.others.push_back({entry.name, fmt::format("tensor of {}", *entry.type)});
+      found.others.push_back({entry.name, fmt::format("a tensor of {}", *entry.type)});
       continue;
     }
     const std::optional<int64_t> elements = elements_of(*entry.shape);

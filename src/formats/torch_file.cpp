@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "formats/lfs_pointer.h"
 #include "formats/pickle.h"
 #include "formats/tensor_object.h"
 
@@ -19,11 +20,15 @@ constexpr PickleLimits kStateDictLimits{
     .max_bytes = int64_t{16} << 20, .max_text = int64_t{1} << 20, .max_values = int64_t{1} << 20, .opaque = true};
 constexpr int64_t kMaxByteOrder = 64;
 
+std::vector<ZipMember> directory(const File& file, const std::string& origin) {
+  refuse_lfs_pointer(file, origin);
+  return read_zip_directory(file, 0, file.size_bytes(), origin);
+}
+
 // A name may repeat the top folder of the archive: it is left out.
 class Members {
  public:
-  Members(const File& file, const std::string& origin)
-      : members_(read_zip_directory(file, 0, file.size_bytes(), origin)) {
+  Members(const File& file, const std::string& origin) : members_(directory(file, origin)) {
     for (const ZipMember& member : members_) {
       const size_t slash = member.name.find('/');
       if (slash != std::string::npos) by_name_.emplace(std::string_view(member.name).substr(slash + 1), &member);
@@ -129,8 +134,7 @@ TorchTensor read_torch_tensor(const File& file, const std::string& origin) {
 }
 
 TorchPickle::TorchPickle(const File& file, const std::string& origin)
-    : members_(read_zip_directory(file, 0, file.size_bytes(), origin)),
-      pickle_(read_pickle(file, Members(file, origin), origin)) {}
+    : members_(directory(file, origin)), pickle_(read_pickle(file, Members(file, origin), origin)) {}
 
 bool TorchPickle::is_tensor(PickleValue value) const { return formats::is_tensor(pickle_, value); }
 

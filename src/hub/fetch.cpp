@@ -17,13 +17,6 @@ namespace {
 constexpr const char* kClientFolder = ".cache/huggingface";  // the client's own records of a download
 constexpr size_t kFilesNamed = 5;
 
-std::string some_files(const std::vector<std::string>& paths) {
-  const std::vector<std::string> first(paths.begin(),
-                                       paths.begin() + static_cast<ptrdiff_t>(std::min(paths.size(), kFilesNamed)));
-  const size_t more = paths.size() - first.size();
-  return join(first) + (more > 0 ? fmt::format(" and {} more", more) : "");
-}
-
 bool has_size(const Path& path, int64_t bytes) {
   std::error_code missing;
   const auto size = std::filesystem::file_size(path, missing);
@@ -69,7 +62,7 @@ std::vector<std::string> download_command(const Request& request, const Record& 
 [[noreturn]] void refuse_wrong(const Request& request, const std::vector<std::string>& wrong, const char* fix) {
   throw damaged(fmt::format("{}: {} of {} differ from the Hub's hashes: {}", request.folder.string(),
                             wrong.size() == 1 ? "1 file" : fmt::format("{} files", wrong.size()),
-                            format_name(request.name), some_files(wrong)),
+                            format_name(request.name), join_first(wrong, kFilesNamed)),
                 "bytes changed on their way or on this disk", fix);
 }
 
@@ -126,7 +119,8 @@ void download(const Client& client, const Request& request, const Offer& offer, 
   if (!found.wrong.empty())
     refuse_wrong(request, found.wrong, "run the command again: these files were removed and are downloaded again");
   if (!found.missing.empty())
-    throw Error(ExitCode::kHardware, fmt::format("{} lacks {}", request.folder.string(), some_files(found.missing)),
+    throw Error(ExitCode::kHardware,
+                fmt::format("{} lacks {}", request.folder.string(), join_first(found.missing, kFilesNamed)),
                 "the client of the Hub did not download them", "run the command again");
   record.is_checked = true;
   write_record(request.folder, record);
@@ -148,7 +142,7 @@ Record check_offline(const Request& request, FetchProgress& progress) {
   const Differences found = compare_files(request.folder, files, progress.bytes);
   if (!found.missing.empty())
     throw user_error(fmt::format("{}: {} of {} files are missing: {}", request.folder.string(), found.missing.size(),
-                                 files.size(), some_files(found.missing)),
+                                 files.size(), join_first(found.missing, kFilesNamed)),
                      {}, fix);
   if (!found.wrong.empty()) refuse_wrong(request, found.wrong, fix.c_str());
   record->files = files;

@@ -15,6 +15,7 @@
 namespace hearth::run {
 namespace {
 
+constexpr size_t kNonfiniteNamed = 8;
 constexpr int64_t kAtATime = int64_t{1} << 22;  // elements read at once
 
 template <class T>
@@ -51,13 +52,10 @@ bool all_finite(checkpoint::Reader& reader, const mesh::TensorInfo& tensor) {
   return true;
 }
 
-void require_none(std::vector<std::string> names, const Path& from) {
+void require_none(const std::vector<std::string>& names, const Path& from) {
   if (names.empty()) return;
-  const size_t count = names.size();
-  names.resize(std::min<size_t>(count, 8));
   throw damaged(fmt::format("{} holds NaN or infinity", from.string()),
-                fmt::format("in {}{}", join(names), count > 8 ? fmt::format(" and {} more weights", count - 8) : ""),
-                "begin with an earlier checkpoint")
+                fmt::format("in {}", join_first(names, kNonfiniteNamed)), "begin with an earlier checkpoint")
       .about("checkpoint.initial_load_path");
 }
 
@@ -69,7 +67,7 @@ void check_finite(const parallel::ShardedWeights& weights, const Path& from) {
     const at::Tensor host = ops::on_host(piece.values);
     if (!all_finite(ops::bytes_of(host), piece.dtype)) names.push_back(piece.name);
   }
-  require_none(std::move(names), from);
+  require_none(names, from);
 }
 
 void check_finite(checkpoint::Reader& reader, const plan::ParameterPlan& plan, const std::vector<bool>& skip) {
@@ -80,7 +78,7 @@ void check_finite(checkpoint::Reader& reader, const plan::ParameterPlan& plan, c
     const mesh::TensorInfo* found = reader.find(plan::weight_name(name));
     if (found != nullptr && !all_finite(reader, *found)) names.push_back(name);
   }
-  require_none(std::move(names), reader.folder());
+  require_none(names, reader.folder());
 }
 
 }  // namespace hearth::run

@@ -6,28 +6,18 @@
 
 #include "base/error_list.h"
 #include "base/text.h"
+#include "convert/names.h"
 #include "plan/name_pattern.h"
 #include "plan/tensor_names.h"
 
 namespace hearth::run {
 namespace {
 
-// False for state that other trainers store next to the weights; only a branch reads it.
-bool is_weight(std::string_view name) {
-  for (const std::string_view state : {"optimizer", "lr_scheduler", "dataloader", "train_state"}) {
-    if (name == state || name.starts_with(std::string(state) + ".")) return false;
-  }
-  return true;
-}
-
 std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-// Joins at most 12 names, as in "output.weight, norm.weight and 8 more".
-std::string listed(std::vector<std::string> names) {
-  const size_t more = names.size() > 12 ? names.size() - 12 : 0;
-  names.resize(names.size() - more);
-  return join(names) + (more > 0 ? fmt::format(" and {} more", more) : "");
-}
+constexpr size_t kWeightsNamed = 12;
+
+std::string listed(const std::vector<std::string>& names) { return join_first(names, kWeightsNamed); }
 
 // One line for each parameter that should be taken over but does not fit.
 std::vector<std::string> misfits(const plan::ParameterPlan& plan, const checkpoint::Reader& reader,
@@ -49,17 +39,11 @@ std::vector<std::string> misfits(const plan::ParameterPlan& plan, const checkpoi
 }
 
 void require_fit(const plan::ParameterPlan& plan, const checkpoint::Reader& reader, const InitialLoad& initial_load) {
-  std::vector<std::string> problems = misfits(plan, reader, initial_load);
+  const std::vector<std::string> problems = misfits(plan, reader, initial_load);
   if (problems.empty()) return;
-  // Layers are alike, so a wrong width is a line for every weight of each.
-  constexpr size_t kMost = 12;
-  if (problems.size() > kMost) {
-    const size_t more = problems.size() - kMost;
-    problems.resize(kMost);
-    problems.push_back(fmt::format("and {} more weights", more));
-  }
   throw user_error(
-      fmt::format("{} does not fit the model:\n    {}", reader.folder().string(), fmt::join(problems, "\n    ")),
+      fmt::format("{} does not fit the model:\n    {}", reader.folder().string(),
+                  join_first(problems, kWeightsNamed, "\n    ")),
       "every weight of the model must be in the checkpoint or in checkpoint.fresh",
       fmt::format("give [model] the checkpoint's shape (`hearth inspect --model {}` prints the section), or name new "
                   "weights in checkpoint.fresh",
@@ -73,7 +57,7 @@ std::vector<std::string> left_over(const plan::ParameterPlan& plan, const checkp
   for (const mesh::TensorInfo& tensor : reader.tensors()) {
     std::string_view name = tensor.name;
     if (name.starts_with("model.")) name.remove_prefix(6);
-    if (is_weight(name) && plan.find(std::string(name)) < 0) names.emplace_back(name);
+    if (!convert::is_training_state(name) && plan.find(std::string(name)) < 0) names.emplace_back(name);
   }
   return names;
 }

@@ -60,6 +60,18 @@ TEST(Refusal, FieldsOfConfigThatChangeTheComputation) {
               HasSubstr("rope_parameters has no factor"));
   EXPECT_THAT(with("\"rope_type\": \"default\"", "\"rope_type\": 1"), HasSubstr("has a field of another type"));
   EXPECT_THAT(with("\"rope_type\": \"default\"", "\"mscale\": 1"), HasSubstr("rope_parameters.mscale is not known"));
+  const auto scaled = [&](const std::string& high, const std::string& original) {
+    return added(
+        "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, "
+        "\"high_freq_factor\": " +
+        high + ", \"original_max_position_embeddings\": " + original + "}");
+  };
+  EXPECT_THAT(scaled("4", "8192"), HasSubstr("high_freq_factor is not above rope_scaling.low_freq_factor"));
+  EXPECT_THAT(scaled("5", "1e300"), HasSubstr("original_max_position_embeddings = 1e+300 is not a size"));
+  EXPECT_THAT(added("\"layer_types\": [\"full_attention\", \"sliding_attention\"]"),
+              HasSubstr("layer_types has a layer without full_attention"));
+  EXPECT_THAT(added("\"use_mrope\": true"), HasSubstr("use_mrope = true"));
+  EXPECT_THAT(added("\"is_llama_config\": false"), HasSubstr("is_llama_config = false"));
   EXPECT_THAT(with("\"rope_type\": \"default\"", "\"partial_rotary_factor\": 0.5"),
               HasSubstr("partial_rotary_factor = 0.5"));
   EXPECT_THAT(added("\"rope_scaling\": []"), HasSubstr("rope_scaling is not an object"));
@@ -69,7 +81,22 @@ TEST(Refusal, FieldsOfConfigThatChangeTheComputation) {
               HasSubstr("rope_parameters and rope_scaling differ"));
   const Copy copy("hf");
   write_text(copy.folder() / "config.json", "{]");
+  EXPECT_THAT(copy.refusal("--to native", 3), AllOf(HasSubstr("config.json is not JSON that can be read"),
+                                                    HasSubstr("why: parse error at line 1, column 2")));
+  write_text(copy.folder() / "config.json", "[]");
   EXPECT_THAT(copy.refusal("--to native", 3), HasSubstr("is not a JSON object"));
+}
+
+// They have no effect in transformers, whose classes do not know them.
+TEST(Refusal, IsNotForFieldsThatPublishedModelsHaveBesidesThoseOfTheirClass) {
+  HEARTH_NEEDS_ORACLE();
+  const Copy copy("hf");
+  edit(copy.folder() / "config.json", "{",
+       R"({"is_llama_config": true, "rope_interleaved": false,
+           "transformers.js_config": {"kv_cache_dtype": {"fp16": "float16"}},
+           "max_sequence_length": 2048, "use_mrope": false, "neftune_noise_alpha": 0.0, "_flash_attn_2_enabled": true,)");
+  const test::ScratchFolder scratch;
+  converted(fmt::format("--to native {} {}/out", copy.folder().string(), scratch.path().string()));
 }
 
 TEST(Refusal, WeightsThatAreNotTheModels) {
@@ -83,6 +110,9 @@ TEST(Refusal, WeightsThatAreNotTheModels) {
   const Copy shallow("hf");
   edit(shallow.folder() / "config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3");
   EXPECT_THAT(shallow.refusal(), HasSubstr("layers.2.attention_norm.weight: missing"));
+  const Copy endless("hf");
+  edit(endless.folder() / "config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 2147483648");
+  EXPECT_THAT(endless.refusal(), HasSubstr("2147483648 layers cannot be in 21 tensors"));
   const Copy tied("hf");
   edit(tied.folder() / "config.json", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
   EXPECT_THAT(tied.refusal(), HasSubstr("lm_head.weight differs from the embedding"));
@@ -117,7 +147,7 @@ name = next(iter(weights))
 save_file({k: v.to(torch.float8_e4m3fn) if k == name else v for k, v in weights.items()}, path)
 )");
   ASSERT_EQ(test::run_python(fmt::format("{0}/script.py {0}/{1}", narrow.folder().string(), first)).exit_code, 0);
-  EXPECT_THAT(narrow.refusal(), HasSubstr("is tensor of F8_E4M3"));
+  EXPECT_THAT(narrow.refusal(), HasSubstr("is a tensor of F8_E4M3"));
   const Copy no_config("hf");
   remove_file(no_config.folder() / "config.json");
   EXPECT_THAT(no_config.refusal(), HasSubstr("config.json is missing"));
@@ -126,6 +156,15 @@ save_file({k: v.to(torch.float8_e4m3fn) if k == name else v for k, v in weights.
     if (name != "config.json") remove_file(no_weights.folder() / name);
   }
   EXPECT_THAT(no_weights.refusal(), HasSubstr("has no weights"));
+  constexpr std::string_view kPointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+  write_text(no_weights.folder() / "model.safetensors", kPointer);
+  EXPECT_THAT(no_weights.refusal(), HasSubstr("model.safetensors is a pointer of Git LFS"));
+  remove_file(no_weights.folder() / "model.safetensors");
+  write_text(no_weights.folder() / "pytorch_model.bin", "before PyTorch 1.6");
+  EXPECT_THAT(no_weights.refusal("--to native", 3), HasSubstr("PyTorch before 1.6 wrote it"));
+  const Copy meta("meta-1");
+  write_text(meta.folder() / "consolidated.00.pth", kPointer);
+  EXPECT_THAT(meta.refusal(), HasSubstr("consolidated.00.pth is a pointer of Git LFS"));
 }
 
 TEST(Refusal, MetasFiles) {
@@ -193,11 +232,26 @@ variant('empty', lambda s: s.clear(), 1)
   EXPECT_THAT(refusal("nan"), HasSubstr("layers.1.attention.wo.weight has an element that is NaN or infinite"));
   EXPECT_THAT(refusal("large", "--dtype float16 --to hf"), HasSubstr("has an element that float16 cannot represent"));
   EXPECT_THAT(refusal("empty"), HasSubstr("is not a model of Meta's"));
-  // A failed conversion leaves nothing under the name, and the next one begins clean.
-  EXPECT_FALSE(path_exists(scratch / "out"));
-  EXPECT_TRUE(path_exists(scratch / "out.convert.tmp"));
+  // A failed conversion leaves nothing. What a killed one left is no part of the next.
+  for (const char* name : {"out", "out.convert.tmp", "out.convert.lock"}) EXPECT_FALSE(path_exists(scratch / name));
+  make_folders(scratch / "out.convert.tmp");
+  write_text(scratch / "out.convert.tmp/model-00001-of-00002.safetensors", "a part");
   converted(fmt::format("--to hf {}/meta-1 {}/out", good(), scratch.path().string()));
   EXPECT_FALSE(path_exists(scratch / "out.convert.tmp"));
+  EXPECT_FALSE(path_exists(scratch / "out/model-00001-of-00002.safetensors"));
+}
+
+// Otherwise each would remove the other's files, and one would give the name OUT to a part of a model.
+TEST(Refusal, ASecondConversionToTheSameName) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string words = fmt::format("--to hf {}/hf {}/out", good(), scratch.path().string());
+  {
+    const auto other = FileLock::try_lock(scratch / "out.convert.lock");
+    EXPECT_THAT(refused(words), HasSubstr("another conversion writes " + (scratch / "out").string()));
+  }
+  converted(words);
+  EXPECT_FALSE(path_exists(scratch / "out.convert.lock"));
 }
 
 TEST(Refusal, ModelsWithoutAHomeInTheTarget) {
@@ -246,9 +300,13 @@ TEST(Refusal, FoldersAndOptions) {
   EXPECT_THAT(refused(fmt::format("--to hf {} {}/out --rope-pairs halves", hf, at)),
               HasSubstr("--rope-pairs does not go with --to hf"));
   EXPECT_THAT(refused(fmt::format("--to hf {} {}/out --max-file-size much", hf, at)), HasSubstr("is not a size"));
+  EXPECT_THAT(refused(fmt::format("--to meta {} {}/out --max-file-size 1GB", hf, at)),
+              HasSubstr("--max-file-size does not go with --to meta"));
+  EXPECT_THAT(refused(fmt::format("--to meta {} ''", hf)), HasSubstr("OUT is empty"));
   EXPECT_THAT(refused(fmt::format("--to hf --from meta {} {}/out", hf, at)),
               HasSubstr("is not of the kind meta\n  why: its files are of the kind hf"));
-  EXPECT_THAT(refused(fmt::format("--to hf {0} {0}/out", at)), HasSubstr("is not a checkpoint"));
+  EXPECT_THAT(refused(fmt::format("--to hf {0} {0}/out", at)),
+              HasSubstr("config.json (hf), consolidated.00.pth (meta)"));
   EXPECT_THAT(refused(fmt::format("--to hf --from meta {0} {0}/out", at)), HasSubstr("it has no weights of this kind"));
   EXPECT_THAT(refused(fmt::format("--to hf {0}/nowhere {0}/out", at)), HasSubstr("there is no folder"));
   EXPECT_THAT(refused(fmt::format("--to hf {}/config.json {}/out", hf, at)), HasSubstr("is a file"));

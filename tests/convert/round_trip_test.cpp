@@ -277,6 +277,16 @@ seq_len = 48
               HasSubstr("note: sliding_window = 32: longer sequences compute something else here"));
 }
 
+TEST(RoundTrip, SeveralEosTokensBecomeOne) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  foreign(fmt::format("make {}/f L=1", at));
+  edit(at + "/f/hf/config.json", "\"eos_token_id\": 2", "\"eos_token_id\": [2, 5]");
+  EXPECT_THAT(converted(fmt::format("--to native {0}/f/hf {0}/native", at)),
+              HasSubstr("note: the model has 2 EOS tokens; the checkpoint keeps one: 2"));
+}
+
 TEST(RoundTrip, InspectShowsOtherProgramsFilesWithTheKeysOfARun) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;

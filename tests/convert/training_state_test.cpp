@@ -38,6 +38,18 @@ TEST(TrainingState, ARunsFolderOfTorchtitanStandsForItsNewestStep) {
   EXPECT_EQ(checkpoint::Reader::open(at + "/native").manifest().step, 3);
 }
 
+// The folder of torchtitan 0.3 joins moments: without the numbers of heads they cannot be split.
+TEST(TrainingState, WithoutARunFileOnlyTheWeightsBecomeAnotherFolderOfPyTorch) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string in = theirs() + "/run", at = scratch.path().string(), run = theirs() + "/run.toml";
+  EXPECT_THAT(converted(fmt::format("--to dcp {} {}/dcp", in, at)),
+              HasSubstr("of a training's state stay behind, such as optimizer."));
+  converted(fmt::format("--to hf --config {} {} {}/truth", run, in, at));
+  converted(fmt::format("--to hf --config {0} {1}/dcp {1}/hf", run, at));
+  EXPECT_EQ(read_file(at + "/hf/model.safetensors"), read_file(at + "/truth/model.safetensors"));
+}
+
 // Queries and keys of the other order of pairs: their moments move with them, and back.
 TEST(TrainingState, MomentsFollowTheOrderOfPairs) {
   HEARTH_NEEDS_ORACLE();

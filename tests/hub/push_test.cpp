@@ -3,6 +3,7 @@
 namespace hearth::hub {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -60,6 +61,30 @@ TEST(Push, OfANativeCheckpointCanBeFetchedAndVerified) {
   EXPECT_EQ(server.hearth("fetch hf:me/native --yes").exit_code, 0);
   const CommandResult verified = server.hearth("verify " + (server.hub() / "models/me/native").string());
   EXPECT_EQ(verified.exit_code, 0) << verified.output;
+}
+
+// Moments have twice the bytes of the weights.
+TEST(Push, LeavesTheOptimizersStateOut) {
+  HEARTH_NEEDS_HUB_CLIENT();
+  const HubServer server;
+  const Path data = server / "data", run = server / "run";
+  test::write_text(server / "run.toml",
+                   fmt::format("[job]\ndump_folder = \"{}\"\n[model]\ndim = 32\nn_layers = 1\nn_heads = 2\n"
+                               "n_kv_heads = 1\nvocab_size = 258\n[data]\npath = \"{}\"\n[training]\nsteps = 1\n"
+                               "seq_len = 8\nglobal_batch_size = 1\nlocal_batch_size = 1\n",
+                               run.string(), data.string()));
+  test::write_text(server / "text.txt", "A text of more than eight tokens, for one step of a training.");
+  for (const std::string& words :
+       {fmt::format("data build --out {} --tokenizer bytes {}", data.string(), (server / "text.txt").string()),
+        "train " + (server / "run.toml").string()}) {
+    const CommandResult made = test::run_hearth(words);
+    ASSERT_EQ(made.exit_code, 0) << made.output;
+  }
+  const CommandResult result = push(server, run.string() + " --to me/weights --format native");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("weights only: 33 tensors of a training's state stay behind"));
+  const CommandResult sent = test::run_hearth("inspect " + server.repository("models/me/weights").string());
+  EXPECT_THAT(sent.output, AllOf(HasSubstr("in 11 weights"), HasSubstr("other state  0 B"))) << sent.output;
 }
 
 // `hearth convert --verify` is compared with transformers in tests/convert; here: that its result reaches the card.

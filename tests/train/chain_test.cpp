@@ -320,7 +320,7 @@ TEST_F(Chain, AnInitialCheckpointThatDoesNotFitLeavesNoRunFolder) {
   EXPECT_THAT(refused(), HasSubstr("does not fit the model")) << refused();
   // Each layer has nine weights that do not fit, so the list is cut.
   EXPECT_EQ(std::ranges::count(refused(), '\n'), 13) << refused();
-  EXPECT_THAT(refused(), HasSubstr("\n    and 9 more weights")) << refused();
+  EXPECT_THAT(refused(), HasSubstr("\n    and 9 more")) << refused();
   EXPECT_FALSE(path_exists(c.run_folder()));
   // An existing folder is kept.
   make_folders(c.run_folder());

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 
 #include "base/error.h"
@@ -44,6 +43,13 @@ auto find_word(const Words& words, const std::string& word) {
   return std::find_if(std::begin(words), std::end(words), [&](const auto& pair) { return pair.first == word; })->second;
 }
 
+int64_t file_size_of(const std::string& text) {
+  const std::optional<int64_t> bytes = parse_bytes(text);
+  if (!bytes || *bytes == 0)
+    throw user_error(fmt::format("--max-file-size {} is not a size", text), {}, "write it as 5GB or 500 MiB");
+  return *bytes;
+}
+
 // The options of NxD's files.
 struct NxdOptions {
   convert::NxdLayout given;
@@ -77,7 +83,7 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
   ConvertOptions all;
   convert::Options& options = all.options;
   NxdOptions nxd;
-  std::string from, to, dtype, pairs, layout, to_layout, max_file = "5GB";
+  std::string from, to, dtype, pairs, layout, to_layout, max_file;
   std::vector<std::string> kinds;
   for (const convert::Kind kind : convert::kKinds) kinds.emplace_back(convert::kind_name(kind));
   line.positional("IN", &options.in, "folder with the weights; of a run's folder, its newest checkpoint");
@@ -112,7 +118,8 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
       "of an OUT of the kind neox or nxd with --resume: ranks of data parallel that share the moments (ZeRO-1); "
       "the run that goes on has as many");
   line.option("--tokenizer", "NAME", &options.tokenizer, "tokenizer in place of IN's: a file, a folder, bytes, ids:N");
-  line.option("--max-file-size", "SIZE", &max_file, "of hf: weights beyond this size go to another file");
+  line.option("--max-file-size", "SIZE", &max_file,
+              "of hf: weights beyond this size go to another file; by default 5GB");
   line.flag("--verify", &all.verify,
             "compute the logits of a few sequences of random tokens from both sides and compare them before OUT gets "
             "its name; equal bits, or within float32's rounding where rows change their order; exit code 3 if they "
@@ -127,29 +134,28 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
   if (!to_layout.empty())
     options.to_layout = to_layout == "slots" ? convert::QkvLayout::kSlots : convert::QkvLayout::kSplit;
   options.nxd = nxd.layout();
-  const std::optional<int64_t> bytes = parse_bytes(max_file);
-  if (!bytes || *bytes == 0)
-    throw user_error(fmt::format("--max-file-size {} is not a size", max_file), {}, "write it as 5GB or 500 MiB");
-  options.max_file_bytes = *bytes;
+  if (!max_file.empty()) options.max_file_bytes = file_size_of(max_file);
   return all;
+}
+
+std::string conversion_bar(const convert::Progress& progress, double seconds) {
+  if (const int64_t all = progress.upload.all_bytes; all > 0)
+    return bytes_bar("upload", progress.upload.done_bytes, all);
+  return bytes_bar("writing", progress.done_bytes, progress.all_bytes, seconds);
 }
 
 int run_convert(const convert::Options& options) {
   convert::Progress progress;
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch clock;
   const convert::Result result = [&] {
-    const ProgressLine shown([&progress] {
-      const auto all = static_cast<double>(progress.all_bytes);
-      return progress_bar("writing", all > 0 ? static_cast<double>(progress.done_bytes) / all : 0);
-    });
+    const ProgressLine shown([&] { return conversion_bar(progress, clock.seconds()); });
     return convert::convert(options, progress);
   }();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   for (const std::string& note : result.notes) fmt::print("note: {}\n", note);
   fmt::print("wrote {}: {} to {}, {} parameters in {} tensors, {} in {}\n", options.out.string(),
              convert::kind_name(result.from), convert::kind_name(options.to),
              format_count(static_cast<double>(result.parameters)), result.tensors, format_bytes(result.bytes),
-             format_duration(seconds));
+             format_duration(clock.seconds()));
   return 0;
 }
 

@@ -1,7 +1,5 @@
 #include <fmt/core.h>
 
-#include <chrono>
-
 #include "base/copy_tree.h"
 #include "base/error.h"
 #include "base/quantity.h"
@@ -15,18 +13,15 @@ int copy(CommandLine& line) {
   line.positional("FROM", &from, "folder of a checkpoint, a dataset or an export, on a disk or s3://BUCKET/FOLDER");
   line.positional("TO", &to, "the folder's copy, on a disk or s3://BUCKET/FOLDER");
   if (!line.parse()) return 0;
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch clock;
   CopyProgress progress;
   const CopyResult result = [&] {
-    const ProgressLine shown([&progress] {
-      const auto all = static_cast<double>(progress.all_bytes);
-      return progress_bar("copying", all > 0 ? static_cast<double>(progress.done_bytes) / all : 0);
-    });
+    const ProgressLine shown(
+        [&] { return bytes_bar("copying", progress.done_bytes, progress.all_bytes, clock.seconds()); });
     return copy_tree(from, to, progress);
   }();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   fmt::print("{}: {} files, {}, read back and equal, in {}", to.string(), result.files, format_bytes(result.bytes),
-             format_duration(seconds));
+             format_duration(clock.seconds()));
   if (result.there > 0) fmt::print("; {} were there already", result.there);
   fmt::print("\n");
   return 0;

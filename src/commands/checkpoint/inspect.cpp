@@ -10,6 +10,7 @@
 #include "checkpoint/load.h"
 #include "commands/commands.h"
 #include "config/load.h"
+#include "convert/names.h"
 #include "convert/source.h"
 #include "data/order/data_state.h"
 #include "hub/name.h"
@@ -31,12 +32,6 @@ int64_t stored_bytes(const StoredTensor& tensor) {
   return bytes;
 }
 
-// Whether a tensor is a weight: not under the names of torchtitan's other states.
-bool is_weight(const StoredTensor& tensor) {
-  const auto under = [&](std::string_view prefix) { return tensor.info.name.starts_with(prefix); };
-  return !under("optimizer.") && !under("lr_scheduler.") && !under("dataloader.") && !under("train_state.");
-}
-
 struct Totals {
   int64_t weights = 0, parameters = 0, weight_bytes = 0, other_bytes = 0, items = 0;
 };
@@ -45,7 +40,7 @@ Totals count(const formats::Metadata& metadata) {
   Totals totals;
   for (const StoredTensor& tensor : metadata.tensors) {
     totals.items += static_cast<int64_t>(tensor.items.size());
-    if (!is_weight(tensor)) {
+    if (convert::is_training_state(tensor.info.name)) {
       totals.other_bytes += stored_bytes(tensor);
       continue;
     }

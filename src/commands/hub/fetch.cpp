@@ -45,10 +45,7 @@ bool is_confirmed() {
 
 template <class Work>
 auto with_progress(hub::FetchProgress& progress, int64_t bytes, const Work& work) {
-  const ProgressLine shown([&] {
-    const double share = bytes > 0 ? static_cast<double>(progress.bytes) / static_cast<double>(bytes) : 0;
-    return progress_bar(progress.checks ? "checking" : "download", share);
-  });
+  const ProgressLine shown([&] { return bytes_bar(progress.checks ? "checking" : "download", progress.bytes, bytes); });
   return work();
 }
 

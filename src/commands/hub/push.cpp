@@ -42,12 +42,12 @@ convert::Result convert_into(const Path& folder, const Path& checkpoint, const P
   options.in = checkpoint;
   options.out = folder;
   options.to = push.card.is_native ? convert::Kind::kNative : convert::Kind::kHuggingFace;
+  options.weights_only = true;
   if (push.prove) options.prove = [&](const convert::Written& written) { return push.prove(options, written); };
   convert::Progress progress;
-  const ProgressLine shown([&progress] {
-    const auto all = static_cast<double>(progress.all_bytes);
-    return progress_bar("writing", all > 0 ? static_cast<double>(progress.done_bytes) / all : 0);
-  });
+  const Stopwatch clock;
+  const ProgressLine shown(
+      [&] { return bytes_bar("writing", progress.done_bytes, progress.all_bytes, clock.seconds()); });
   return convert::convert(options, progress);
 }
 

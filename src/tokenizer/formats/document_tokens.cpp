@@ -45,12 +45,9 @@ uint32_t find_given(std::span<const SpecialToken> special, const std::string& te
   std::vector<std::string> names;
   for (const SpecialToken& token : special) names.push_back(token.text);
   const std::string meant = nearest(text, names);
-  const size_t more = names.size() > kNamesShown ? names.size() - kNamesShown : 0;
-  names.resize(names.size() - more);
   throw user_error(fmt::format("{} has no special token \"{}\"", origin, text),
                    names.empty() ? "it has no special tokens at all"
-                                 : fmt::format("its special tokens: {}{}", join(names),
-                                               more > 0 ? fmt::format(" and {} more", more) : ""),
+                                 : fmt::format("its special tokens: {}", join_first(names, kNamesShown)),
                    meant.empty() ? "" : fmt::format("did you mean {}?", meant));
 }
 

@@ -1,0 +1,13 @@
+// Pointers of Git LFS: what a repository that was cloned without its large files has in their place.
+#pragma once
+
+#include <string>
+
+#include "base/file.h"
+
+namespace hearth::formats {
+
+// Throws user_error if `file` is such a pointer.
+void refuse_lfs_pointer(const File& file, const std::string& origin);
+
+}  // namespace hearth::formats
