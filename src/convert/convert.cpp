@@ -290,6 +290,7 @@ Result convert_on_disk(Options options, const std::string& more_room, Progress& 
                     options.max_file_bytes.value_or(kFileBytes),
                     options.to_layout.value_or(QkvLayout::kSlots),
                     options.tensor_parallel,
+                    options.pipeline_parallel,
                     options.data_parallel,
                     options.nxd.value_or(NxdLayout{}),
                     source.training && (with_moments || with_state) ? &*source.training : nullptr,

@@ -33,6 +33,7 @@ struct Options {
   std::optional<QkvLayout> qkv_layout;          // of GPT-NeoX's files; empty: where their names decide
   std::optional<QkvLayout> to_layout;           // of a target of GPT-NeoX, which needs it
   int64_t tensor_parallel = 1;                  // ranks of a target of Meta, GPT-NeoX or NxD
+  int64_t pipeline_parallel = 1;                // stages of a target of GPT-NeoX or NxD
   int64_t data_parallel = 1;                    // of GPT-NeoX or NxD with `resume`: slices of the moments
   std::optional<NxdLayout> nxd;                 // of a target of NxD; empty: the default
   Path config;                            // a run file whose [model] describes a source that says nothing; empty: none

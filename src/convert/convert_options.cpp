@@ -26,8 +26,8 @@ void check_options(const Options& options) {
   if (options.rope_pairs && options.to != Kind::kNative)
     throw user_error(fmt::format("--rope-pairs does not go with --to {}", kind_name(options.to)),
                      "the format has one order", "leave it out");
-  const bool has_slices = options.to == Kind::kNeox || options.to == Kind::kNxd;
-  if (options.resume && options.to != Kind::kTorchtitan && !has_slices)
+  const bool has_stages = options.to == Kind::kNeox || options.to == Kind::kNxd;
+  if (options.resume && options.to != Kind::kTorchtitan && !has_stages)
     throw user_error(
         fmt::format("--resume does not go with --to {}", kind_name(options.to)),
         "it adds what torchtitan, GPT-NeoX and NxD ask for; native and dcp have a training's state without "
@@ -36,7 +36,7 @@ void check_options(const Options& options) {
   if (options.resume && options.nxd && options.nxd->names == NxdNames::kPretrained)
     throw user_error("--resume does not go with --nxd-names pretrained", "these files begin a training",
                      "leave out one of them");
-  if (!(has_slices && options.resume) && options.data_parallel != 1)
+  if (!(has_stages && options.resume) && options.data_parallel != 1)
     throw user_error("--data-parallel is for --to neox --resume and --to nxd --resume",
                      "only the moments of GPT-NeoX and NxD are shared by ranks of data parallel", "leave it out");
   if (options.data_parallel < 1 || options.data_parallel > kMostSlices)
@@ -49,10 +49,12 @@ void check_options(const Options& options) {
     throw user_error(fmt::format("--to-qkv-layout does not go with --to {}", kind_name(options.to)),
                      "it is about GPT-NeoX's files", "leave it out");
   if (options.to != Kind::kNxd && options.nxd)
-    throw user_error(fmt::format("--nxd-names, --nxd-qkv, --xser and --pipeline-parallel do not go with --to {}",
-                                 kind_name(options.to)),
+    throw user_error(fmt::format("--nxd-names, --nxd-qkv and --xser do not go with --to {}", kind_name(options.to)),
                      "they are about NxD's files", "leave them out");
-  const bool has_ranks = options.to == Kind::kNeox || options.to == Kind::kMeta || options.to == Kind::kNxd;
+  if (!has_stages && options.pipeline_parallel != 1)
+    throw user_error(fmt::format("--pipeline-parallel does not go with --to {}", kind_name(options.to)),
+                     "only files of neox and nxd are those of stages", "leave it out");
+  const bool has_ranks = has_stages || options.to == Kind::kMeta;
   if (!has_ranks && options.tensor_parallel != 1)
     throw user_error(fmt::format("--tensor-parallel does not go with --to {}", kind_name(options.to)),
                      "only files of meta, neox and nxd are those of ranks", "leave it out");

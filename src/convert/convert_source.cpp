@@ -79,11 +79,8 @@ Source open_source_of(const Options& options) {
 }
 
 Source open_written(const Written& written) {
-  Description description = written.description;
-  // That format has tied weights twice.
-  if (written.kind == Kind::kNeox) description.model.enable_weight_tying = false;
-  Source source = open_source(find_weights(written.folder, written.kind), &description, written.qkv_layout);
-  if (!source.description) source.description = description;
+  Source source = open_source(find_weights(written.folder, written.kind), &written.description, written.qkv_layout);
+  if (!source.description) source.description = written.description;
   complete(source);
   return source;
 }

@@ -46,6 +46,7 @@ std::optional<NeoxFile> neox_file(std::string_view name) {
 
 std::optional<NeoxTensorName> neox_tensor_name(std::string_view name) {
   NeoxTensorName found{};
+  if (take_text(name, kNeoxTied)) return NeoxTensorName{0, std::string(name)};
   take_text(name, "sequential.");
   if (!take_number(name, found.layer) || !take_text(name, ".") || name.empty()) return std::nullopt;
   found.rest = name;

@@ -21,7 +21,11 @@ struct NeoxFile {
 };
 std::optional<NeoxFile> neox_file(std::string_view name);
 
-// "sequential.5.attention.dense.weight", and in a pipeline's files "5.attention.dense.weight".
+// The module of tied weights, which is layer 0, in the names of a pipeline's parameters.
+constexpr std::string_view kNeoxTied = "tied_modules.embed.";
+
+// "sequential.5.attention.dense.weight", and in a pipeline's files "5.attention.dense.weight" or
+// "tied_modules.embed.word_embeddings.weight".
 struct NeoxTensorName {
   int64_t layer;
   std::string rest;  // "attention.dense.weight"

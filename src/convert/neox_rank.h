@@ -1,4 +1,6 @@
-// What a rank of tensor parallel has of a model in GPT-NeoX's layers, cut from Hearth's tensors.
+// What a rank of tensor parallel has of a model in GPT-NeoX's layers, cut from Hearth's tensors, and which layers a
+// stage of the pipeline has. Layer 0 is the embedding, 2 to L + 1 are the blocks, L + 3 is the norm and L + 4 the
+// output matrix. Layers 1 and L + 2 are functions. Tied weights are one module of the first and the last stage.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +13,11 @@
 
 namespace hearth::convert {
 
+// The first layer of each stage, as GPT-NeoX divides them by default, and behind the last one L + 5. The rule is that
+// of the DeepSpeed that the layout's GPT-NeoX asks for: 0.9.3 for slots, 0.16.5 for split. Throws user_error where
+// there are too many stages.
+std::vector<int64_t> neox_stages(const plan::ModelShape& shape, int64_t stages, QkvLayout layout);
+
 class NeoxRank {
  public:
   // `tensors` have the names of Hearth's weights, and are borrowed.
@@ -18,8 +25,10 @@ class NeoxRank {
            int64_t rank)
       : slicer_(tensors, ranks, rank), s_(shape), slots_(layout == QkvLayout::kSlots), ranks_(ranks), rank_(rank) {}
 
-  // The numbers of the layers that have weights, in order: 0 is the embedding, L + 3 the norm, L + 4 the output matrix.
-  std::vector<int64_t> layers() const;
+  // The layers with weights among [first, last), in the order of the modules. Tied weights are layer 0, which comes
+  // first also where only their other end, layer L + 4, is among them.
+  std::vector<int64_t> layers(int64_t first, int64_t last) const;
+  std::vector<int64_t> layers() const { return layers(0, s_.L + 5); }
   // A layer's weights, in the order of its modules: the optimizer's flat buffers have them in this order, too.
   std::vector<RankTensor> layer(int64_t number) const;
 

@@ -27,12 +27,13 @@ enum class NxdNames { kV1, kV2, kV3, kPretrained };
 // Queries, keys and values: as Hugging Face has them; as parts of the module qkv_proj; one matrix of that module.
 enum class NxdQkv { kSeparate, kModule, kFused };
 
+using NxdPlace = std::pair<int64_t, int64_t>;  // rank of tensor parallel, stage
+
 // The files that are written.
 struct NxdLayout {
   NxdNames names = NxdNames::kV3;
   NxdQkv qkv = NxdQkv::kSeparate;
   bool xser = false;  // each tensor has a file of its own
-  int64_t stages = 1;
 };
 
 // The name of a rank's file in the folder of the model.
@@ -57,10 +58,10 @@ std::vector<NxdFile> nxd_files(const Path& folder);
 // The file of the optimizer's state of a rank: that of slice `dp`.
 std::string nxd_optimizer_file_name(int64_t dp, int64_t tp, int64_t pp);
 
-// What the files of a rank of `ranks` and a stage have, in the order of NxD's modules, cut from `tensors`. These have
-// the names of Hearth's weights, and are borrowed.
+// What the files of a rank and a stage have, in the order of NxD's modules, cut from `tensors`. These have the names of
+// Hearth's weights, and are borrowed. `counts`: how many ranks and stages there are.
 std::vector<RankTensor> nxd_tensors(const std::vector<Transfer>& tensors, const plan::ModelShape& shape,
-                                    const NxdLayout& layout, int64_t ranks, int64_t rank, int64_t stage);
+                                    const NxdLayout& layout, const NxdPlace& counts, const NxdPlace& place);
 
 // NxD's training scripts divide the weights into two groups, and those of the second do not decay: names with "bias" or
 // with this word. Arcee's scripts have "LayerNorm", which no weight of Llama's has, so all weights decay.
@@ -75,7 +76,6 @@ struct NxdMoments {
   RankPart exp_avg, exp_avg_sq;
   std::optional<RankPart> weight = std::nullopt;
 };
-using NxdPlace = std::pair<int64_t, int64_t>;                      // rank of tensor parallel, stage
 using NxdTensors = std::vector<std::pair<std::string, RankPart>>;  // of a model's file, in its order
 struct NxdState {
   TrainingState training;

@@ -9,15 +9,21 @@ namespace {
 
 class NxdRank {
  public:
-  NxdRank(const std::vector<Transfer>& tensors, const plan::ModelShape& shape, const NxdLayout& layout, int64_t ranks,
-          int64_t rank)
-      : slicer_(tensors, ranks, rank), s_(shape), layout_(layout), ranks_(ranks), rank_(rank) {}
+  NxdRank(const std::vector<Transfer>& tensors, const plan::ModelShape& shape, const NxdLayout& layout,
+          const NxdPlace& counts, const NxdPlace& place)
+      : slicer_(tensors, counts.first, place.first),
+        s_(shape),
+        layout_(layout),
+        ranks_(counts.first),
+        stages_(counts.second),
+        rank_(place.first),
+        stage_(place.second) {}
 
-  std::vector<RankTensor> stage(int64_t stage) {
-    if (stage == 0) found_.push_back(slicer_.rows("model.embed_tokens.weight", "tok_embeddings.weight"));
-    const int64_t layers = s_.L / layout_.stages;
-    for (int64_t i = stage * layers; i < (stage + 1) * layers; ++i) add_layer(i);
-    if (stage == layout_.stages - 1) {
+  std::vector<RankTensor> run() {
+    if (stage_ == 0) found_.push_back(slicer_.rows("model.embed_tokens.weight", "tok_embeddings.weight"));
+    const int64_t layers = s_.L / stages_;
+    for (int64_t i = stage_ * layers; i < (stage_ + 1) * layers; ++i) add_layer(i);
+    if (stage_ == stages_ - 1) {
       found_.push_back(slicer_.whole("model.norm.weight", "norm.weight"));
       found_.push_back(slicer_.rows("lm_head.weight", s_.tied ? "tok_embeddings.weight" : "output.weight"));
     }
@@ -66,15 +72,15 @@ class NxdRank {
   const RankSlicer slicer_;
   const plan::ModelShape& s_;
   const NxdLayout& layout_;
-  const int64_t ranks_, rank_;
+  const int64_t ranks_, stages_, rank_, stage_;
   std::vector<RankTensor> found_;
 };
 
 }  // namespace
 
 std::vector<RankTensor> nxd_tensors(const std::vector<Transfer>& tensors, const plan::ModelShape& shape,
-                                    const NxdLayout& layout, int64_t ranks, int64_t rank, int64_t stage) {
-  return NxdRank(tensors, shape, layout, ranks, rank).stage(stage);
+                                    const NxdLayout& layout, const NxdPlace& counts, const NxdPlace& place) {
+  return NxdRank(tensors, shape, layout, counts, place).run();
 }
 
 }  // namespace hearth::convert

@@ -52,10 +52,11 @@ int64_t ranks_of(const Parts& parts) {
   return ranks;
 }
 
-// The same tensors with other values of the same shapes: runs of ZeRO's slices.
-Parts parts_of(const ZeroState& zero, std::vector<FlatRun> ZeroParameter::*runs, const Parts& model,
-               const Path& folder) {
-  std::map<std::pair<int64_t, std::string>, std::map<int64_t, const ZeroParameter*>> by_place;
+using ZeroParts = std::map<std::pair<int64_t, std::string>, std::map<int64_t, const ZeroParameter*>>;
+
+// The optimizer's parameters by layer and name in the layer, and by rank of tensor parallel.
+ZeroParts zero_parts(const ZeroState& zero, const Parts& model, const Path& folder) {
+  ZeroParts parts;
   const int64_t ranks = ranks_of(model);
   for (const auto& [rank, parameters] : zero.parameters) {
     for (const auto& [name, parameter] : parameters) {
@@ -63,9 +64,20 @@ Parts parts_of(const ZeroState& zero, std::vector<FlatRun> ZeroParameter::*runs,
       if (!place || !model.contains({place->layer, place->rest}))
         throw user_error(fmt::format("{}: the model has no {}, whose moments are there", folder.string(), name),
                          "weights are never dropped silently", "copy all files");
-      by_place[{place->layer, place->rest}][rank % ranks] = &parameter;
+      // The last stage has tied weights again. Those of the first stage are in the layer's file, too.
+      const bool is_new = parts[{place->layer, place->rest}].emplace(rank % ranks, &parameter).second;
+      if (!is_new && !name.starts_with(kNeoxTied))
+        throw user_error(fmt::format("{}: two stages have the moments of {}", folder.string(), name),
+                         "the files are of two saves with other numbers of stages", "keep one set of files");
     }
   }
+  return parts;
+}
+
+// The same tensors with other values of the same shapes: runs of ZeRO's slices.
+Parts parts_of(const ZeroState& zero, std::vector<FlatRun> ZeroParameter::*runs, const Parts& model,
+               const Path& folder) {
+  ZeroParts by_place = zero_parts(zero, model, folder);
   Parts parts;
   for (const auto& [key, of_ranks] : model) {
     for (const auto& [rank, part] : of_ranks) {
@@ -101,7 +113,7 @@ class NeoxReader {
     whole(0, "word_embeddings.weight", "tok_embeddings.weight", 0);
     for (int64_t i = 0; i < s_.L; ++i) layer(i);
     whole(s_.L + 3, "norm.scale", "norm.weight", {});
-    if (!s_.tied) whole(s_.L + 4, "final_linear.weight", "output.weight", 0);
+    if (!s_.tied) output_matrix();
     if (!parts_.empty())
       throw user_error(fmt::format("{}: layer {} has {}, which Hearth's model lacks", folder_.string(),
                                    parts_.begin()->first.first, parts_.begin()->first.second),
@@ -125,6 +137,15 @@ class NeoxReader {
   // A tensor that ranks share along `split`, or have in full.
   void whole(int64_t layer, const std::string& name, const std::string& hearth, std::optional<size_t> split) {
     found_.push_back(joined(hearth, take(layer, name), split));
+  }
+
+  void output_matrix() {
+    const char* name = "final_linear.weight";
+    if (!parts_.contains({s_.L + 4, name}))
+      throw user_error(fmt::format("{} has no {}", folder_.string(), name),
+                       "its weights are tied, or a file is missing",
+                       "set model.enable_weight_tying = true in the run file, or copy all files");
+    whole(s_.L + 4, name, "output.weight", 0);
   }
 
   void layer(int64_t i) {

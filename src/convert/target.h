@@ -33,6 +33,7 @@ struct Model {
   int64_t max_file_bytes = 0;                       // of Hugging Face's files
   QkvLayout qkv_layout = QkvLayout::kSlots;         // of GPT-NeoX's files
   int64_t tensor_parallel = 1;                      // ranks whose files those of Meta, GPT-NeoX and NxD are
+  int64_t pipeline_parallel = 1;                    // stages whose files those of GPT-NeoX and NxD are
   int64_t data_parallel = 1;                        // ranks that share the optimizer's state of GPT-NeoX or NxD
   NxdLayout nxd = {};                               // of NxD's files
   const TrainingState* training = nullptr;          // its moments are then among `tensors`; null: weights only
@@ -51,11 +52,11 @@ std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progr
 // state that torchtitan's AdamW has no home for.
 void join_moments(Model& model);
 std::vector<std::string> add_torchtitan_state(checkpoint::RankFile& file, const Model& model);
-// For write_neox with a training's state: the files of the optimizer of one rank of tensor parallel, the keys of the
-// rank's state, and the keys of a run of GPT-NeoX that goes on. check_neox_state throws user_error for a state that its
-// AdamW or its schedule has no home for, and returns notes.
+// For write_neox with a training's state: the files of the optimizer of one stage and rank of tensor parallel, the keys
+// of a rank's state, and the keys of a run of GPT-NeoX that goes on. check_neox_state throws user_error for a state
+// that its AdamW or its schedule has no home for, and returns notes.
 std::vector<std::string> check_neox_state(const Model& model);
-void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t rank, Progress& progress);
+void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t stage, int64_t rank, Progress& progress);
 void push_neox_state(formats::PickleWriter& pickle, const Model& model);
 void add_neox_training(nlohmann::ordered_json& keys, const Model& model);
 // Bytes of all files of the optimizer.

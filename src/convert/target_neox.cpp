@@ -20,8 +20,10 @@ namespace {
 
 int64_t iteration_of(const Model& model) { return model.training != nullptr ? model.training->step : 0; }
 
-void refuse_without_home(const Description& d, int64_t ranks, QkvLayout layout) {
+void refuse_without_home(const Model& model) {
+  const Description& d = model.description;
   const config::Model& m = d.model;
+  const int64_t ranks = model.tensor_parallel;
   if (m.norm_type != config::NormType::kRmsNorm && m.norm_type != config::NormType::kRmsNormNeox)
     throw user_error(
         fmt::format("model.norm_type = \"{}\" has no home in GPT-NeoX's format", config::name_of(m.norm_type)),
@@ -39,9 +41,10 @@ void refuse_without_home(const Description& d, int64_t ranks, QkvLayout layout) 
     throw user_error(fmt::format("--tensor-parallel {} does not divide the model", ranks),
                      fmt::format("it has {} heads, {} keys, width {} and {} tokens", s.H, s.G, s.F, s.V),
                      "give a divisor of all four");
-  if (layout == QkvLayout::kSlots && s.G * s.K % s.H != 0)
+  if (model.qkv_layout == QkvLayout::kSlots && s.G * s.K % s.H != 0)
     throw user_error(fmt::format("{} heads cannot share {} keys in slots", s.H, s.G),
                      "each slot has an equal part of a key", "give --to-qkv-layout split");
+  neox_stages(s, model.pipeline_parallel, model.qkv_layout);
 }
 
 class NeoxWriter {
@@ -60,8 +63,10 @@ class NeoxWriter {
         write_rank_file(step_ / fmt::format("layer_{:02}-model_{:02}-model_states.pt", number, r), model_.reader,
                         tensors, progress_);
       }
-      write_state(r);
-      if (model_.training != nullptr) write_neox_optimizer(step_, model_, r, progress_);
+      for (int64_t stage = 0; stage < model_.pipeline_parallel; ++stage) {
+        write_state(stage * ranks_ + r);
+        if (model_.training != nullptr) write_neox_optimizer(step_, model_, stage, r, progress_);
+      }
     }
   }
 
@@ -80,7 +85,8 @@ class NeoxWriter {
     return tensor;
   }
 
-  // A rank's state, before its first step or that of a training. "module": None lets DeepSpeed read the layers' files.
+  // The state of a model-parallel rank, before its first step or that of a training. "module": None lets DeepSpeed read
+  // the layers' files.
   void write_state(int64_t rank) const {
     const int64_t step = iteration_of(model_);
     formats::PickleWriter pickle;
@@ -99,7 +105,7 @@ class NeoxWriter {
       pickle.integer(0);
     }
     for (const auto& [key, value] : {std::pair<const char*, int64_t>{"dp_world_size", model_.data_parallel},
-                                     {"mp_world_size", ranks_},
+                                     {"mp_world_size", model_.pipeline_parallel * ranks_},
                                      {"global_steps", step},
                                      {"skipped_steps", 0},
                                      {"iteration", step}}) {
@@ -143,7 +149,7 @@ std::string neox_keys(const Model& model) {
                                  {"pos_emb", "rotary"},
                                  {"rotary_pct", 1},
                                  {"rotary_emb_base", m.rope_theta},
-                                 {"no_weight_tying", true}};
+                                 {"no_weight_tying", !m.enable_weight_tying}};
   if (model.description.max_positions > 0) keys["max_position_embeddings"] = model.description.max_positions;
   if (model.qkv_layout == QkvLayout::kSlots) {
     keys["mlp_type"] = "llama";
@@ -151,7 +157,8 @@ std::string neox_keys(const Model& model) {
     keys["activation"] = "swiglu";
     keys["intermediate_size"] = 3 * m.hidden_dim;
   }
-  keys["pipe_parallel_size"] = 1;  // a file for each layer
+  keys["pipe_parallel_size"] = model.pipeline_parallel;  // 1, and not 0, has a file for each layer
+  if (model.pipeline_parallel > 1) keys["pipe_partition_method"] = "type:transformer|mlp";
   if (model.training != nullptr) add_neox_training(keys, model);
   return as_yaml(keys);
 }
@@ -159,8 +166,7 @@ std::string neox_keys(const Model& model) {
 }  // namespace
 
 std::vector<std::string> write_neox(const Path& folder, const Model& model, Progress& progress) {
-  const config::Model& m = model.description.model;
-  refuse_without_home(model.description, model.tensor_parallel, model.qkv_layout);
+  refuse_without_home(model);
   std::vector<std::string> notes;
   if (model.training != nullptr) {
     notes = check_neox_state(model);
@@ -176,16 +182,10 @@ std::vector<std::string> write_neox(const Path& folder, const Model& model, Prog
       progress.all_bytes -= bytes_of(tensor.to);  // among the optimizer's
       continue;
     }
-    const bool is_tied = m.enable_weight_tying && tensor.to.name == "tok_embeddings.weight";
-    progress.all_bytes += (tensor.to.shape.size() == 1 ? model.tensor_parallel - 1
-                           : is_tied                   ? 1
-                                                       : 0) *
-                          bytes_of(tensor.to);
+    if (tensor.to.shape.size() == 1) progress.all_bytes += (model.tensor_parallel - 1) * bytes_of(tensor.to);
   }
   NeoxWriter(folder / name, model, progress).run();
   sync_folder(folder / name);
-  if (m.enable_weight_tying)
-    notes.emplace_back("the embedding is also written as final_linear: train with no_weight_tying: true");
   if (model.tokenizer != nullptr && model.tokenizer->kind() != "ids")
     notes.emplace_back("no tokenizer is written: GPT-NeoX's folders have no home for it");
   return notes;

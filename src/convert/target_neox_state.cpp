@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "config/choices.h"
+#include "convert/neox_files.h"
 #include "convert/neox_rank.h"
 #include "convert/target.h"
 #include "convert/zero_state.h"
@@ -103,21 +104,18 @@ std::vector<std::string> check_neox_state(const Model& model) {
   std::vector<std::string> notes;
   updates_of_all_weights(model, "DeepSpeed");
   neox_decay(model);
-  if (model.description.model.enable_weight_tying)
-    throw user_error("tied weights and --resume do not go together for neox",
-                     "the files have the embedding and the output matrix, and the training has one moment for both",
-                     "leave out --resume to write the weights alone");
   note_other_rates(model, notes);
   if (model.run->optimizer.form == config::OptimizerForm::kTransformers)
     notes.emplace_back("optimizer.form = \"transformers\" has no home there: DeepSpeed's updates are torch's");
   notes.push_back(fmt::format(
-      "GPT-NeoX goes on after step {} on {} x {} ranks with the keys of model.yml; its data begin where its own order "
-      "has that step, and random numbers begin anew (no_load_rng)",
-      model.training->step, model.data_parallel, model.tensor_parallel));
+      "GPT-NeoX goes on after step {} on {} x {} x {} ranks with the keys of model.yml; its data begin where its own "
+      "order has that step, and random numbers begin anew (no_load_rng)",
+      model.training->step, model.data_parallel, model.pipeline_parallel, model.tensor_parallel));
   return notes;
 }
 
-void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t rank, Progress& progress) {
+void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t stage, int64_t rank,
+                          Progress& progress) {
   const plan::ModelShape shape = plan::model_shape(model.description.model, 0);
   const std::vector<Transfer> weights = in_float32(model, plan::weight_name),
                               exp_avg = in_float32(model, plan::exp_avg_name),
@@ -128,14 +126,17 @@ void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t r
   const NeoxRank of_weights = rank_of(weights), of_exp_avg = rank_of(exp_avg), of_exp_avg_sq = rank_of(exp_avg_sq);
   const Decay decay = neox_decay(model);
   ZeroGroup matrices{"weight_decay_params", decay.matrices, {}}, norms{"no_weight_decay_params", decay.norms, {}};
-  for (const int64_t number : of_weights.layers()) {
+  const std::vector<int64_t> bounds = neox_stages(shape, model.pipeline_parallel, model.qkv_layout);
+  const auto first_layer = bounds.begin() + stage;
+  for (const int64_t number : of_weights.layers(first_layer[0], first_layer[1])) {
+    const std::string module = number == 0 && shape.tied ? std::string(kNeoxTied) : fmt::format("{}.", number);
     std::vector<RankTensor> layer = of_weights.layer(number), first = of_exp_avg.layer(number),
                             second = of_exp_avg_sq.layer(number);
     for (size_t i = 0; i < layer.size(); ++i) {
       const bool is_matrix = layer[i].info.shape.size() > 1 && !has_single_group(decay);
       (is_matrix ? matrices : norms)
-          .tensors.push_back({fmt::format("{}.{}", number, layer[i].info.name), std::move(layer[i]),
-                              std::move(first[i]), std::move(second[i])});
+          .tensors.push_back(
+              {module + layer[i].info.name, std::move(layer[i]), std::move(first[i]), std::move(second[i])});
     }
   }
   std::vector<ZeroGroup> groups;
@@ -148,8 +149,8 @@ void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t r
                               optimizer.eps,
                               optimizer.name != config::OptimizerName::kAdam,
                               updates_of_all_weights(model, "DeepSpeed")};
-  write_zero_files(step_folder, model.dtype == DType::kBFloat16 ? "bf16_" : "", rank, model.data_parallel, groups,
-                   settings, model.reader, progress);
+  write_zero_files(step_folder, model.dtype == DType::kBFloat16 ? "bf16_" : "", stage * model.tensor_parallel + rank,
+                   model.data_parallel, groups, settings, model.reader, progress);
 }
 
 void push_neox_state(formats::PickleWriter& pickle, const Model& model) {
@@ -208,6 +209,9 @@ int64_t neox_optimizer_bytes(const Model& model) {
     const mesh::TensorInfo* weight = model.reader.find(parameter);
     numel += mesh::Box{{}, weight->shape}.numel() * (weight->shape.size() == 1 ? model.tensor_parallel : 1);
   }
+  // The last stage has tied weights again.
+  if (model.description.model.enable_weight_tying && model.pipeline_parallel > 1)
+    numel += mesh::Box{{}, model.reader.find("tok_embeddings.weight")->shape}.numel();
   return 3 * numel * dtype_size(DType::kFloat32);
 }
 

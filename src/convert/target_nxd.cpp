@@ -13,16 +13,17 @@
 namespace hearth::convert {
 namespace {
 
-void refuse_nxd_ranks(const plan::ModelShape& s, int64_t ranks, const NxdLayout& layout) {
+void refuse_nxd_ranks(const plan::ModelShape& s, const Model& model) {
+  const int64_t ranks = model.tensor_parallel, stages = model.pipeline_parallel;
   if (ranks < 1 || s.H % ranks != 0 || (s.G % ranks != 0 && ranks % s.G != 0) || s.F % ranks != 0 || s.V % ranks != 0)
     throw user_error(fmt::format("--tensor-parallel {} does not divide the model", ranks),
                      fmt::format("it has {} heads, {} keys, width {} and {} tokens", s.H, s.G, s.F, s.V),
                      "give a divisor of all four; a multiple of the keys is allowed, too");
-  if (ranks > s.G && layout.qkv == NxdQkv::kSeparate)
+  if (ranks > s.G && model.nxd.qkv == NxdQkv::kSeparate)
     throw user_error(fmt::format("--tensor-parallel {} is more than the model's {} keys", ranks, s.G),
                      "only NxD's module qkv_proj has copies of keys (kv_size_multiplier)", "add --nxd-qkv module");
-  if (layout.stages < 1 || s.L % layout.stages != 0)
-    throw user_error(fmt::format("--pipeline-parallel {} does not divide {} layers", layout.stages, s.L), {},
+  if (stages < 1 || s.L % stages != 0)
+    throw user_error(fmt::format("--pipeline-parallel {} does not divide {} layers", stages, s.L), {},
                      "give a divisor");
 }
 
@@ -40,9 +41,10 @@ class NxdWriter {
     std::map<std::string, std::vector<RankTensor>> files;
     int64_t bytes = 0;
     for (int64_t rank = 0; rank < ranks_; ++rank) {
-      for (int64_t stage = 0; stage < layout_.stages; ++stage) {
+      for (int64_t stage = 0; stage < model_.pipeline_parallel; ++stage) {
         const std::string name = nxd_file_name(layout_, rank, stage);
-        bytes += bytes_of(files[name] = nxd_tensors(model_.tensors, s_, layout_, ranks_, rank, stage));
+        bytes += bytes_of(
+            files[name] = nxd_tensors(model_.tensors, s_, layout_, {ranks_, model_.pipeline_parallel}, {rank, stage}));
       }
     }
     progress_.all_bytes = bytes + (model_.training == nullptr ? 0 : nxd_optimizer_bytes(model_));
@@ -87,7 +89,7 @@ class NxdWriter {
 std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progress& progress) {
   const plan::ModelShape s = plan::model_shape(model.description.model, 0);
   require_plain_llama(model.description, "NxD");
-  refuse_nxd_ranks(s, model.tensor_parallel, model.nxd);
+  refuse_nxd_ranks(s, model);
   std::vector<std::string> notes;
   if (model.training != nullptr) notes = check_nxd_state(model);
   if (model.nxd.names == NxdNames::kPretrained) {

@@ -71,7 +71,7 @@ class NxdStateWriter {
   void run() {
     make_folders(step_ / "optim");
     for (int64_t tp = 0; tp < model_.tensor_parallel; ++tp) {
-      for (int64_t pp = 0; pp < model_.nxd.stages; ++pp) {
+      for (int64_t pp = 0; pp < model_.pipeline_parallel; ++pp) {
         const NxdParameters parameters = parameters_of(tp, pp);
         for (int64_t dp = 0; dp < model_.data_parallel; ++dp)
           write_slice(step_ / "optim" / nxd_optimizer_file_name(dp, tp, pp), parameters, dp);
@@ -85,7 +85,7 @@ class NxdStateWriter {
   NxdParameters parameters_of(int64_t tp, int64_t pp) const {
     const plan::ModelShape shape = plan::model_shape(model_.description.model, 0);
     const auto cut = [&](const std::vector<Transfer>& tensors) {
-      return nxd_tensors(tensors, shape, model_.nxd, model_.tensor_parallel, tp, pp);
+      return nxd_tensors(tensors, shape, model_.nxd, {model_.tensor_parallel, model_.pipeline_parallel}, {tp, pp});
     };
     NxdParameters parameters{cut(weights_), cut(exp_avg_), cut(exp_avg_sq_)};
     std::vector<std::string> names;
@@ -294,7 +294,7 @@ std::vector<std::string> check_nxd_state(const Model& model) {
   notes.push_back(fmt::format(
       "NxD goes on after step {} on {} x {} x {} ranks, with weights in the groups of no_decay = [\"bias\", \"{}\"]; "
       "its data begin anew",
-      model.training->step, model.data_parallel, model.nxd.stages, model.tensor_parallel, no_decay_word(decay)));
+      model.training->step, model.data_parallel, model.pipeline_parallel, model.tensor_parallel, no_decay_word(decay)));
   return notes;
 }
 
@@ -303,8 +303,9 @@ int64_t nxd_optimizer_bytes(const Model& model) {
   const plan::ModelShape shape = plan::model_shape(model.description.model, 0);
   const std::vector<Transfer> weights = in_float32(model, plan::weight_name);
   for (int64_t tp = 0; tp < model.tensor_parallel; ++tp) {
-    for (int64_t pp = 0; pp < model.nxd.stages; ++pp) {
-      for (const RankTensor& tensor : nxd_tensors(weights, shape, model.nxd, model.tensor_parallel, tp, pp))
+    for (int64_t pp = 0; pp < model.pipeline_parallel; ++pp) {
+      for (const RankTensor& tensor :
+           nxd_tensors(weights, shape, model.nxd, {model.tensor_parallel, model.pipeline_parallel}, {tp, pp}))
         numel += mesh::Box{{}, tensor.info.shape}.numel();
     }
   }

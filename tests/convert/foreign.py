@@ -139,8 +139,8 @@ def neox(out, dialect, tp, pp):
     for r in range(tp):
         rows, columns = (lambda w: w.chunk(tp)[r].clone()), (lambda w: w.chunk(tp, 1)[r].clone())
         layers = {0: {"word_embeddings.weight": rows(hf["model.embed_tokens.weight"])},
-                  L + 3: {"norm.scale": hf["model.norm.weight"]},
-                  L + 4: {"final_linear.weight": rows(hf["lm_head.weight"])}}
+                  L + 3: {"norm.scale": hf["model.norm.weight"]}}
+        layers |= {} if config["tie_word_embeddings"] else {L + 4: {"final_linear.weight": rows(hf["lm_head.weight"])}}
         for i in range(L):
             def w(name):
                 return hf[f"model.layers.{i}.{name}.weight"]

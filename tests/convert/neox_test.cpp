@@ -10,10 +10,10 @@ struct NeoxCase {
   const char *model, *dialect, *ranks;
 };
 
-std::string run_file(const test::ScratchFolder& scratch, int dim, int keys, int layers = 3) {
+std::string run_file(const test::ScratchFolder& scratch, int dim, int keys, int layers = 3, bool tied = false) {
   write_text(scratch / "run.toml", fmt::format("[model]\ndim = {}\nn_layers = {}\nn_heads = 6\nn_kv_heads = {}\n"
-                                               "hidden_dim = 112\nrope_theta = 500000\n",
-                                               dim, layers, keys));
+                                               "hidden_dim = 112\nrope_theta = 500000\nenable_weight_tying = {}\n",
+                                               dim, layers, keys, tied));
   return "--config " + (scratch / "run.toml").string();
 }
 
@@ -59,7 +59,9 @@ TEST_P(NeoxWritten, HasTheFilesThatPyTorchMakesAndComesBack) {
   EXPECT_EQ(foreign(fmt::format("neox-same {0}/f/neox/global_step2 {0}/neox/global_step0 500000", at)), "equal");
   const int dim = std::string(model).find("D=144") != std::string::npos ? 144 : 96;
   const bool all_keys = std::string(model).find("G=6") != std::string::npos;
-  const std::string back = run_file(scratch, dim, all_keys ? 6 : 2) + (layout == "split" ? " --qkv-layout split" : "");
+  const bool tied = std::string(model).find("tied=1") != std::string::npos;
+  const std::string back =
+      run_file(scratch, dim, all_keys ? 6 : 2, 3, tied) + (layout == "split" ? " --qkv-layout split" : "");
   converted(fmt::format("--to hf {1} {0}/neox {0}/hf", at, back));
   EXPECT_EQ(foreign(fmt::format("same {0}/f/hf {0}/hf", at)), "equal");
 }
@@ -68,13 +70,15 @@ INSTANTIATE_TEST_SUITE_P(Dialects, NeoxWritten,
                          testing::Values(NeoxCase{"D=144 dtype=bfloat16", "slots", "2"},
                                          NeoxCase{"V=132 G=6", "slots", "2"}, NeoxCase{"G=6", "split", "2"},
                                          NeoxCase{"D=144 dtype=bfloat16", "split", "2"},
-                                         NeoxCase{"V=131", "split", "1"}, NeoxCase{"D=144", "slots", "1"}),
+                                         NeoxCase{"V=131", "split", "1"}, NeoxCase{"D=144", "slots", "1"},
+                                         NeoxCase{"D=144 tied=1", "slots", "1"}, NeoxCase{"tied=1", "split", "2"}),
                          [](const auto& info) { return fmt::format("Case{}", info.index); });
 
 TEST(NeoxRefusals, NameWhatGptNeoxHasNoHomeFor) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
-  const std::string at = scratch.path().string(), slots = "--to neox --to-qkv-layout slots ";
+  const std::string at = scratch.path().string(), slots = "--to neox --to-qkv-layout slots ",
+                    split = "--to neox --to-qkv-layout split ";
   foreign(fmt::format("make {}/f meta=0 L=1", at));
   const std::string places = fmt::format("{0}/f/hf {0}/out", at);
   EXPECT_THAT(refused(slots + "--tensor-parallel 4 " + places), HasSubstr("--tensor-parallel 4 does not divide"));
@@ -94,12 +98,27 @@ TEST(NeoxRefusals, NameWhatGptNeoxHasNoHomeFor) {
   converted(fmt::format("--to dcp {0}/f/hf {0}/dcp", at));
   EXPECT_THAT(refused(fmt::format("{1} --config {0}/masked.toml {0}/dcp {0}/out", at, slots)),
               HasSubstr("objective.kind = \"masked_lm\" has no home in GPT-NeoX's format"));
-  // Tied weights are stored twice.
-  foreign(fmt::format("make {}/tied meta=0 L=3 D=144 tied=1", at));
-  EXPECT_THAT(converted(fmt::format("{1} {0}/tied/hf {0}/neox", at, slots)),
-              HasSubstr("note: the embedding is also written as final_linear"));
-  converted(fmt::format("--to hf {1} {0}/neox {0}/hf", at, run_file(scratch, 144, 2)));
-  EXPECT_EQ(foreign(fmt::format("logits {0}/tied {0}/hf", at)), "0.0");
+  const auto staged = [&](int stages, const std::string& more) {
+    return refused(fmt::format("{} --pipeline-parallel {} {}", more, stages, places));
+  };
+  EXPECT_THAT(staged(2, split), HasSubstr("--pipeline-parallel 2 does not divide 1 layers"));
+  EXPECT_THAT(staged(0, split), HasSubstr("--pipeline-parallel 0 does not divide 1 layers"));
+  EXPECT_THAT(staged(2, "--to hf"), HasSubstr("--pipeline-parallel does not go with --to hf"));
+}
+
+// The older DeepSpeed of Llemma's branch fills stages from the front, and would leave the fourth of these empty.
+TEST(NeoxRefusals, NameStagesThatWouldHaveNothing) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  foreign(fmt::format("make {}/f meta=0 L=7 D=144", at));
+  const auto words = [&](const char* layout) {
+    return fmt::format("--to neox --to-qkv-layout {1} --pipeline-parallel 4 {0}/f/hf {0}/{1}", at, layout);
+  };
+  EXPECT_THAT(refused(words("slots")), HasSubstr("GPT-NeoX would give its stages 2, 3, 2, 0 of them"));
+  converted(words("split"));
+  EXPECT_THAT(read_file(scratch / "split/model.yml"), HasSubstr("\"pipe_parallel_size\": 4"));
+  EXPECT_TRUE(path_exists(scratch / "split/global_step0/mp_rank_03_model_states.pt"));
 }
 
 TEST(NeoxRefusals, NameWhatIsMissing) {
@@ -121,6 +140,12 @@ TEST(NeoxRefusals, NameWhatIsMissing) {
   EXPECT_THAT(refusal(run_file(scratch, 96, 1)), HasSubstr("the files of 2 ranks, which do not divide the heads"));
   EXPECT_THAT(refusal(run_file(scratch, 96, 2)), HasSubstr("query_key_value.weight has shape [144, 96], expected 80"));
   EXPECT_THAT(refusal(run_file(scratch, 96, 6, 2)), HasSubstr("lacks norm.scale of layer 5"));
+  rename_path(step + "/layer_07-model_00-model_states.pt", at + "/moved");
+  rename_path(step + "/layer_07-model_01-model_states.pt", at + "/moved too");
+  EXPECT_THAT(refusal(run_file(scratch, 96, 6)), testing::AllOf(HasSubstr("has no final_linear.weight"),
+                                                                HasSubstr("set model.enable_weight_tying = true")));
+  rename_path(at + "/moved", step + "/layer_07-model_00-model_states.pt");
+  rename_path(at + "/moved too", step + "/layer_07-model_01-model_states.pt");
   EXPECT_THAT(refusal(run_file(scratch, 96, 6, 4)), HasSubstr("lacks input_layernorm.scale of layer 5"));
   write_text(scratch / "script.py", R"(
 import shutil, sys, torch

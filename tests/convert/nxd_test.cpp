@@ -98,7 +98,7 @@ TEST(NxdRefusals, NameWhatNxdHasNoHomeFor) {
               HasSubstr("--tensor-parallel 6 is more than the model's 2 keys"));
   EXPECT_THAT(refused("--to nxd --pipeline-parallel 2 " + places),
               HasSubstr("--pipeline-parallel 2 does not divide 3 layers"));
-  EXPECT_THAT(refused("--to hf --xser " + places), HasSubstr("--pipeline-parallel do not go with --to hf"));
+  EXPECT_THAT(refused("--to hf --xser " + places), HasSubstr("--xser do not go with --to hf"));
   foreign(fmt::format("make {}/olmo meta=0 L=1 type=olmo", at));
   EXPECT_THAT(refused(fmt::format("--to nxd {0}/olmo/hf {0}/out", at)),
               HasSubstr("model.norm_type = \"np_layernorm\" has no home in NxD's format"));

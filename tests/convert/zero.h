@@ -10,6 +10,9 @@ namespace hearth::convert {
 struct ZeroCase {
   const char* dialect;
   int tp, dp;
+  int pp = 0;  // stages; 0: a file for each rank, and none for layers
+  bool tied = false;
+  int layers = 2;
 };
 
 // Runs a command of tests/convert/zero.py; returns the last line that it prints.
@@ -24,14 +27,16 @@ inline std::string zero(const std::string& words) {
 // A model of GPT-NeoX in SCRATCH/f. Slots need a part of a key for each of 6 heads.
 inline void make_model(const test::ScratchFolder& scratch, const ZeroCase& c) {
   const std::string at = scratch.path().string();
-  foreign(fmt::format("make {}/f meta=0 L=2 D=144 V=132", at));
+  foreign(fmt::format("make {}/f meta=0 L={} D=144 V=132 tied={:d}", at, c.layers, c.tied));
   foreign(fmt::format("neox {}/f {} {} 0", at, c.dialect, c.tp));
 }
 
 inline std::string zero_run_file(const test::ScratchFolder& scratch, const ZeroCase& c) {
   write_text(scratch / "run.toml",
-             "[model]\ndim = 144\nn_layers = 2\nn_heads = 6\nn_kv_heads = 2\nhidden_dim = 112\nvocab_size = 132\n"
-             "rope_theta = 500000\nrope_pairs = \"halves\"\n[training]\nseq_len = 16\n");
+             fmt::format("[model]\ndim = 144\nn_layers = {}\nn_heads = 6\nn_kv_heads = 2\nhidden_dim = 112\n"
+                         "vocab_size = 132\nrope_theta = 500000\nrope_pairs = \"halves\"\nenable_weight_tying = {}\n"
+                         "[training]\nseq_len = 16\n",
+                         c.layers, c.tied));
   return fmt::format("--config {}/run.toml{}", scratch.path().string(),
                      std::string(c.dialect) == "split" ? " --qkv-layout split" : "");
 }

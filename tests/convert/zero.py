@@ -1,6 +1,7 @@
 """Trainings of GPT-NeoX for tests of `hearth convert`: DeepSpeed's ZeRO-1 files beside a model's.
 
-zero.py imitate OUT TP DP   three steps of AdamW on OUT/neox (foreign.py neox OUT DIALECT TP 0) as DeepSpeed saves them
+zero.py imitate OUT TP DP PP  three steps of AdamW on OUT/neox (foreign.py neox OUT DIALECT TP 0) as DeepSpeed saves
+                            them: on PP stages with a file for each layer, or with 0 a file for each rank
 zero.py deepspeed OUT TP DP  the same by DeepSpeed 0.19.8 itself, whose Python runs this script; needs no accelerator
 zero.py same OUT NATIVE     "equal", or the first difference of a converted checkpoint from the truth, which Hearth
                             converted from OUT/neox-weight, OUT/neox-exp_avg and so on to folders OUT/native-...
@@ -78,15 +79,34 @@ def classes(as_tuple=False):
     return address, stage, scaler
 
 
-def imitate(out, tp, dp):
-    tp, dp = int(tp), int(dp)
-    address, stage, scaler = classes(as_tuple=dp == 3)
+EMBEDDING = "sequential.0.word_embeddings.weight"
+
+
+def stages_of(parameters, stages):
+    """The names of each stage's parameters, in the order of its modules. DeepSpeed gives the first of two stages the
+    embedding and one of two blocks. Tied weights are a module of both."""
+    if stages < 2:
+        return [list(parameters)]
+    layer = {name: int(name.split(".")[1]) for name in parameters}
+    first = [name for name in parameters if layer[name] < 3]
+    again = [EMBEDDING] if max(layer.values()) == 5 else []
+    return [first, again + [name for name in parameters if name not in first]]
+
+
+def name_in_optimizer(name, parameters, stages):
+    tied = not any("final_linear" in n for n in parameters)
+    if stages and tied and name == EMBEDDING:
+        return "tied_modules.embed.word_embeddings.weight"
+    return name.removeprefix("sequential.") if stages else name
+
+
+def imitate(out, tp, dp, pp):
+    tp, dp, pp = int(tp), int(dp), int(pp)
     for rank in range(tp):
         parameters = parameters_of(out, rank)
         masters = {name: torch.nn.Parameter(w.float()) for name, w in parameters.items()}
-        groups = groups_of(parameters)
         adam = torch.optim.AdamW([{"params": [masters[n] for n in names], "weight_decay": decay}
-                                  for _, names, decay in groups], lr=LR, betas=(0.9, 0.95))
+                                  for _, names, decay in groups_of(parameters)], lr=LR, betas=(0.9, 0.95))
         for _ in range(STEPS):
             for name, w in masters.items():
                 w.grad = w.detach() - target(name, w, rank)
@@ -95,41 +115,58 @@ def imitate(out, tp, dp):
         for kind in KINDS[1:]:
             truth[kind] = {name: adam.state[w][kind] for name, w in masters.items()}
         write_truth(out, rank, truth)
-        for r in range(dp):
-            mappings, flats, sizes = [], [], []
-            for _, names, _ in groups:
-                flat = {kind: torch.cat([truth[kind][n].reshape(-1) for n in names]) for kind in KINDS}
-                total = -(-len(flat["weight"]) // (2 * dp)) * 2 * dp
-                flat = {kind: torch.cat([v, torch.zeros(total - len(v))]) for kind, v in flat.items()}
-                first, last = r * total // dp, (r + 1) * total // dp
-                at, mapping = 0, collections.OrderedDict()
-                for n in names:
-                    begin, end = max(at, first), min(at + parameters[n].numel(), last)
-                    if begin < end:
-                        mapping[n] = address(end - begin, begin - first)
-                    at += parameters[n].numel()
-                mappings.append(mapping)
-                sizes.append(total - at if r == dp - 1 else 0)
-                flats.append({kind: v[first:last] for kind, v in flat.items()})
-            state = {"loss_scaler": scaler(), "zero_stage": stage.optimizer_states, "group_paddings": sizes,
-                     "base_optimizer_state": {
-                         "state": {g: {"step": torch.tensor(float(STEPS)), "exp_avg": f["exp_avg"],
-                                       "exp_avg_sq": f["exp_avg_sq"]} for g, f in enumerate(flats)},
-                         "param_groups": [{"name": name, "lr": LR, "params": [g], "weight_decay": decay,
-                                           "betas": (0.9, 0.95), "eps": 1e-8, "amsgrad": False}
-                                          for g, (name, _, decay) in enumerate(groups)]},
-                     "single_partition_of_fp32_groups": [f["weight"] for f in flats], "param_slice_mappings": mappings,
-                     "partition_count": [dp] * len(groups)}
-            torch.save({"optimizer_state_dict": state, "ds_version": "0.19.8"},
-                       f"{out}/neox/global_step2/bf16_zero_pp_rank_{r}_mp_rank_{rank:02d}_optim_states.pt")
-        save_model(out, rank, {name: w.bfloat16() for name, w in truth["weight"].items()}, dp)
+        for stage, names in enumerate(stages_of(parameters, pp)):
+            groups = groups_of({name: parameters[name] for name in names})
+            for r in range(dp):
+                name = f"bf16_zero_pp_rank_{r}_mp_rank_{stage * tp + rank:02d}_optim_states.pt"
+                save_slice(f"{out}/neox/global_step2/{name}", groups, truth, r, dp,
+                           lambda name: name_in_optimizer(name, parameters, pp))
+        save_model(out, rank, {name: w.bfloat16() for name, w in truth["weight"].items()}, tp, dp, pp)
 
 
-def save_model(out, rank, module, dp):
-    state = {"module": module, "iteration": 7, "global_steps": STEPS, "dp_world_size": dp, "ds_config": {"lr": 1.5},
-             "np_rng_state": __import__("numpy").random.get_state(),
-             "random_rng_state": __import__("random").getstate()}
-    torch.save(state, model_file(out, rank))
+def save_slice(path, groups, truth, r, dp, renamed):
+    address, stage, scaler = classes(as_tuple=dp == 3)
+    mappings, flats, sizes = [], [], []
+    for _, names, _ in groups:
+        flat = {kind: torch.cat([truth[kind][n].reshape(-1) for n in names]) for kind in KINDS}
+        total = -(-len(flat["weight"]) // (2 * dp)) * 2 * dp
+        flat = {kind: torch.cat([v, torch.zeros(total - len(v))]) for kind, v in flat.items()}
+        first, last = r * total // dp, (r + 1) * total // dp
+        at, mapping = 0, collections.OrderedDict()
+        for n in names:
+            begin, end = max(at, first), min(at + truth["weight"][n].numel(), last)
+            if begin < end:
+                mapping[renamed(n)] = address(end - begin, begin - first)
+            at += truth["weight"][n].numel()
+        mappings.append(mapping)
+        sizes.append(total - at if r == dp - 1 else 0)
+        flats.append({kind: v[first:last] for kind, v in flat.items()})
+    state = {"loss_scaler": scaler(), "zero_stage": stage.optimizer_states, "group_paddings": sizes,
+             "base_optimizer_state": {
+                 "state": {g: {"step": torch.tensor(float(STEPS)), "exp_avg": f["exp_avg"],
+                               "exp_avg_sq": f["exp_avg_sq"]} for g, f in enumerate(flats)},
+                 "param_groups": [{"name": name, "lr": LR, "params": [g], "weight_decay": decay,
+                                   "betas": (0.9, 0.95), "eps": 1e-8, "amsgrad": False}
+                                  for g, (name, _, decay) in enumerate(groups)]},
+             "single_partition_of_fp32_groups": [f["weight"] for f in flats], "param_slice_mappings": mappings,
+             "partition_count": [dp] * len(groups)}
+    torch.save({"optimizer_state_dict": state, "ds_version": "0.19.8"}, path)
+
+
+def save_model(out, rank, module, tp, dp, pp):
+    """A rank's weights and state. Stages save a file for each layer, and each its own state."""
+    layers = {}
+    for name, w in module.items():
+        _, number, rest = name.split(".", 2)
+        layers.setdefault(int(number), {})[rest] = w
+    for number, layer in layers.items() if pp else ():
+        torch.save(layer, f"{out}/neox/global_step2/layer_{number:02d}-model_{rank:02d}-model_states.pt")
+    for stage in range(max(pp, 1)):
+        state = {"module": None if pp else module, "iteration": 7, "global_steps": STEPS, "dp_world_size": dp,
+                 "mp_world_size": tp * max(pp, 1), "ds_config": {"lr": 1.5},
+                 "np_rng_state": __import__("numpy").random.get_state(),
+                 "random_rng_state": __import__("random").getstate()}
+        torch.save(state, model_file(out, stage * tp + rank))
 
 
 def nested(parameters):
@@ -275,8 +312,13 @@ def keys(folder):
     assert rates["start_lr"] == found["optimizer"]["params"]["lr"] and rates["min_lr"] == found["min_lr"]
     assert rates["decay_style"] == found["lr_decay_style"] and rates["num_iters"] == state["iteration"]
     assert state["iteration"] == state["global_steps"] and state["module"] is None and "global_samples" not in state
+    states = [torch.load(path, weights_only=True)
+              for path in glob.glob(f"{folder}/global_step*/mp_rank_*_model_states.pt")]
+    assert len(states) == found["pipe_parallel_size"] * found["model_parallel_size"] == state["mp_world_size"], found
+    assert all(other == state for other in states), states
     print(*(f"{key}={found.get(key)}" for key in ("precision", "weight_decay", "warmup", "warmup_iters", "decay_lr_to",
-                                                  "rms_norm_epsilon")), state["iteration"], state["dp_world_size"])
+                                                  "rms_norm_epsilon", "no_weight_tying", "pipe_partition_method")),
+          state["iteration"], state["dp_world_size"])
 
 
 def step(before, folder):

@@ -29,13 +29,15 @@ TEST_P(ZeroResume, FilesAreThoseOfDeepSpeed) {
   const ZeroCase& c = GetParam();
   const std::string at = scratch.path().string();
   make_model(scratch, c);
-  zero(fmt::format("imitate {}/f {} {}", at, c.tp, c.dp));
+  zero(fmt::format("imitate {}/f {} {} {}", at, c.tp, c.dp, c.pp));
   const std::string config = resume_run_file(scratch, "resume.toml", c, kConstantRate);
   converted(fmt::format("--to native {1} {0}/f/neox {0}/native", at, config));
-  const std::string to = fmt::format("--to neox --resume --to-qkv-layout {} --tensor-parallel {} --data-parallel {}",
-                                     c.dialect, c.tp, c.dp);
+  const int stages = std::max(c.pp, 1);
+  const std::string to = fmt::format(
+      "--to neox --resume --to-qkv-layout {} --tensor-parallel {} --pipeline-parallel {} --data-parallel {}", c.dialect,
+      c.tp, stages, c.dp);
   const std::string said = converted(fmt::format("{1} {0}/native {0}/back", at, to));
-  EXPECT_THAT(said, HasSubstr(fmt::format("goes on after step 7 on {} x {} ranks", c.dp, c.tp)));
+  EXPECT_THAT(said, HasSubstr(fmt::format("goes on after step 7 on {} x {} x {} ranks", c.dp, stages, c.tp)));
   EXPECT_THAT(said, Not(HasSubstr("rates follow")));
   EXPECT_EQ(read_file(scratch / "back/latest"), "global_step7");
   EXPECT_EQ(zero(fmt::format("files {0}/f {0}/back/global_step7", at)), "equal");
@@ -43,29 +45,36 @@ TEST_P(ZeroResume, FilesAreThoseOfDeepSpeed) {
   EXPECT_EQ(zero(fmt::format("files {0}/f {0}/direct/global_step7", at)), "equal");
   EXPECT_THAT(zero(fmt::format("keys {}/back", at)),
               testing::AllOf(HasSubstr("precision=bfloat16"), HasSubstr("weight_decay=0.1"),
-                             HasSubstr("rms_norm_epsilon=1e-05"), HasSubstr(fmt::format("7 {}", c.dp))));
+                             HasSubstr("rms_norm_epsilon=1e-05"),
+                             HasSubstr(fmt::format("no_weight_tying={}", c.tied ? "False" : "True")),
+                             HasSubstr(stages > 1 ? "=type:transformer|mlp 7 " : "pipe_partition_method=None 7 "),
+                             testing::EndsWith(fmt::format("7 {}", c.dp))));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ZeroResume,
                          testing::Values(ZeroCase{"slots", 1, 1}, ZeroCase{"slots", 2, 3}, ZeroCase{"split", 2, 2},
-                                         ZeroCase{"split", 1, 4}),
+                                         ZeroCase{"split", 1, 4}, ZeroCase{"slots", 2, 3, 2},
+                                         ZeroCase{"split", 1, 2, 2}, ZeroCase{"slots", 1, 2, 1, true},
+                                         ZeroCase{"split", 2, 2, 2, true}),
                          [](const auto& info) { return fmt::format("Case{}", info.index); });
 
 // Other numbers of ranks, some of them with slices that have nothing but padding: every bit comes back.
 TEST(ZeroResume, AnyNumberOfRanksKeepsTheTraining) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
-  const ZeroCase c{"slots", 2, 3};
+  const ZeroCase c{"slots", 2, 3, 2, true};
   const std::string at = scratch.path().string();
   make_model(scratch, c);
-  zero(fmt::format("imitate {}/f {} {}", at, c.tp, c.dp));
+  zero(fmt::format("imitate {}/f {} {} {}", at, c.tp, c.dp, c.pp));
   const std::string config = resume_run_file(scratch, "resume.toml", c, kConstantRate);
   converted(fmt::format("--to native {1} {0}/f/neox {0}/native", at, config));
-  for (const auto& [layout, tp, dp] : {std::tuple{"slots", 1, 1}, {"slots", 1, 97}, {"split", 2, 5}}) {
-    const std::string name = fmt::format("{}/{}-{}-{}", at, layout, tp, dp);
-    converted(fmt::format(
-        "--to neox --resume --to-qkv-layout {} --tensor-parallel {} --data-parallel {} --dtype float16 {}/native {}",
-        layout, tp, dp, at, name));
+  for (const auto& [layout, tp, pp, dp] :
+       {std::tuple{"slots", 1, 1, 1}, {"slots", 1, 2, 97}, {"split", 2, 1, 5}, {"split", 1, 2, 1}}) {
+    const std::string name = fmt::format("{}/{}-{}-{}-{}", at, layout, tp, pp, dp);
+    converted(
+        fmt::format("--to neox --resume --to-qkv-layout {} --tensor-parallel {} --pipeline-parallel {} "
+                    "--data-parallel {} --dtype float16 {}/native {}",
+                    layout, tp, pp, dp, at, name));
     converted(fmt::format("--to native --qkv-layout {0} {1} {2} {2}-back", layout, config, name));
     EXPECT_EQ(zero(fmt::format("alike {}/native {}-back", at, name)), "equal");
     EXPECT_TRUE(path_exists(name + "/global_step7/zero_pp_rank_0_mp_rank_00_optim_states.pt"));
@@ -79,7 +88,7 @@ TEST(ZeroResume, DcpKeepsStepAndTokens) {
   const ZeroCase c{"slots", 1, 1};
   const std::string at = scratch.path().string();
   make_model(scratch, c);
-  zero(fmt::format("imitate {}/f 1 1", at));
+  zero(fmt::format("imitate {}/f 1 1 0", at));
   const std::string config = resume_run_file(scratch, "resume.toml", c, kConstantRate);
   converted(fmt::format("--to native --rope-pairs interleaved {1} {0}/f/neox {0}/native", at, config));
   converted(fmt::format("--to dcp {0}/native {0}/dcp", at));
@@ -100,7 +109,7 @@ TEST(ZeroResume, WhatGptNeoxTakesOtherwiseIsSaid) {
   const ZeroCase c{"slots", 1, 1};
   const std::string at = scratch.path().string();
   make_model(scratch, c);
-  zero(fmt::format("imitate {}/f 1 1", at));
+  zero(fmt::format("imitate {}/f 1 1 0", at));
   const auto resumed = [&](const std::string& name, const std::string& changes) {
     const std::string config = resume_run_file(scratch, name + ".toml", c, changes);
     return converted(fmt::format("--to neox --resume --to-qkv-layout slots {1} {0}/f/neox {0}/{2}", at, config, name));
@@ -130,7 +139,7 @@ TEST(ZeroResume, WithoutAHomeIsAnError) {
   const ZeroCase c{"slots", 1, 1};
   const std::string at = scratch.path().string(), to = "--to neox --to-qkv-layout slots";
   make_model(scratch, c);
-  zero(fmt::format("imitate {}/f 1 1", at));
+  zero(fmt::format("imitate {}/f 1 1 0", at));
   const std::string fine = resume_run_file(scratch, "fine.toml", c, kConstantRate);
   const auto refusal = [&](const std::string& changes) {
     const std::string config = resume_run_file(scratch, "changed.toml", c, changes);
@@ -182,10 +191,6 @@ dcp.save(state, checkpoint_id=sys.argv[2] + '/frozen', no_dist=True)
               HasSubstr("have seen 3 updates, and those of norm.weight 2"));
   EXPECT_THAT(refused(fmt::format("{1} {2} {0}/frozen {0}/other", at, to, config)),
               HasSubstr("has no moments of AdamW for norm.weight"));
-  write_text(scratch / "run.toml", run_file_of_torch(true));
-  torch_folders(fmt::format("make {}/tied 2025 1 1 float32 1", at));
-  EXPECT_THAT(refused(fmt::format("{1} {2} {0}/tied {0}/other", at, to, config)),
-              HasSubstr("tied weights and --resume do not go together for neox"));
 }
 
 }  // namespace

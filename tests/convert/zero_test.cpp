@@ -16,13 +16,15 @@ TEST_P(Zero, MomentsWeightsAndStepAreThoseOfTheTraining) {
   const test::ScratchFolder scratch;
   const ZeroCase& c = GetParam();
   make_model(scratch, c);
-  zero(fmt::format("imitate {}/f {} {}", scratch.path().string(), c.tp, c.dp));
+  zero(fmt::format("imitate {}/f {} {} {}", scratch.path().string(), c.tp, c.dp, c.pp));
   expect_the_training(scratch, c);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Zero,
                          testing::Values(ZeroCase{"slots", 1, 1}, ZeroCase{"slots", 2, 3}, ZeroCase{"split", 2, 2},
-                                         ZeroCase{"split", 1, 4}),
+                                         ZeroCase{"split", 1, 4, 1}, ZeroCase{"slots", 2, 3, 2},
+                                         ZeroCase{"split", 2, 1, 0, true}, ZeroCase{"slots", 1, 2, 1, true},
+                                         ZeroCase{"split", 2, 2, 2, true}),
                          [](const auto& info) { return fmt::format("Case{}", info.index); });
 
 // The folder itself begins a run: step 8 of a training whose moments have seen 3 updates.
@@ -32,7 +34,7 @@ TEST(Zero, ABranchGoesOnWithMomentsAndStep) {
   const std::string at = scratch.path().string();
   foreign(fmt::format("make {}/f meta=0 L=2 D=144 V=258", at));
   foreign(fmt::format("neox {}/f slots 2 0", at));
-  zero(fmt::format("imitate {}/f 2 2", at));
+  zero(fmt::format("imitate {}/f 2 2 0", at));
   std::string text;
   for (int i = 0; i < 200; ++i) text += fmt::format("{{\"text\": \"line {} of {}\"}}\n", i, i * i * i);
   write_text(scratch / "text.jsonl", text);
@@ -52,13 +54,27 @@ TEST(Zero, ABranchGoesOnWithMomentsAndStep) {
   EXPECT_EQ(zero(fmt::format("step {0}/native {0}", at)), "one step of AdamW");
 }
 
+// The files of a save on one stage among those of a save on two.
+TEST(ZeroRefusals, NameAWeightOfTwoStages) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const ZeroCase c{"slots", 1, 1, 2};
+  make_model(scratch, c);
+  const std::string at = scratch.path().string(), step = at + "/f/neox/global_step2";
+  zero(fmt::format("imitate {}/f 1 1 2", at));
+  write_text(step + "/bf16_zero_pp_rank_0_mp_rank_02_optim_states.pt",
+             read_file(step + "/bf16_zero_pp_rank_0_mp_rank_01_optim_states.pt"));
+  EXPECT_THAT(refused(fmt::format("--to native {1} {0}/f/neox {0}/out", at, zero_run_file(scratch, c))),
+              HasSubstr("two stages have the moments of 3.attention.dense.weight"));
+}
+
 TEST(ZeroRefusals, NameWhatIsMissing) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
   const ZeroCase c{"slots", 1, 3};
   make_model(scratch, c);
   const std::string at = scratch.path().string(), step = at + "/f/neox/global_step2";
-  zero(fmt::format("imitate {}/f 1 3", at));
+  zero(fmt::format("imitate {}/f 1 3 0", at));
   const std::string config = zero_run_file(scratch, c);
   const auto refusal = [&](int exit_code = 2) {
     return refused(fmt::format("--to native {} {}/f/neox {}/out", config, at, at), exit_code);

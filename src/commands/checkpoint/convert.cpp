@@ -56,7 +56,6 @@ struct NxdOptions {
   std::string names, qkv;
 
   void add_to(CommandLine& line) {
-    line.option("--pipeline-parallel", "N", &given.stages, "of an OUT of the kind nxd: number of stages of layers");
     line.option("--nxd-names", "VERSION", &names,
                 "of an OUT of the kind nxd: v3 (with ep_rank), v2 (with dp_rank), v1, or pretrained (the start of a "
                 "training); by default v3")
@@ -69,7 +68,7 @@ struct NxdOptions {
   }
   // Empty if none was given.
   std::optional<convert::NxdLayout> layout() const {
-    if (names.empty() && qkv.empty() && !given.xser && given.stages == 1) return std::nullopt;
+    if (names.empty() && qkv.empty() && !given.xser) return std::nullopt;
     convert::NxdLayout found = given;
     if (!names.empty()) found.names = find_word(kNxdNames, names);
     if (!qkv.empty()) found.qkv = find_word(kNxdQkv, qkv);
@@ -109,6 +108,8 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
       .choices({"slots", "split"});
   line.option("--tensor-parallel", "N", &options.tensor_parallel,
               "of an OUT of the kind meta, neox or nxd: number of ranks that share each layer");
+  line.option("--pipeline-parallel", "N", &options.pipeline_parallel,
+              "of an OUT of the kind neox or nxd: number of stages of layers");
   nxd.add_to(line);
   line.flag("--resume", &options.resume,
             "of an OUT of the kind torchtitan, neox or nxd: with moments, the optimizer's settings, step and schedule, "
