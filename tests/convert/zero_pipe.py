@@ -2,9 +2,10 @@
 
 zero_pipe.py train OUT TP DP PP STEPS ACCUMULATION [FROM]
         STEPS of AdamW from the layers of OUT/neox/global_step2, or going on from the folder FROM; "3+2" saves after 3,
-        too. ACCUMULATION is the type of summed gradients: with fp32, DeepSpeed takes its BF16_Optimizer, with bf16 that
-        of ZeRO. Leaves OUT/trained, and in OUT/state-weight and so on what the optimizer had: after it loaded FROM, or
-        at its first save.
+        too. With weights:FOLDER in place of FROM it begins with the weights of that folder. ACCUMULATION is the type of
+        summed gradients: with fp32, DeepSpeed takes its BF16_Optimizer, with bf16 that of ZeRO. Leaves OUT/trained, and
+        in OUT/state-weight and so on what the optimizer had: after it loaded FROM, or at its first save.
+zero_pipe.py parts LAYERS  the first layers of the stages of models of up to so many layers, for each number of stages
 zero_pipe.py same A B   "equal", or the first thing in folder A's files that B's files have otherwise
 
 The Python that runs this script has DeepSpeed; it needs no accelerator.
@@ -18,6 +19,7 @@ import torch
 from zero import KINDS, groups_of, nested, target
 
 LR, WARMUP, END = 1e-3, 4, 20
+TIED = "tied_modules.embed."
 
 
 class Rates:
@@ -66,8 +68,60 @@ class Layer(torch.nn.Module):
         return x
 
 
-def identity(x):
+    def again(self, x):
+        """The other end of tied weights."""
+        w = self.word_embeddings.weight
+        return x + ((w.float() - target("again", w, self.rank) - self.shift) ** 2).mean()
+
+
+# DeepSpeed divides layers by these names, which are GPT-NeoX's.
+class EmbeddingPipe(Layer):
+    pass
+
+
+class ParallelTransformerLayerPipe(Layer):
+    pass
+
+
+class NormPipe(Layer):
+    pass
+
+
+class ParallelLinearPipe(Layer):
+    pass
+
+
+def _pre_transformer_block(x):
     return x
+
+
+def _post_transformer_block(x):
+    return x
+
+
+def specs_of(layers, rank, shift):
+    """GPT-NeoX's list of layers."""
+    from deepspeed.pipe import LayerSpec, TiedLayerSpec
+    norm = max(number for number, layer in layers.items() if "norm.scale" in layer)
+    classes = {0: EmbeddingPipe, norm: NormPipe, norm + 1: ParallelLinearPipe}
+    specs = [LayerSpec(classes.get(number, ParallelTransformerLayerPipe), number, layer, rank, shift)
+             for number, layer in sorted(layers.items())]
+    specs.insert(1, _pre_transformer_block)
+    specs.insert(norm - 1, _post_transformer_block)
+    if norm + 1 not in layers:
+        def tied(forward):
+            return TiedLayerSpec("embed", EmbeddingPipe, 0, dict(layers[0]), rank, shift, forward_fn=forward,
+                                 tied_weight_attr="word_embeddings.weight")
+        specs = [tied(None), *specs[1:], tied(EmbeddingPipe.again)]
+    return specs
+
+
+def place_of(name):
+    """A parameter's layer, and its name in the layer."""
+    if name.startswith(TIED):
+        return 0, name.removeprefix(TIED)
+    number, rest = name.split(".", 1)
+    return int(number), rest
 
 
 def layers_of(out, rank):
@@ -88,9 +142,11 @@ def write_state(out, engine, rank):
     for kind in KINDS:
         layers = {}
         for name, w in engine.module.named_parameters():
-            number, rest = name.split(".", 1)
+            number, rest = place_of(name)
             value = safe_get_full_fp32_param(w) if kind == "weight" else safe_get_full_optimizer_state(w, kind)
-            layers.setdefault(int(number), {})[rest] = value.clone()
+            layers.setdefault(number, {})[rest] = value.clone()
+        if not engine.is_first_stage():
+            layers.pop(0, None)  # the other end of tied weights
         if engine.grid.get_data_parallel_rank() == 0:
             folder = f"{out}/state-{kind}/global_step2"
             os.makedirs(folder, exist_ok=True)
@@ -104,15 +160,14 @@ def run(process, out, tp, dp, pp, steps, accumulation, start):
                       OMP_NUM_THREADS="1")
     torch.set_num_threads(1)
     import deepspeed
-    from deepspeed.pipe import LayerSpec, PipelineModule
+    from deepspeed.pipe import PipelineModule
     from deepspeed.runtime.pipe.topology import PipeModelDataParallelTopology
     deepspeed.init_distributed(dist_backend="gloo", auto_mpi_discovery=False, rank=process,
                                init_method=f"file://{out}/rendezvous", world_size=tp * dp * pp)
     t, d = process % tp, process // tp % dp
-    layers = layers_of(out, t)
-    specs = [LayerSpec(Layer, i, layers[i], t, d) if i in layers else identity for i in range(max(layers) + 1)]
-    model = PipelineModule(specs, topology=PipeModelDataParallelTopology(num_pp=pp, num_mp=tp, num_dp=dp),
-                           loss_fn=lambda x, _: x.mean(), partition_method="uniform")
+    model = PipelineModule(specs_of(layers_of(out, t), t, d), loss_fn=lambda x, _: x.mean(),
+                           topology=PipeModelDataParallelTopology(num_pp=pp, num_mp=tp, num_dp=dp),
+                           partition_method="type:transformer|mlp")
     parameters = {name: w for name, w in model.named_parameters()}
     for w in parameters.values():
         w.model_parallel = w.dim() > 1
@@ -123,8 +178,17 @@ def run(process, out, tp, dp, pp, steps, accumulation, start):
         model=model, optimizer=optimizer, lr_scheduler=Rates(optimizer),
         config={"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True}, "gradient_clipping": 1.0,
                 "data_types": {"grad_accum_dtype": accumulation},
+                # Parts of activations would need a collective that gloo lacks.
+                "pipeline": {"pipe_partitioned": False, "grad_partitioned": False},
                 "zero_optimization": {"stage": 1}, "zero_allow_untested_optimizer": True})
     done = 0
+    if start.startswith("weights:"):
+        for w in parameters.values():
+            w.data.zero_()
+        path, _ = engine.load_checkpoint(start.removeprefix("weights:"), load_optimizer_states=False,
+                                         load_lr_scheduler_states=False, load_module_only=True)
+        assert path
+        start = ""
     if start:
         path, state = engine.load_checkpoint(start)
         done = state["iteration"]
@@ -146,8 +210,18 @@ def train(out, tp, dp, pp, steps, accumulation, start=""):
     tp, dp, pp = int(tp), int(dp), int(pp)
     if os.path.exists(f"{out}/rendezvous"):
         os.remove(f"{out}/rendezvous")
-    torch.multiprocessing.spawn(run, (out, tp, dp, pp, steps, accumulation, start), nprocs=tp * dp * pp)
+    os.environ["DS_ACCELERATOR"] = "cpu"
+    import deepspeed  # once, and not in each process
+    torch.multiprocessing.start_processes(run, (out, tp, dp, pp, steps, accumulation, start), nprocs=tp * dp * pp,
+                                          start_method="fork")
     print(sorted(os.path.basename(name) for name in glob.glob(f"{out}/trained/*/*optim_states.pt")))
+
+
+def parts(layers):
+    from deepspeed.runtime.utils import partition_balanced
+    weights = [[0] + [1] * (n + 2) + [0, 0] for n in range(int(layers) + 1)]
+    print(*(",".join(str(int(i)) for i in partition_balanced(weights[n], count))
+            for n in range(1, len(weights)) for count in range(1, n + 1)))
 
 
 def same(a, b):
