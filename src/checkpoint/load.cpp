@@ -68,6 +68,10 @@ void join_checksums(formats::Metadata& metadata, const Manifest& manifest, const
                               manifest.items.size()));
 }
 
+std::span<const int64_t> shape_of_row(const mesh::TensorInfo& info) {
+  return std::span(info.shape).subspan(info.shape.empty() ? 0 : 1);
+}
+
 constexpr size_t kMostOpenFiles = 200;
 
 }  // namespace
@@ -283,8 +287,7 @@ void Reader::derive(mesh::TensorInfo info, const std::vector<RowRun>& rows) {
     const mesh::TensorInfo& source = state_->metadata.tensors[from].info;
     const bool fits = source.dtype == info.dtype && source.shape.size() == info.shape.size() && run.first >= 0 &&
                       (info.shape.empty() || run.count <= source.shape[0] - run.first) &&
-                      std::equal(info.shape.begin() + !info.shape.empty(), info.shape.end(),
-                                 source.shape.begin() + !info.shape.empty());
+                      std::ranges::equal(shape_of_row(info), shape_of_row(source));
     HEARTH_CHECK(fits, "rows of {} in {}", run.from, info.name);
     runs.push_back({from, run.first, run.count});
     count += run.count;

@@ -105,7 +105,7 @@ constexpr Command kCommands[] = {
      "checkpoints list runs/quickstart", checkpoints_list},
     {"Checkpoints", "checkpoints prune", "delete the checkpoints of a run that its rules do not keep",
      "checkpoints prune runs/quickstart --keep-latest 2 --keep-best 1", checkpoints_prune},
-    {"Checkpoints", "convert", "turn weights of Hugging Face, Meta or PyTorch into a checkpoint, or back",
+    {"Checkpoints", "convert", "turn weights of other programs into a checkpoint, or a checkpoint into theirs",
      "convert --to native SmolLM2-135M checkpoints/smollm2\n"
      "convert --to hf --verify runs/quickstart exported\n"
      "convert --to torchtitan --resume runs/quickstart dump/checkpoint/step-1000",

@@ -81,6 +81,10 @@ void with_places(const LoadResult& loaded, const Body& body) {
 // The resolved configuration: every key, in the order of entries(). from_toml_text gives back the same bits.
 std::string to_toml(const RunConfig& config);
 
+// The keys that say how a model was trained, for a reader on another machine: the sections model, objective, optimizer,
+// lr_scheduler and training. All others have their defaults, and no key is a path.
+RunConfig for_publication(const RunConfig& config);
+
 // Reads text that to_toml wrote, perhaps in an older version. Missing keys take their default; keys that no longer
 // exist are an error. Messages call the file `name`.
 RunConfig from_toml_text(std::string_view text, const std::string& name, const Path& base_folder);

@@ -32,6 +32,17 @@ bool LoadResult::has_problem(std::string_view name, bool typed) const {
   });
 }
 
+RunConfig for_publication(const RunConfig& config) {
+  RunConfig kept;
+  kept.model = config.model;
+  kept.objective = config.objective;
+  kept.optimizer = config.optimizer;
+  kept.lr_scheduler = config.lr_scheduler;
+  kept.training = config.training;
+  kept.training.token_weights.clear();
+  return kept;
+}
+
 std::string to_toml(const RunConfig& config) {
   std::string text;
   for (const Entry& entry : entries(config)) {

@@ -184,15 +184,24 @@ void add_to_card(const Path& folder, const std::string& proof) {
   write_file_atomic(folder / "README.md", fmt::format("{}\n{}\n", read_file(folder / "README.md"), proof));
 }
 
+void remove_paths(checkpoint::Manifest& manifest) {
+  const config::RunConfig run = config::from_toml_text(manifest.config_toml, checkpoint::kManifestFile, ".");
+  manifest.config_toml = config::to_toml(config::for_publication(run));
+  manifest.parent = Path(manifest.parent).filename().string();
+}
+
 // `proof` becomes what options.prove returns.
 std::vector<std::string> write(const Path& work, const Options& options, const Model& model, const Source& source,
                                Progress& progress, std::string& proof) {
   const auto prove = [&] {
     if (options.prove) proof = options.prove({work, options.to, model.description, options.to_layout});
   };
-  if (options.to == Kind::kNative)
-    return write_native(work, options.out, model, source.kind == Kind::kNative ? &source.reader.manifest() : nullptr,
-                        progress, prove);
+  if (options.to == Kind::kNative) {
+    std::optional<checkpoint::Manifest> before;
+    if (source.kind == Kind::kNative) before = source.reader.manifest();
+    if (before && options.is_published) remove_paths(*before);
+    return write_native(work, options.out, model, before ? &*before : nullptr, progress, prove);
+  }
   std::vector<std::string> notes = write_files(work, options.to, model, progress);
   prove();
   if (!proof.empty() && options.to == Kind::kHuggingFace) add_to_card(work, proof);
@@ -252,7 +261,7 @@ Result convert_on_disk(Options options, const std::string& more_room, Progress& 
   if (options.resume) require_state(source, options);
   if (options.resume && (options.to == Kind::kNeox || options.to == Kind::kNxd) && !options.dtype)
     options.dtype = computed_type(*run);
-  const bool with_moments = source.training && !options.weights_only && (options.to == Kind::kNative || options.resume);
+  const bool with_moments = source.training && !options.is_published && (options.to == Kind::kNative || options.resume);
   const DType dtype = set_types(tensors, options, source.notes);
   if (with_moments) add_moments(tensors, source, options, run, dtype);
   std::vector<std::string> left_out;

@@ -39,7 +39,7 @@ struct Options {
   Path config;                            // a run file whose [model] describes a source that says nothing; empty: none
   std::string tokenizer;                  // in place of the source's; empty: the source's
   std::optional<int64_t> max_file_bytes;  // of a target of Hugging Face; empty: 5 GB
-  bool weights_only = false;              // of a native target: without the moments that the source has
+  bool is_published = false;              // of a native target, for other machines: without moments and without paths
   bool resume = false;                    // with the state of the training; torchtitan, GPT-NeoX and NxD only
   // Called with the written files (infer/proof.h); the result is a sentence for the model card. If it throws, nothing
   // gets the name OUT. Empty: not called.

@@ -30,7 +30,7 @@ WeightFile read_weight_file(const Path& folder, const std::string& name, const s
   if (!name.ends_with(".safetensors"))
     throw damaged(fmt::format("{}: not a torch.save file that can be read", origin),
                   "it is no zip file: it is damaged, or PyTorch before 1.6 wrote it",
-                  "load it with PyTorch and save it again");
+                  "load it with torch.load(..., weights_only=True) and save it again");
   formats::SafetensorsFile found = formats::read_safetensors(file, origin);
   for (const formats::SafetensorsTensor& tensor : found.tensors) {
     std::vector<int64_t> strides(tensor.info.shape.size());

@@ -63,8 +63,8 @@ TEST(Push, OfANativeCheckpointCanBeFetchedAndVerified) {
   EXPECT_EQ(verified.exit_code, 0) << verified.output;
 }
 
-// Moments have twice the bytes of the weights.
-TEST(Push, LeavesTheOptimizersStateOut) {
+// Moments have twice the bytes of the weights, and the run file names folders.
+TEST(Push, LeavesTheOptimizersStateAndPathsOut) {
   HEARTH_NEEDS_HUB_CLIENT();
   const HubServer server;
   const Path data = server / "data", run = server / "run";
@@ -82,9 +82,11 @@ TEST(Push, LeavesTheOptimizersStateOut) {
   }
   const CommandResult result = push(server, run.string() + " --to me/weights --format native");
   EXPECT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("weights only: 33 tensors of a training's state stay behind"));
+  EXPECT_THAT(result.output, HasSubstr("weights only: 36 tensors of a training's state stay behind"));
+  EXPECT_THAT(read_file(server.repository("models/me/weights") / "hearth.json"),
+              AllOf(HasSubstr("vocab_size = 258"), Not(HasSubstr(run.string())), Not(HasSubstr(data.string()))));
   const CommandResult sent = test::run_hearth("inspect " + server.repository("models/me/weights").string());
-  EXPECT_THAT(sent.output, AllOf(HasSubstr("in 11 weights"), HasSubstr("other state  0 B"))) << sent.output;
+  EXPECT_THAT(sent.output, AllOf(HasSubstr("in 12 weights"), HasSubstr("other state  0 B"))) << sent.output;
 }
 
 // `hearth convert --verify` is compared with transformers in tests/convert; here: that its result reaches the card.

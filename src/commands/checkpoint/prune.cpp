@@ -71,8 +71,10 @@ int checkpoints_prune(CommandLine& line) {
   if (doomed.empty()) {
     fmt::print("nothing to delete: the rules keep all {} checkpoints\n", steps.size());
   } else {
-    fmt::print("{} {} checkpoints, {}: steps {}\n", dry_run ? "would delete" : "deleted", doomed.size(),
-               format_bytes(bytes), fmt::join(doomed, ", "));
+    const bool is_one = doomed.size() == 1;
+    fmt::print("{} {} {}, {}: {} {}\n", dry_run ? "would delete" : "deleted", doomed.size(),
+               is_one ? "checkpoint" : "checkpoints", format_bytes(bytes), is_one ? "step" : "steps",
+               fmt::join(doomed, ", "));
   }
   return 0;
 }

@@ -12,7 +12,7 @@
 namespace hearth::commands {
 namespace {
 
-// Sections of a run file that say how a model was trained and have no paths.
+// The sections of config::for_publication, in the card's order.
 constexpr std::array<std::string_view, 5> kCardSections = {"model", "training", "objective", "optimizer",
                                                            "lr_scheduler"};
 
@@ -86,8 +86,10 @@ std::string format_card(const CardInput& input) {
     text += "\nThe model was trained on hidden tokens: a position sees all others. Give it no causal mask.\n";
   if (!input.proof.empty()) text += fmt::format("\n{}\n", input.proof);
   if (m == nullptr) return text;
+  const config::RunConfig run = config::from_toml_text(m->config_toml, checkpoint::kManifestFile, ".");
+  const std::string keys = config::to_toml(config::for_publication(run));
   std::string sections;
-  for (const std::string_view name : kCardSections) sections += section_of(m->config_toml, name);
+  for (const std::string_view name : kCardSections) sections += section_of(keys, name);
   if (!sections.empty()) text += fmt::format("\n## Run file\n\n```toml\n{}```\n", sections);
   return text;
 }

@@ -42,7 +42,7 @@ convert::Result convert_into(const Path& folder, const Path& checkpoint, const P
   options.in = checkpoint;
   options.out = folder;
   options.to = push.card.is_native ? convert::Kind::kNative : convert::Kind::kHuggingFace;
-  options.weights_only = true;
+  options.is_published = true;
   if (push.prove) options.prove = [&](const convert::Written& written) { return push.prove(options, written); };
   convert::Progress progress;
   const Stopwatch clock;
