@@ -4,6 +4,16 @@
 
 namespace hearth::config {
 
+namespace {
+
+// As people write it: [1, 2], where a file that is read back has [1.0, 2.0].
+std::string shown_value(const Value& value) {
+  const auto* numbers = std::get_if<Numbers>(&value);
+  return numbers == nullptr ? to_toml_value(value) : fmt::format("[{}]", fmt::join(*numbers, ", "));
+}
+
+}  // namespace
+
 std::vector<ChosenKey> chosen_keys(const LoadResult& run) {
   std::vector<ChosenKey> keys, of_lists;
   for (const Entry& entry : entries(run.config)) {
@@ -12,7 +22,7 @@ std::vector<ChosenKey> chosen_keys(const LoadResult& run) {
     const bool given = run.origins.empty() || run.origin(name).given();
     if (!given || value == entry.field->default_value() || entry.field->section == "data.source") continue;
     (entry.field->in_list() ? of_lists : keys)
-        .push_back({name.substr(0, name.rfind('.')), fmt::format("{} = {}", entry.field->key, to_toml_value(value))});
+        .push_back({name.substr(0, name.rfind('.')), fmt::format("{} = {}", entry.field->key, shown_value(value))});
   }
   keys.insert(keys.end(), of_lists.begin(), of_lists.end());
   return keys;

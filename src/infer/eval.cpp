@@ -252,6 +252,8 @@ std::vector<EvalReport> eval_sets(LoadedModel& model, const config::EvalOptions&
     const data::Split& split = dataset.split(wanted.split);
     EvalReport report;
     report.name = wanted.name;
+    report.folder = wanted.folder;
+    report.split = wanted.split;
     report.units = units_of(*model.tokenizer);
     report.masked = labels.masking.has_value();
     report.weighted = split.weights() && !split.weights()->is_mask;
@@ -275,6 +277,7 @@ std::string format_report(const EvalReport& report) {
   const char* unit = spikes ? "spike" : "byte";
   std::string text;
   if (!report.name.empty()) text += fmt::format("{}\n", report.name);
+  text += fmt::format("data             {}, split \"{}\"\n", report.folder.string(), report.split);
   text += fmt::format("loss             {:.4f} nats per {}token\n", report.validation.loss(),
                       report.masked ? "hidden " : "");
   text += fmt::format("perplexity       {:.4f} per {}token\n", report.perplexity(), report.masked ? "hidden " : "");
@@ -309,6 +312,7 @@ ExitCode run_eval(const config::EvalOptions& options) {
   if (options.json) {
     fmt::print("{}", reports_json(sets, tasks));
   } else {
+    fmt::print("checkpoint       {}\n", model->folder.string());
     std::vector<std::string> texts;
     for (const EvalReport& report : sets) texts.push_back(format_report(report));
     for (const ChoiceReport& report : tasks) texts.push_back(format_report(report));

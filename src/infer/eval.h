@@ -22,7 +22,9 @@ struct EvalReport {
   // The units of the tokens' content, for bits per unit.
   enum class Units { kNone, kBytes, kSpikes };
 
-  std::string name;  // the set's name; empty: there is only one set
+  std::string name;   // the set's name; empty: there is only one set
+  Path folder{};      // its dataset
+  std::string split;  // of the dataset
   train::ValidationResult validation;
   Units units = Units::kNone;
   std::optional<SlidingWindow> sliding{};  // how the loss was measured; empty: windows that follow each other

@@ -27,6 +27,12 @@ std::string numbers(const Record& r) {
   return text;
 }
 
+std::vector<std::string> details(const Record& r) {
+  if (!r.loss) return {};
+  return {fmt::format("  grad norm {:.3f}", r.grad_norm.value_or(0)), fmt::format("  lr {:.2e}", r.lr.value_or(0)),
+          fmt::format("  mfu {:.1f}%", 100 * r.mfu)};
+}
+
 std::string set_losses(const Record& r) {
   std::string text;
   for (const auto& [name, loss] : r.validation_losses)
@@ -98,8 +104,7 @@ void Console::step(const Record& record) {
   }
   if (!record.loss || (record.step % log_freq_ != 0 && !last && record.step != first_step_ + 1)) return;
   std::string line = fmt::format("step {}/{}{}", record.step, last_step_, numbers(record));
-  line += fmt::format("  grad norm {:.3f}  lr {:.2e}  mfu {:.1f}%", record.grad_norm.value_or(0), record.lr.value_or(0),
-                      100 * record.mfu);
+  for (const std::string& more : details(record)) line += more;
   if (record.data_wait_s > 0.001) line += fmt::format("  waited {} for data", format_duration(record.data_wait_s));
   fmt::print(stream_, "{}  {} left\n", line, format_duration(seconds_left(record.step)));
   std::fflush(stream_);
@@ -108,8 +113,15 @@ void Console::step(const Record& record) {
 void Console::draw_bar() {
   const int columns = columns_ > 0 ? columns_ : terminal_columns(stream_);
   const double done = last_step_ > 0 ? static_cast<double>(last_.step) / static_cast<double>(last_step_) : 1;
-  const std::string text = fmt::format("  step {}/{}{}  {} left", last_.step, last_step_, numbers(last_),
-                                       format_duration(seconds_left(last_.step)));
+  const std::string left = fmt::format("  {} left", format_duration(seconds_left(last_.step)));
+  std::string text = fmt::format("  step {}/{}{}", last_.step, last_step_, numbers(last_));
+  // What a log file also has, where the bar keeps ten columns.
+  constexpr size_t kWithoutText = 1 + 7 + 10;
+  for (const std::string& more : details(last_)) {
+    if (text.size() + more.size() + left.size() + kWithoutText > static_cast<size_t>(std::max(columns, 0))) break;
+    text += more;
+  }
+  text += left;
   // "100% [####....]" gets the columns next to the text; a narrow terminal cuts the text and never wraps it.
   const int width = std::clamp(columns - 1 - 7 - static_cast<int>(text.size()), 0, 40);
   const int full = static_cast<int>(done * width);

@@ -27,12 +27,13 @@ TEST(Chosen, KeysAreThoseThatAFileOrSetGivesAnotherValueThanTheDefault) {
       "[training]\nseq_len = 64\nmax_norm = 1.0\n[lr_scheduler]\nwarmup_fraction = 0.5\n[[data.source]]\npath = "
       "\"d\"\n[[optimizer.group]]\npattern = \"norm\"\n"
       "[model]\nflavor = \"8B\"\n",
-      {"optimizer.lr=0.5"});
+      {"optimizer.lr=0.5", "checkpoint.extra_steps=[1, 20]"});
   ASSERT_NE(run.config.model.dim, Model{}.dim) << "the flavor says so";
   EXPECT_EQ(chosen_keys(run), (Keys{{"model", "flavor = \"8B\""},
                                     {"optimizer", "lr = 0.5"},
                                     {"lr_scheduler", "warmup_fraction = 0.5"},
                                     {"training", "seq_len = 64"},
+                                    {"checkpoint", "extra_steps = [1, 20]"},
                                     {"optimizer.group.0", "pattern = \"norm\""}}));
   RunConfig made;
   made.model.dim = 32;

@@ -267,7 +267,9 @@ TEST_F(Eval, EverySetHasAReportUnderItsName) {
   EXPECT_EQ(given[0].name, "data");
   EXPECT_EQ(given[1].name, "b");
   EXPECT_EQ(given[1].validation.counted_tokens, static_cast<double>(more.split("validation").tokens() - 1));
-  EXPECT_EQ(format_report(given[1]).substr(0, 2), "b\n");
+  EXPECT_THAT(format_report(given[1]),
+              testing::StartsWith(fmt::format("b\ndata             {}, split \"validation\"\nloss  ",
+                                              (scratch / "more/data").string())));
   const Error error = test::error_of([&] { eval_checkpoint({.checkpoint = checkpoint, .split = "test"}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
   const Error nope = test::error_of(

@@ -85,10 +85,12 @@ TEST(Console, AStepThatWaitedForDataSaysSo) {
   EXPECT_EQ(count(text, "mfu 32.1%  waited 1.5 s for data  0.0 s left\n"), 1u) << text;
 }
 
-// "0.4 s left", at the end of the text.
+// "0.4 s left" or "12 us left", at the end of the text.
 double seconds_left(const std::string& text) {
-  const size_t end = text.rfind(" s left"), begin = text.rfind(' ', end - 1);
-  return std::stod(text.substr(begin, end - begin));
+  const size_t end = text.rfind(" left"), unit = text.rfind(' ', end - 1), begin = text.rfind(' ', unit - 1);
+  const double number = std::stod(text.substr(begin, unit - begin));
+  const std::string name = text.substr(unit + 1, end - unit - 1);
+  return name == "us" ? number * 1e-6 : name == "ms" ? number * 1e-3 : number;
 }
 
 // A run that continued after step 1000: three steps in 0.3 s or a little more, and one to go. The validation before the
@@ -116,6 +118,16 @@ TEST(Console, TheBarIsAsFullAsTheRunIsDone) {
   const std::string text =
       printed(Console::Style::kBar, 1000, 10, 200, [](Console& console) { console.step(record(250)); });
   EXPECT_THAT(text, HasSubstr(" 25% [" + std::string(10, '#') + std::string(30, '.') + "]")) << text;
+}
+
+TEST(Console, AWideTerminalAlsoShowsNormRateAndMfu) {
+  const auto bar = [](int columns) {
+    return printed(Console::Style::kBar, 1000, 10, columns, [](Console& console) { console.step(record(250)); });
+  };
+  EXPECT_THAT(bar(200), HasSubstr("12.3 k tokens/s  grad norm 0.750  lr 3.00e-03  mfu 32.1%  ")) << bar(200);
+  EXPECT_THAT(bar(95), HasSubstr("12.3 k tokens/s  grad norm 0.750  ")) << bar(95);
+  EXPECT_EQ(count(bar(95), "lr 3.00e-03"), 0u) << bar(95);
+  EXPECT_EQ(count(bar(80), "grad norm"), 0u) << bar(80);
 }
 
 TEST(Console, TheBarIsNotRedrawnFasterThanTheEyeSees) {

@@ -52,12 +52,19 @@ Listed listed(const Path& checkpoints, int64_t step, bool verify) {
 
 std::string number(const std::optional<double>& value) { return value ? fmt::format("{:.4f}", *value) : ""; }
 
+// "2026-11-26 07:03Z" of "2026-11-26T07:03:15Z": a row has 80 columns.
+std::string minute_of(const std::string& created) {
+  if (created.size() != 20) return created;
+  return created.substr(0, 10) + " " + created.substr(11, 5) + "Z";
+}
+
 void print_table(const std::vector<Listed>& rows) {
-  constexpr const char* kRow = "{:>10}  {:>9}  {:>10}  {:>9}  {:<8}  {:<20}  {}\n";
+  constexpr const char* kRow = "{:>6}  {:>7}  {:>10}  {:>9}  {:<8}  {:<17}  {}\n";
   fmt::print(kRow, "step", "loss", "validation", "size", "contents", "written", "state");
   for (const Listed& row : rows)
     fmt::print(kRow, row.step, number(row.metric("loss")), number(row.metric("validation_loss")),
-               format_bytes(row.bytes), row.contents(), row.manifest ? row.manifest->created : "", row.state);
+               format_bytes(row.bytes), row.contents(), row.manifest ? minute_of(row.manifest->created) : "",
+               row.state);
 }
 
 void print_rows_json(const std::vector<Listed>& rows) {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "checkpoint/example.h"
 #include "checkpoint/retain.h"
 #include "support/hearth_command.h"
@@ -35,7 +36,8 @@ struct CheckpointsCommand : testing::Test {
 TEST_F(CheckpointsCommand, ListHasLossesSizesAndStates) {
   const test::CommandResult result = run("list {}");
   EXPECT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("20     2.5000      1.5000"));
+  EXPECT_THAT(result.output, HasSubstr("20   2.5000      1.5000"));
+  for (const std::string& row : split_lines(result.output)) EXPECT_LE(row.size(), 80u) << row;
   EXPECT_THAT(result.output, HasSubstr("not checked"));
   damage(30);
   const test::CommandResult verified = run("list {}/checkpoints --verify --json");

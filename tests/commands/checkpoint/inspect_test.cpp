@@ -36,8 +36,8 @@ TEST(InspectCommand, WeightsOfLayersThatAreAlikeShareALine) {
   }
   const std::string folder = save_example(scratch, tensors, 100, 1).string();
   const std::string output = run_hearth("inspect " + folder).output;
-  for (const char* expected : {"layers.0-2.w    float32", " [2, 5] in 3 layers\n", "layers.10.w     float32",
-                               "layers.*.w2     float32", " [7] in 3 layers\n", "layers.1.w2     float64"})
+  for (const char* expected : {"layers.0-2.w  float32 ", " [2, 5] in 3 layers\n", "layers.10.w   float32 ",
+                               "layers.*.w2   float32 ", " [7] in 3 layers\n", "layers.1.w2   float64 "})
     EXPECT_THAT(output, HasSubstr(expected)) << output;
   const std::string all = run_hearth("inspect --all " + folder).output;
   for (const char* expected : {"layers.0.w ", "layers.1.w ", "layers.2.w ", "layers.10.w2"})
