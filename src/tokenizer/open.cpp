@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "hub/name.h"
 #include "tokenizer/arrays/patches.h"
 #include "tokenizer/arrays/spikes.h"
 #include "tokenizer/formats/bytes.h"
@@ -17,8 +18,8 @@ namespace {
 
 constexpr const char* kKinds =
     "\"bytes\"; \"spikes\"; a tokenizer.json of Hugging Face (BPE, Unigram); a .model of SentencePiece; the "
-    "tokenizer.model of "
-    "Llama-3 (tiktoken); a tokenizer.patches; or a folder that holds one of these";
+    "tokenizer.model of Llama-3 (tiktoken); a tokenizer.patches; a folder that holds one of these; or the hf: name of "
+    "such a folder, fetched";
 
 constexpr std::string_view kPatchesName = "tokenizer.patches";
 constexpr std::string_view kKeptNames[] = {"tokenizer.json", "tokenizer.model", kPatchesName};
@@ -39,7 +40,7 @@ Path file_of(const std::string& name) {
   }
   if (std::filesystem::exists(status)) return path;
   throw user_error(fmt::format("there is no tokenizer \"{}\"", name),
-                   "it is neither \"bytes\" or \"spikes\" nor a file or folder",
+                   "it is not \"bytes\" or \"spikes\", and there is no such file or folder",
                    fmt::format("give one of: {}", kKinds));
 }
 
@@ -77,7 +78,7 @@ std::unique_ptr<Tokenizer> open_any(const std::string& name, const OpenOptions& 
     refuse_names();
     return std::make_unique<SpikesTokenizer>(*vocab_size);
   }
-  const Path path = file_of(name);
+  const Path path = file_of(hub::find_fetched(name).string());
   search.folder = path.has_parent_path() ? path.parent_path() : ".";
   search.origin = path.string();
   std::string content = read_file(path);

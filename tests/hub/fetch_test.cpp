@@ -183,6 +183,24 @@ TEST(Fetch, NamesWhatTheOwnerWantsAndWhatIsNotThere) {
   EXPECT_THAT(inspected.output, HasSubstr("1 sources")) << "a card or a record became data";
 }
 
+TEST(Fetch, OfAModelGivesItsTokenizerByName) {
+  HEARTH_NEEDS_HUB_CLIENT();
+  const HubServer server;
+  EXPECT_THAT(server.hearth("tokenizer info --tokenizer hf:o/t").output, HasSubstr("fix: hearth fetch hf:o/t"));
+  std::string vocabulary = R"("a": 256, "b": 257, "ab": 258)";
+  for (int byte = 0; byte < 256; ++byte) vocabulary += fmt::format(R"(, "<0x{:02X}>": {})", byte, byte);
+  server.put("models/o/t", "tokenizer.json",
+             R"({"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": null,
+                 "post_processor": null, "decoder": null,
+                 "model": {"type": "BPE", "byte_fallback": true, "merges": ["a b"], "vocab": {)" +
+                 vocabulary + "}}}");
+  EXPECT_EQ(server.hearth("fetch hf:o/t --yes").exit_code, 0);
+  test::write_text(server / "text", "aab");
+  const CommandResult ids =
+      server.hearth("tokenizer encode --eos none --tokenizer hf:o/t " + (server / "text").string());
+  EXPECT_THAT(ids.output, HasSubstr("256 258\n"));
+}
+
 TEST(Fetch, RefusesAListingWithAPathThatClimbsOut) {
   HEARTH_NEEDS_HUB_CLIENT();
   const HubServer server;

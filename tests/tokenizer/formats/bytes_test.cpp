@@ -57,7 +57,7 @@ TEST(OpenTokenizer, AnUnknownNameSaysWhatThereIs) {
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::kUser);
     EXPECT_EQ(e.message(), "there is no tokenizer \"byte\"");
-    EXPECT_EQ(e.why(), "it is neither \"bytes\" or \"spikes\" nor a file or folder");
+    EXPECT_EQ(e.why(), "it is not \"bytes\" or \"spikes\", and there is no such file or folder");
   }
 }
 
