@@ -80,7 +80,7 @@ TEST(Safetensors, OtherTypesAreNamedAndHolesAccepted) {
   ASSERT_EQ(found.tensors.size(), 1U);
   EXPECT_EQ(found.tensors[0].info.name, "a");
   ASSERT_EQ(found.others.size(), 1U);
-  EXPECT_EQ(found.others[0].what, "tensor of F8_E4M3");
+  EXPECT_EQ(found.others[0].what, "a tensor of F8_E4M3");
 }
 
 TEST(Safetensors, LiesInAnIndexAreNamed) {
