@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "formats/item.h"
@@ -86,16 +88,26 @@ std::optional<int64_t> elements_of(const std::vector<int64_t>& shape) {
   return is_empty ? 0 : product;
 }
 
-void require_apart(const std::vector<SafetensorsTensor>& sorted, const HeaderReader& reader) {
-  int64_t end = 0;
-  const SafetensorsTensor* before = nullptr;
-  for (const SafetensorsTensor& tensor : sorted) {
-    if (tensor.length == 0) continue;
-    if (before != nullptr && tensor.offset < end)
-      reader.fail(fmt::format("{} and {} share bytes", before->info.name, tensor.info.name));
-    end = tensor.offset + tensor.length;
-    before = &tensor;
+// A tensor's bytes behind the header.
+struct Range {
+  int64_t begin, end;
+  std::string name;
+};
+
+// Every byte behind the header is one tensor's, as the format demands and Hugging Face's library checks.
+void require_whole(std::vector<Range> ranges, int64_t data_size, const HeaderReader& reader) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
+  const Range* before = nullptr;
+  for (const Range& range : ranges) {
+    const int64_t end = before == nullptr ? 0 : before->end;
+    if (range.begin < end) reader.fail(fmt::format("{} and {} share bytes", before->name, range.name));
+    if (range.begin > end)
+      reader.fail(fmt::format("bytes {} to {}, before {}, are no tensor's", end, range.begin, range.name));
+    before = &range;
   }
+  const int64_t end = before == nullptr ? 0 : before->end;
+  if (end != data_size) reader.fail(fmt::format("its last {} bytes are no tensor's", data_size - end));
 }
 
 }  // namespace
@@ -117,6 +129,7 @@ SafetensorsFile read_safetensors(const File& file, const std::string& origin) {
 
   const int64_t data_at = 8 + static_cast<int64_t>(length), data_size = size - data_at;
   SafetensorsFile found;
+  std::vector<Range> ranges;
   for (Entry& entry : reader.run(text)) {
     if (!entry.type || !entry.shape || !entry.range || entry.range->size() != 2)
       reader.fail(fmt::format("{} lacks dtype, shape or data_offsets", entry.name));
@@ -124,6 +137,7 @@ SafetensorsFile read_safetensors(const File& file, const std::string& origin) {
     if (begin > end || end > data_size) {
       reader.fail(fmt::format("{} lies at bytes {} to {}, and {} are there", entry.name, begin, end, data_size));
     }
+    ranges.push_back({begin, end, entry.name});
     const std::optional<DType> dtype = dtype_of_safetensors(*entry.type);
     if (!dtype) {
       found.others.push_back({entry.name, fmt::format("a tensor of {}", *entry.type)});
@@ -138,7 +152,7 @@ SafetensorsFile read_safetensors(const File& file, const std::string& origin) {
   }
   std::stable_sort(found.tensors.begin(), found.tensors.end(),
                    [](const SafetensorsTensor& a, const SafetensorsTensor& b) { return a.offset < b.offset; });
-  require_apart(found.tensors, reader);
+  require_whole(std::move(ranges), data_size, reader);
   return found;
 }
 

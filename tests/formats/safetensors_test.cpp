@@ -69,18 +69,43 @@ TEST(Safetensors, AHeaderLongerThanTheFileIsNotRead) {
   EXPECT_THAT(test::error_of([&] { read_safetensors(empty, "x"); }).what(), HasSubstr("shorter than its length"));
 }
 
-TEST(Safetensors, OtherTypesAreNamedAndHolesAccepted) {
+TEST(Safetensors, OtherTypesAreNamed) {
   const test::ScratchFolder scratch;
   const File file = File::open_read(
       write_safetensors(scratch,
                         "{" + entry("f8", R"("dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2])") + "," +
-                            entry("a", R"("dtype":"U8","shape":[4],"data_offsets":[20,24])") + "}   ",
-                        30));
+                            entry("a", R"("dtype":"U8","shape":[4],"data_offsets":[2,6])") + "}   ",
+                        6));
   const SafetensorsFile found = read_safetensors(file, "x");
   ASSERT_EQ(found.tensors.size(), 1U);
   EXPECT_EQ(found.tensors[0].info.name, "a");
   ASSERT_EQ(found.others.size(), 1U);
   EXPECT_EQ(found.others[0].what, "a tensor of F8_E4M3");
+}
+
+// Hugging Face's library refuses the same files.
+TEST(Safetensors, BytesOfNoTensorAreDamage) {
+  HEARTH_NEEDS_ORACLE();
+  struct Case {
+    std::string header;
+    const char* why;
+  };
+  const std::string b = entry("b", R"("dtype":"U8","shape":[4],"data_offsets":[26,30])"),
+                    empty = entry("e", R"("dtype":"U8","shape":[0],"data_offsets":[9,9])");
+  const Case cases[] = {{"{" + entry("a", kGoodEntry) + "}", "its last 6 bytes are no tensor's"},
+                        {"{" + entry("a", kGoodEntry) + "," + b + "}", "bytes 24 to 26, before b, are no tensor's"},
+                        {"{" + b + "}", "bytes 0 to 26, before b, are no tensor's"},
+                        {"{" + empty + "," + entry("a", kGoodEntry) + "}", "a and e share bytes"},
+                        {"{}", "its last 30 bytes are no tensor's"}};
+  for (const Case& c : cases) {
+    EXPECT_THAT(header_refusal(c.header, 30), HasSubstr(c.why));
+    const test::ScratchFolder scratch;
+    const test::CommandResult result =
+        test::run_python(fmt::format("-c \"from safetensors import safe_open; safe_open('{}', 'np')\" 2>&1",
+                                     write_safetensors(scratch, c.header, 30).string()));
+    EXPECT_NE(result.exit_code, 0) << c.header;
+    EXPECT_THAT(result.output, HasSubstr("SafetensorError")) << c.header;
+  }
 }
 
 TEST(Safetensors, LiesInAnIndexAreNamed) {
