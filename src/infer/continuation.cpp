@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "infer/progress.h"
 #include "model/transformer.h"
 #include "ops/cross_entropy.h"
 #include "ops/tensor.h"
@@ -190,9 +191,11 @@ std::vector<LogLikelihood> log_likelihoods(LoadedModel& model, std::span<const C
   std::vector<LogLikelihood> results(texts.size(), LogLikelihood{.is_greedy = true});
   const std::vector<Input> inputs = distinct_inputs(texts, model.config.training.seq_len);
   BatchScorer scorer(model, batch_size);
+  Progress progress("choices", "texts");
   for (size_t first = 0; first < inputs.size(); first += static_cast<size_t>(batch_size)) {
     const size_t rows = std::min(inputs.size() - first, static_cast<size_t>(batch_size));
     scorer.add(std::span(inputs).subspan(first, rows), texts, results);
+    progress.show(static_cast<int64_t>(first + rows), std::ssize(inputs));
   }
   return results;
 }

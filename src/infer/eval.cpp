@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "base/text.h"
@@ -15,6 +16,7 @@
 #include "data/study/token_ngram.h"
 #include "infer/loaded_model.h"
 #include "infer/output_file.h"
+#include "infer/progress.h"
 #include "run/state.h"
 #include "tokenizer/arrays/arrays.h"
 
@@ -258,13 +260,17 @@ std::vector<EvalReport> eval_sets(LoadedModel& model, const config::EvalOptions&
     report.masked = labels.masking.has_value();
     report.weighted = split.weights() && !split.weights()->is_mask;
     report.sliding = sliding;
-    report.validation = sliding ? slide(model, shape, split, *sliding, labels, options.batch_size, token_units)
+    std::optional<Progress> line(std::in_place, wanted.name.empty() ? wanted.split : wanted.name, "batches");
+    const auto show = [&](int64_t done, int64_t all) { line->show(done, all); };
+    report.validation = sliding ? slide(model, shape, split, *sliding, labels, options.batch_size, token_units, show)
                                 : train::validate(*transformer, *model.weights, split,
                                                   {.seq_len = seq_len,
                                                    .local_batch_size = options.batch_size,
                                                    .token_units = token_units,
                                                    .labels = labels,
-                                                   .seed = options.seed});
+                                                   .seed = options.seed,
+                                                   .progress = show});
+    line.reset();
     if (order > 0) report.ngram = ngram_scores(counted, split, order, model, labels);
     reports.push_back(std::move(report));
   }

@@ -2,7 +2,6 @@
 
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -21,7 +20,7 @@
 #include "infer/fill.h"
 #include "infer/generate_array.h"
 #include "infer/output_file.h"
-#include "metrics/throughput.h"
+#include "infer/progress.h"
 #include "run/compute_device.h"
 
 namespace hearth::infer {
@@ -95,34 +94,27 @@ class TextFile {
   std::map<size_t, std::string> waiting_;  // texts that ended before an earlier prompt's
 };
 
-// One line on a terminal, redrawn five times a second; else nothing.
-class Progress {
+// The number of texts and tokens, and the rate.
+class TextCount {
  public:
-  Progress(size_t first, size_t all) : first_(first), done_(first), all_(all) {}
+  TextCount(size_t first, size_t all)
+      : first_(static_cast<int64_t>(first)), all_(static_cast<int64_t>(all)), line_("texts", "prompts", first_) {}
   void add(int64_t tokens) {
-    ++done_;
     tokens_ += tokens;
-    if (::isatty(STDERR_FILENO) != 1 || seconds() - drawn_s_ < 0.2) return;
-    drawn_s_ = seconds();
-    fmt::print(stderr, "\r{} of {} prompts, {} tokens, {:.0f} tokens/s \x1b[K", done_, all_, tokens_, rate());
-    std::fflush(stderr);
+    line_.show(++done_, all_, fmt::format(", {} tokens, {:.0f} tokens/s", tokens_, rate()));
   }
-  void finish(const Path& file) const {
-    if (drawn_s_ > 0) fmt::print(stderr, "\r\x1b[K");
-    log_info("{}: {} prompts{}, {} tokens in {} ({:.0f} tokens/s)", file.string(), all_,
-             first_ > 0 ? fmt::format(", {} of them from an earlier start", first_) : "", tokens_,
-             format_duration(seconds()), rate());
+  std::string summary() const {
+    return fmt::format("{} prompts{}, {} tokens in {} ({:.0f} tokens/s)", all_,
+                       first_ > 0 ? fmt::format(", {} of them from an earlier start", first_) : "", tokens_,
+                       format_duration(line_.seconds()), rate());
   }
 
  private:
-  double seconds() const { return metrics::monotonic_seconds() - start_s_; }
-  double rate() const { return static_cast<double>(tokens_) / seconds(); }
+  double rate() const { return static_cast<double>(tokens_) / line_.seconds(); }
 
-  const double start_s_ = metrics::monotonic_seconds();
-  const size_t first_;
-  size_t done_, all_;
-  int64_t tokens_ = 0;
-  double drawn_s_ = 0;
+  const int64_t first_, all_;
+  int64_t done_ = first_, tokens_ = 0;
+  Progress line_;
 };
 
 Object settings_of(const LoadedModel& model, const config::GenerateOptions& o) {
@@ -279,14 +271,14 @@ ExitCode run_generate_prompts(LoadedModel& model, const config::GenerateOptions&
     prompts = tokens_of_prompts(model, options.prompts, lines);
   }
   TextFile file(options.out, settings_of(model, options));
-  Progress progress(file.next(), lines.size());
+  std::optional<TextCount> count(std::in_place, file.next(), lines.size());
   const auto add = [&](size_t i, const char* name, Object made, int64_t tokens, std::string_view stop) {
     file.add(i, line_of({{"prompt", lines[i].text},
                          {name, std::move(made)},
                          {"tokens", tokens},
                          {"stop", stop},
                          {"seed", options.seed + i}}));
-    progress.add(tokens);
+    count->add(tokens);
   };
   const WritingRules rules{options.max_tokens, sampling_of(options), options.stop};
   if (arrays) {
@@ -310,7 +302,9 @@ ExitCode run_generate_prompts(LoadedModel& model, const config::GenerateOptions&
                      [&](size_t i, const GeneratedText& text) { add(i, "text", text.text, text.tokens, text.stop); });
   }
   file.finish();
-  progress.finish(options.out);
+  const std::string summary = count->summary();
+  count.reset();  // clears its line
+  log_info("{}: {}", options.out.string(), summary);
   return ExitCode::kDone;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "model/transformer.h"
 #include "ops/tensor.h"
 #include "train/step.h"
@@ -64,7 +65,8 @@ std::vector<WindowPart> windows_of(int64_t tokens, const SlidingWindow& rule) {
 
 train::ValidationResult slide(LoadedModel& model, const plan::ModelShape& shape, const data::Split& split,
                               const SlidingWindow& rule, const data::LabelRule& labels, int64_t most_rows,
-                              std::span<const int64_t> token_units) {
+                              std::span<const int64_t> token_units,
+                              const std::function<void(int64_t done, int64_t all)>& progress) {
   const std::vector<WindowPart> parts = windows_of(split.tokens(), rule);
   const int64_t batch_size = std::clamp<int64_t>(std::ssize(parts), 1, most_rows);
   const at::Device device = model.weights->device();
@@ -79,6 +81,7 @@ train::ValidationResult slide(LoadedModel& model, const plan::ModelShape& shape,
     result.loss_sum += transformer.loss(*model.weights, train::to_tensors(batch, device, {})).loss;
     result.counted_tokens += train::counted_weight(batch);
     result.counted_units += train::counted_units(batch, token_units);
+    if (progress) progress(static_cast<int64_t>(first) / batch_size + 1, div_ceil(std::ssize(parts), batch_size));
   }
   if (result.counted_tokens <= 0)
     throw user_error(fmt::format("no token of split \"{}\" is scored", split.name()),

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -29,10 +30,11 @@ struct WindowPart {
 };
 std::vector<WindowPart> windows_of(int64_t tokens, const SlidingWindow& rule);
 
-// `most_rows`: windows that are computed at a time, at most. The model's shape may differ from the run's (data with
-// weights). Throws user_error if no token is scored.
+// `most_rows`: windows that are computed at a time, at most. `progress` is called with numbers of batches. The model's
+// shape may differ from the run's (data with weights). Throws user_error if no token is scored.
 train::ValidationResult slide(LoadedModel& model, const plan::ModelShape& shape, const data::Split& split,
                               const SlidingWindow& rule, const data::LabelRule& labels, int64_t most_rows,
-                              std::span<const int64_t> token_units);
+                              std::span<const int64_t> token_units,
+                              const std::function<void(int64_t done, int64_t all)>& progress = {});
 
 }  // namespace hearth::infer

@@ -60,6 +60,7 @@ ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& w
     const at::Tensor sums_M2 = ops::zeros({together, 2}, DType::kFloat64, model.device());
     model.loss(sums_M2, weights, micro);
     for (int64_t i = 0; i < together; ++i) result.loss_sum += ops::read_sums(sums_M2.select(0, i)).loss;
+    if (options.progress) options.progress(batches - left, batches);
   }
   const double mine[] = {result.loss_sum, result.counted_tokens, result.counted_units};
   const at::Tensor sums_3 = ops::from_float64(mine, model.device());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "data/batch/batch.h"
@@ -29,6 +30,8 @@ struct ValidationOptions {
   std::span<const int64_t> token_units{};  // [V]: bytes or spikes of each id; empty: do not count units
   data::LabelRule labels{};                // which labels are predicted; hidden positions are the same in every call
   uint64_t seed = 0;                       // for the hidden positions
+  // Called with the number of batches that this rank has done, and that it will do.
+  std::function<void(int64_t done, int64_t all)> progress{};
 };
 
 // Bytes or spikes of the batch's counted tokens, with their weights; 0 without token_units.
