@@ -68,7 +68,6 @@ class FolderCheck {
       for (const formats::OtherEntry& other : file->others)
         add(fmt::format("{}: {} is {}", path(name), other.name, other.what));
     }
-    if (!is_zip && file->others.empty()) check_gaps(name, file->tensors);
     check_elements(name, file->tensors);
     return std::move(file->tensors);
   }
@@ -98,16 +97,6 @@ class FolderCheck {
       const uint32_t crc = formats::crc_of(file, member);
       if (crc != member.crc)
         add(fmt::format("{}: {} is damaged: CRC-32 {:08x}, expected {:08x}", path(name), member.name, crc, member.crc));
-    }
-  }
-
-  // The format's own library refuses bytes between tensors and behind the last.
-  void check_gaps(const std::string& name, const std::vector<OutsideTensor>& tensors) {
-    const int64_t size = File::open_read(folder_ / name).size_bytes();
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      const int64_t end = tensors[i].pieces[0].layout.data_offset + bytes_of(tensors[i].info);
-      const int64_t next = i + 1 < tensors.size() ? tensors[i + 1].pieces[0].layout.data_offset : size;
-      if (next != end) add(fmt::format("{}: bytes {} to {} belong to no tensor", path(name), end, next));
     }
   }
 

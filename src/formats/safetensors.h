@@ -30,8 +30,8 @@ struct SafetensorsFile {
   std::vector<OtherEntry> others;          // tensors of types that Hearth lacks: "tensor of F8_E4M3"
 };
 
-// Reads the header and trusts nothing in it: every range lies in the file, has the size of its type and shape, and
-// overlaps no other. Bytes that belong to no tensor are accepted. Throws damaged() naming `origin`.
+// Reads the header and trusts nothing in it: every range lies in the file and has the size of its type and shape, and
+// every byte behind the header is one tensor's. Throws damaged() naming `origin`.
 SafetensorsFile read_safetensors(const File& file, const std::string& origin);
 
 // The names of the files by tensor, of model.safetensors.index.json. Throws damaged() naming `origin`; a file name with
