@@ -60,7 +60,7 @@ std::optional<launch::Place> place_of(int64_t ranks) {
 // Trains as one of several processes. With `known`, the run file has been read and checked.
 int train_as(const launch::Place& place, const config::TrainOptions& options, const config::LoadResult* known) {
   return comm::run_as_rank(membership_of(place), [&](comm::Control& control, const comm::MakeGroup& make_group) {
-    const train::SignalScope signals(place.rank == 0);
+    const train::SignalScope signals({.speaks = place.rank == 0, .ends_by_interrupt = !place.supervised});
     config::LoadResult loaded;
     control.together("the run file", [&] {
       loaded = known ? *known : config::read_and_check(options.run_toml, options.sets, place.size);
@@ -84,15 +84,16 @@ int train_locally(config::TrainOptions options, const config::LoadResult& loaded
   int64_t before = newest_step(), restarts = 0;  // since the last new checkpoint
   int64_t lease = run::Lease::newest(loaded.config.run_folder());
   while (true) {
-    const int code =
+    const launch::LocalEnd end =
         launch::run_local_ranks(ranks, [&](const launch::Place& mine) { return train_as(mine, options, &loaded); });
     const int64_t after = newest_step();
     if (after > before) restarts = 0;
     before = after;
-    if (code != static_cast<int>(ExitCode::kHardware) || restarts == options.max_restarts) return code;
+    const bool failed = end.code == static_cast<int>(ExitCode::kHardware);
+    if (!failed || end.asked_to_leave || restarts == options.max_restarts) return end.code;
     // Our ranks took it once. A start elsewhere that took it, too, goes on with the run.
     const int64_t lease_before = std::exchange(lease, run::Lease::newest(loaded.config.run_folder()));
-    if (lease > lease_before + 1) return code;
+    if (lease > lease_before + 1) return end.code;
     ++restarts;
     options.restart = false;  // the run that failed goes on
     fmt::print(stderr, "warning: the ranks start again, from {}; restart {} of {} without a new checkpoint\n",
@@ -117,7 +118,7 @@ int train_command(CommandLine& line) {
   if (ranks > 1 || options->max_restarts > 0 || loaded.config.comm.backend == config::CommBackend::kNccl)
     return train_locally(*options, loaded, ranks);
   ops::prepare_process(loaded.config.training.threads);
-  const train::SignalScope signals(true);
+  const train::SignalScope signals({.speaks = true});
   return static_cast<int>(train::run_training(loaded, *options, *comm::single()));
 }
 
@@ -132,7 +133,7 @@ int bench_comm_command(CommandLine& line) {
     });
   };
   if (const auto place = place_of(options->ranks)) return as_rank(*place);
-  return launch::run_local_ranks(options->ranks > 0 ? options->ranks : 2, as_rank);
+  return launch::run_local_ranks(options->ranks > 0 ? options->ranks : 2, as_rank).code;
 }
 
 int preflight_command(CommandLine& line) {
@@ -151,7 +152,7 @@ int preflight_command(CommandLine& line) {
   int64_t ranks = std::max<int64_t>(options->ranks, 1);
   if (options->ranks == 0 && !options->run_toml.empty())
     ranks = config::read_and_check(options->run_toml, options->sets).config.parallelism.ranks();
-  return launch::run_local_ranks(ranks, as_rank);
+  return launch::run_local_ranks(ranks, as_rank).code;
 }
 
 int eval_command(CommandLine& line) {

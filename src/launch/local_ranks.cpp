@@ -33,6 +33,7 @@ struct Child {
   bool killed_by_us = false;
 
   bool killed() const { return status && WIFSIGNALED(*status) && !killed_by_us; }
+  bool interrupted() const { return killed() && WTERMSIG(*status) == SIGINT; }
   int code() const { return status && WIFEXITED(*status) ? WEXITSTATUS(*status) : 0; }
 };
 
@@ -73,31 +74,62 @@ bool failed(const Child& child) {
   return child.killed() || (child.code() != 0 && child.code() != static_cast<int>(ExitCode::kAskedToLeave));
 }
 
-// Waits for all; kills those that a failure leaves behind.
-void supervise(std::vector<Child>& children, const BlockedSignals& signals) {
+void kill_the_rest(std::vector<Child>& children) {
+  for (Child& child : children) {
+    if (child.status) continue;
+    child.killed_by_us = true;
+    ::kill(child.process, SIGKILL);
+  }
+}
+
+// What the user asked for by signals.
+struct Asked {
+  bool to_leave = false;
+  bool to_end_now = false;
+};
+
+// Reads signals that ask to leave. One Ctrl-C may come twice, from the terminal and from the process that started this
+// one: within a second it counts once.
+class Requests {
+ public:
+  void take(int number) {
+    asked_.to_leave |= number == SIGINT || number == SIGTERM || number == SIGUSR2;
+    if (number != SIGINT) return;
+    const Clock::time_point now = Clock::now();
+    if (!interrupt_) interrupt_ = now;
+    asked_.to_end_now |= now - *interrupt_ >= std::chrono::seconds(1);
+  }
+  const Asked& asked() const { return asked_; }
+
+ private:
+  Asked asked_;
+  std::optional<Clock::time_point> interrupt_;  // the first
+};
+
+// Waits for all; kills those that a failure, or the user, leaves behind.
+Asked supervise(std::vector<Child>& children, const BlockedSignals& signals) {
   std::optional<Clock::time_point> deadline;
+  Requests requests;
   const auto runs = [](const Child& child) { return !child.status; };
   while (std::any_of(children.begin(), children.end(), runs)) {
     const int number = signals.next(std::chrono::milliseconds(deadline ? 20 : 1000));
     if (std::find(kForwarded.begin(), kForwarded.end(), number) != kForwarded.end()) {
+      requests.take(number);
       for (const Child& child : children)
         if (!child.status) ::kill(child.process, number);
     }
+    if (requests.asked().to_end_now) kill_the_rest(children);
     collect(children);
     if (!deadline && std::any_of(children.begin(), children.end(), failed)) deadline = Clock::now() + kGrace;
-    if (!deadline || Clock::now() < *deadline) continue;
-    for (Child& child : children) {
-      if (child.status) continue;
-      child.killed_by_us = true;
-      ::kill(child.process, SIGKILL);
-    }
+    if (deadline && Clock::now() >= *deadline) kill_the_rest(children);
   }
+  return requests.asked();
 }
 
-int outcome(const std::vector<Child>& children) {
+int outcome(const std::vector<Child>& children, const Asked& asked) {
   const Child& first = children.front();
-  // The user's own end of it, which no --max-restarts takes back: as if this process had not handled the signal.
-  if (first.status && WIFSIGNALED(*first.status) && WTERMSIG(*first.status) == SIGINT) {
+  // A rank without a handler, which has not begun to train, ends at the first Ctrl-C.
+  if (asked.to_end_now || std::any_of(children.begin(), children.end(), std::mem_fn(&Child::interrupted))) {
     log_error("ended by Ctrl-C, without a save: the run goes on from its newest checkpoint");
     return 128 + SIGINT;
   }
@@ -116,7 +148,7 @@ int outcome(const std::vector<Child>& children) {
 
 }  // namespace
 
-int run_local_ranks(int64_t ranks, const std::function<int(const Place&)>& rank_main) {
+LocalEnd run_local_ranks(int64_t ranks, const std::function<int(const Place&)>& rank_main) {
   const pid_t parent = ::getpid();
   const auto now = static_cast<uint64_t>(Clock::now().time_since_epoch().count());
   const std::string name = fmt::format("hearth-{}-{}-{:x}", ::getuid(), parent, now);
@@ -145,8 +177,8 @@ int run_local_ranks(int64_t ranks, const std::function<int(const Place&)>& rank_
     }
     children.push_back({rank, process, std::nullopt});
   }
-  supervise(children, signals);
-  return outcome(children);
+  const Asked asked = supervise(children, signals);
+  return {.code = outcome(children, asked), .asked_to_leave = asked.to_leave};
 }
 
 }  // namespace hearth::launch

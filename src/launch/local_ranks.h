@@ -8,10 +8,16 @@
 
 namespace hearth::launch {
 
+struct LocalEnd {
+  int code = 0;                 // for the process that started the ranks
+  bool asked_to_leave = false;  // SIGTERM, SIGINT or SIGUSR2 came: the user does not want the ranks again
+};
+
 // Forks `ranks` processes that call rank_main and end with its return value. Call it before this process has threads.
-// SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 go on to all ranks. When a rank was killed or failed, the others get a second to
-// end by themselves, and are killed then. Returns the exit code: that of rank 0 if it ended by itself with an error,
-// else that of the first rank with one; kHardware if a rank was killed, with a message that names it.
-int run_local_ranks(int64_t ranks, const std::function<int(const Place&)>& rank_main);
+// SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 go on to all ranks. Another SIGINT, a second or more after the first, kills all
+// at once: the code is 130 then. When a rank was killed or failed, the others get a second to end by themselves, and
+// are killed then. Otherwise the code is that of rank 0 if it ended by itself with an error, else that of the first
+// rank with one; kHardware if a rank was killed, with a message that names it.
+LocalEnd run_local_ranks(int64_t ranks, const std::function<int(const Place&)>& rank_main);
 
 }  // namespace hearth::launch

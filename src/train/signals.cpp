@@ -19,6 +19,7 @@ std::atomic<bool> installed{false};
 std::atomic<bool> leave{false};
 std::atomic<bool> save{false};
 std::atomic<bool> answers{false};
+std::atomic<bool> ends_by_interrupt{true};
 std::atomic<int64_t> interrupted_ns{0};  // when the first SIGINT came; 0: none came
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
 
@@ -49,7 +50,7 @@ void on_interrupt(int number) {
     if (!leave.exchange(true) && answers.load())
       answer(
           "asked to stop: the run finishes its step, saves and ends; Ctrl-C once more ends it now, without a save\n");
-  } else if (now_ns - first_ns >= kSecond) {
+  } else if (ends_by_interrupt.load() && now_ns - first_ns >= kSecond) {
     ::signal(number, SIG_DFL);
     ::raise(number);
   }
@@ -67,11 +68,12 @@ void install(int signal_number, void (*handler)(int), struct sigaction& old) {
 
 }  // namespace
 
-SignalScope::SignalScope(bool speaks) {
+SignalScope::SignalScope(const SignalOptions& options) {
   HEARTH_CHECK(!installed.exchange(true));
   leave = false;
   save = false;
-  answers = speaks;
+  answers = options.speaks;
+  ends_by_interrupt = options.ends_by_interrupt;
   interrupted_ns = 0;
   install(SIGINT, on_interrupt, old_interrupt);
   install(SIGTERM, on_leave, old_terminate);

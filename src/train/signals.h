@@ -1,7 +1,8 @@
 // Requests from outside the process. SIGINT, SIGTERM or SIGUSR2: finish the step, save, leave (exit code 75). A job's
 // script passes SIGUSR2 on before the time limit. SIGUSR1: save and continue. Another SIGINT a second later or more:
 // leave at once, as without a handler. Ctrl-C sends SIGINT to all processes of a terminal, and launchers pass theirs
-// on, so one Ctrl-C may come to a rank twice: within a second it counts once.
+// on, so one Ctrl-C may come to a rank twice: within a second it counts once. Ranks of `hearth train --ranks` do not
+// count: the process that started them does, for all at the same moment (launch/local_ranks.h).
 // Handlers set flags, and say on the console that the request came. The trainer reads the flags between steps and
 // shares them among the ranks with the notes about the next step (train/step_note.h). So all ranks stop after the same
 // step: with several ranks, the one after that in which the signal came.
@@ -9,11 +10,15 @@
 
 namespace hearth::train {
 
+struct SignalOptions {
+  bool speaks = false;            // the first request to leave is answered on standard output
+  bool ends_by_interrupt = true;  // another SIGINT ends this process
+};
+
 // Installs the handlers; its destructor restores the earlier ones. Only one object at a time.
 class SignalScope {
  public:
-  // `speaks`: the first request to leave is answered on standard output.
-  explicit SignalScope(bool speaks = false);
+  explicit SignalScope(const SignalOptions& options = {});
   ~SignalScope();
   SignalScope(const SignalScope&) = delete;
   SignalScope& operator=(const SignalScope&) = delete;

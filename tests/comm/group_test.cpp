@@ -75,7 +75,7 @@ void as_threads(int64_t ranks, const std::function<void(Group&)>& body) { run_ra
 
 // A failure in a rank's process is printed there, and is its exit code here.
 void as_processes_with(const config::Comm& options, int64_t ranks, const std::function<void(Group&)>& body) {
-  const int code = launch::run_local_ranks(ranks, [&](const launch::Place& place) {
+  const launch::LocalEnd end = launch::run_local_ranks(ranks, [&](const launch::Place& place) {
     at::set_num_threads(1);  // OpenMP's threads do not survive a fork
     const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
     return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
@@ -83,7 +83,7 @@ void as_processes_with(const config::Comm& options, int64_t ranks, const std::fu
       return testing::Test::HasFailure() ? 1 : 0;
     });
   });
-  EXPECT_EQ(code, 0);
+  EXPECT_EQ(end.code, 0);
 }
 
 void as_processes(int64_t ranks, const std::function<void(Group&)>& body) {

@@ -41,7 +41,7 @@ struct Outcome {
 };
 Outcome run_three(double timeout_s, const std::function<void(Group&)>& body) {
   testing::internal::CaptureStderr();
-  const int code = launch::run_local_ranks(3, [&](const launch::Place& place) {
+  const launch::LocalEnd end = launch::run_local_ranks(3, [&](const launch::Place& place) {
     at::set_num_threads(1);
     const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
     return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
@@ -53,7 +53,7 @@ Outcome run_three(double timeout_s, const std::function<void(Group&)>& body) {
       return 0;
     });
   });
-  return {code, testing::internal::GetCapturedStderr()};
+  return {end.code, testing::internal::GetCapturedStderr()};
 }
 
 void three_calls(Group& group) {
@@ -85,7 +85,7 @@ TEST(Nccl, CallsInDifferentOrdersAreAnErrorThatNamesThem) {
 
 // NCCL's own sums are in any order: near those in pairs.
 TEST(Nccl, ItsOwnSumsAreThoseOfTheRanks) {
-  const int code = launch::run_local_ranks(3, [&](const launch::Place& place) {
+  const launch::LocalEnd end = launch::run_local_ranks(3, [&](const launch::Place& place) {
     at::set_num_threads(1);
     const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
     return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
@@ -103,7 +103,7 @@ TEST(Nccl, ItsOwnSumsAreThoseOfTheRanks) {
       return testing::Test::HasFailure() ? 1 : 0;
     });
   });
-  EXPECT_EQ(code, 0);
+  EXPECT_EQ(end.code, 0);
 }
 
 TEST(Nccl, LibrariesThatAreMissingForeignOrTooOldAreNamed) {

@@ -35,7 +35,7 @@ End end_of(
   End end;
   testing::internal::CaptureStderr();
   const auto begin = std::chrono::steady_clock::now();
-  end.code = launch::run_local_ranks(ranks, [&](const launch::Place& place) {
+  const launch::LocalEnd local = launch::run_local_ranks(ranks, [&](const launch::Place& place) {
     at::set_num_threads(1);  // OpenMP's threads do not survive a fork
     Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
     me.supervised = place.supervised;
@@ -52,6 +52,7 @@ End end_of(
       return static_cast<int>(error.code());
     }
   });
+  end.code = local.code;
   end.taken_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   end.said = testing::internal::GetCapturedStderr();
   return end;

@@ -85,11 +85,25 @@ TEST_F(Leave, AnotherCtrlCEndsSeveralRanksAtOnce) {
   RunProcess process({"train", toml.string(), "--max-restarts", "2"}, log);
   ASSERT_TRUE(wait_until(process, [&] { return path_exists(config.run_folder() / "config.toml"); })) << read_file(log);
   process.signal(SIGINT);
-  ::sleep(1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   process.signal(SIGINT);
   EXPECT_EQ(process.wait(), 130) << read_file(log);
   EXPECT_TRUE(saved().empty());
   EXPECT_THAT(read_file(log), HasSubstr("ended by Ctrl-C, without a save: the run goes on from its newest checkpoint"));
+  EXPECT_THAT(read_file(log), Not(HasSubstr("error:")));
+}
+
+TEST_F(Leave, ARankThatDiesWhileTheRunEndsIsNotStartedAgain) {
+  config.parallelism.data_parallel_shard_degree = 2;
+  config.training.global_batch_size = 1 << 20;
+  write_run_file(config);
+  RunProcess process({"train", toml.string(), "--max-restarts", "2"}, log);
+  ASSERT_TRUE(wait_until(process, [&] { return path_exists(config.run_folder() / "config.toml"); })) << read_file(log);
+  process.signal(SIGTERM);
+  ASSERT_TRUE(wait_until(process, [&] { return read_file(log).find("asked to stop") != std::string::npos; }));
+  ::kill(process.ranks().back(), SIGKILL);
+  EXPECT_EQ(process.wait(), 4) << read_file(log);
+  EXPECT_THAT(read_file(log), Not(HasSubstr("start again")));
 }
 
 TEST_F(Leave, ItSavesByTheClockToo) {

@@ -71,9 +71,17 @@ class RunProcess {
     for (pid_t child = 0; list >> child;) children.push_back(child);
     return children;
   }
-  // Exit code, or 128 + signal.
+  // Exit code, or 128 + signal. A process that does not end within ten minutes fails the test, and is killed.
   int wait() {
-    if (!ended_) reap(0);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(10);
+    while (running()) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        ADD_FAILURE() << "process " << pid_ << " does not end";
+        signal(SIGKILL);
+        reap(0);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     return exit_code_;
   }
   bool running() {

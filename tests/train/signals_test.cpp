@@ -48,15 +48,24 @@ TEST(SignalsDeathTest, AnInterruptASecondLaterLeavesAtOnce) {
       ::testing::KilledBySignal(SIGINT), "");
 }
 
+// The process that started a rank of several decides for all of them.
+TEST(Signals, AnInterruptASecondLaterIsAnothersToAnswer) {
+  SignalScope scope({.ends_by_interrupt = false});
+  std::raise(SIGINT);
+  ::sleep(1);
+  std::raise(SIGINT);
+  EXPECT_TRUE(leave_requested());
+}
+
 TEST(Signals, TheFirstRequestIsAnswered) {
   ::testing::internal::CaptureStdout();
   {
-    SignalScope scope(true);
+    SignalScope scope({.speaks = true});
     std::raise(SIGINT);
     std::raise(SIGTERM);
   }
   {
-    SignalScope scope(true);
+    SignalScope scope({.speaks = true});
     std::raise(SIGUSR2);
   }
   {
