@@ -32,6 +32,26 @@ int open_or_throw(const Path& path, int flags, std::string_view verb) {
   return fd;
 }
 
+// Opening a pipe waits for a writer, and opening a device may do anything.
+void require_file(const Path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return;  // open() says what is missing
+  const mode_t mode = info.st_mode;
+  const char* kind = S_ISDIR(mode) ? "folder" : S_ISFIFO(mode) ? "pipe" : S_ISSOCK(mode) ? "socket" : "device";
+  throw user_error(fmt::format("{} is a {}, not a file", path.string(), kind),
+                   "Hearth reads its content in parts, from any place", "put a file in its place");
+}
+
+// Appends what the descriptor gives until its end.
+void read_to_end(int fd, std::string& content, const Path& path) {
+  char part[4096];
+  for (ssize_t n; (n = ::read(fd, part, sizeof part)) != 0;) {
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("read", path);
+    content.append(part, static_cast<size_t>(n));
+  }
+}
+
 void write_fully(int fd, std::span<const std::byte> bytes, int64_t offset, const Path& path) {
   while (!bytes.empty()) {
     const ssize_t n =
@@ -48,7 +68,10 @@ void write_fully(int fd, std::span<const std::byte> bytes, int64_t offset, const
 File::File(int fd, Path path) : fd_(fd), path_(std::move(path)) {}
 
 File File::open_read(const Path& path) {
-  if (!is_object(path)) return {open_or_throw(path, O_RDONLY, "open"), path};
+  if (!is_object(path)) {
+    require_file(path);
+    return {open_or_throw(path, O_RDONLY, "open"), path};
+  }
   File file(-1, path);
   file.object_ = ObjectFile::open(path);
   return file;
@@ -155,14 +178,18 @@ std::string read_file(const Path& path) {
   const File file = File::open_read(path);
   std::string content(static_cast<size_t>(file.size_bytes()), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(content)));
-  if (!content.empty() || is_object(path)) return content;
   // Files that the kernel generates on reading (/proc, control groups) report size 0.
-  char part[4096];
-  for (ssize_t n; (n = ::read(file.descriptor(), part, sizeof part)) != 0;) {
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("read", path);
-    content.append(part, static_cast<size_t>(n));
-  }
+  if (content.empty() && !is_object(path)) read_to_end(file.descriptor(), content, path);
+  return content;
+}
+
+std::string read_stream(const Path& path) {
+  std::error_code ignored;
+  if (is_object(path) || std::filesystem::is_regular_file(path, ignored)) return read_file(path);
+  const int fd = open_or_throw(path, O_RDONLY, "open");
+  const std::shared_ptr<void> at_the_end(nullptr, [fd](void*) { ::close(fd); });
+  std::string content;
+  read_to_end(fd, content, path);
   return content;
 }
 

@@ -31,6 +31,7 @@ Path absolute_path(const Path& path);  // and normal
 // A file open for reading or writing. Move-only; the destructor closes and ignores errors, so a writer calls close().
 class File {
  public:
+  // Throws user_error for a pipe, a socket, a device or a folder, before it is opened.
   static File open_read(const Path& path);
   static File create(const Path& path);       // truncates
   static File open_append(const Path& path);  // creates if missing
@@ -78,6 +79,8 @@ class MappedFile {
 };
 
 std::string read_file(const Path& path);  // also of /proc
+// The same for a path that may also be a pipe or a device, such as the shell's <(command) and /dev/stdin.
+std::string read_stream(const Path& path);
 // Writes PATH.tmp, fsyncs, renames over PATH, fsyncs the folder: readers see the old or the new content, whole.
 void write_file_atomic(const Path& path, std::string_view content);
 // As above, with `temporary` in place of PATH.tmp: a name in the same folder, for files with several writers at once.

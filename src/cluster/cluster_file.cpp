@@ -209,7 +209,7 @@ ClusterFile read_cluster_file(const Path& path, const std::string& name) {
   ClusterFile file;
   file.name = name;
   file.path = path;
-  ClusterReader(file).read(read_file(path));
+  ClusterReader(file).read(read_stream(path));
   return file;
 }
 

@@ -333,7 +333,7 @@ LoadResult read_run_text(std::string_view text, const std::string& name, const P
 
 LoadResult read_run(const Path& toml, const std::vector<std::string>& sets, int64_t world) {
   const Path folder = toml.has_parent_path() ? toml.parent_path() : Path(".");
-  return read_run_text(toml.empty() ? "" : read_file(toml), toml.string(), folder, sets, world);
+  return read_run_text(toml.empty() ? "" : read_stream(toml), toml.string(), folder, sets, world);
 }
 
 LoadResult read_and_check(const Path& toml, const std::vector<std::string>& sets, int64_t world) {

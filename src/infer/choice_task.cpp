@@ -65,7 +65,7 @@ std::vector<Question> read_questions(const Path& file) {
                     file.stem().string()));
   std::vector<Question> questions;
   int64_t line = 0;
-  for (const std::string& text : split_lines(read_file(file))) {
+  for (const std::string& text : split_lines(read_stream(file))) {
     ++line;
     if (text.find_first_not_of(" \t\r") != std::string::npos)
       questions.push_back(LineReader(file, line, text).question());

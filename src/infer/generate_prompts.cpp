@@ -194,7 +194,7 @@ std::vector<PromptLine> read_prompts(const Path& file) {
   const bool json = file.extension() == ".jsonl";
   std::vector<PromptLine> prompts;
   int64_t number = 0;
-  for (std::string& line : split_lines(read_file(file))) {
+  for (std::string& line : split_lines(read_stream(file))) {
     ++number;
     const auto error = [&](const char* why) {
       return user_error(fmt::format("{}:{}: this is not a prompt", file.string(), number), why,

@@ -1,6 +1,8 @@
 // What `hearth convert` refuses, each with its reason.
 #include "foreign.h"
 
+#include <sys/stat.h>
+
 namespace hearth::convert {
 namespace {
 
@@ -235,10 +237,10 @@ variant('empty', lambda s: s.clear(), 1)
   // A failed conversion leaves nothing. What a killed one left is no part of the next.
   for (const char* name : {"out", "out.convert.tmp", "out.convert.lock"}) EXPECT_FALSE(path_exists(scratch / name));
   make_folders(scratch / "out.convert.tmp");
-  write_text(scratch / "out.convert.tmp/model-00001-of-00002.safetensors", "a part");
+  write_text(scratch / "out.convert.tmp/model-00001-of-00016.safetensors", "a part");
   converted(fmt::format("--to hf {}/meta-1 {}/out", good(), scratch.path().string()));
   EXPECT_FALSE(path_exists(scratch / "out.convert.tmp"));
-  EXPECT_FALSE(path_exists(scratch / "out/model-00001-of-00002.safetensors"));
+  EXPECT_FALSE(path_exists(scratch / "out/model-00001-of-00016.safetensors"));
 }
 
 // Otherwise each would remove the other's files, and one would give the name OUT to a part of a model.
@@ -315,6 +317,41 @@ TEST(Refusal, FoldersAndOptions) {
   EXPECT_THAT(refused(fmt::format("--to native {0}/both {0}/out", at)),
               HasSubstr("the files of two kinds: hf and meta"));
   converted(fmt::format("--to native --from meta {0}/both {0}/out", at));
+}
+
+// A pipe in place of a file used to be waited for.
+TEST(Refusal, APipeInPlaceOfAnInputFile) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  converted(fmt::format("--to native {}/hf {}/native", good(), at));
+  converted(fmt::format("--to dcp {}/native {}/dcp", at, at));
+  write_text(scratch / "run.toml", "[model]\ndim = 96\nn_layers = 2\n");
+  const auto check = [&](const std::string& folder, const std::string& name, const std::string& options = {}) {
+    const Path copy = scratch / "copy";
+    remove_tree(copy);
+    std::filesystem::copy(folder, copy, std::filesystem::copy_options::recursive);
+    remove_file(copy / name);
+    ASSERT_EQ(::mkfifo((copy / name).c_str(), 0600), 0);
+    const std::string hearth = "timeout 60 " + test::hearth_binary();
+    const std::string wanted = fmt::format("{} is a pipe, not a file", (copy / name).string());
+    const auto result =
+        test::run_command(fmt::format("{} convert --to meta {} {} {}/out", hearth, options, copy.string(), at));
+    EXPECT_EQ(result.exit_code, 2) << name << "\n" << result.output;
+    EXPECT_THAT(result.output, HasSubstr(wanted));
+    const auto verified = test::run_command(fmt::format("{} verify {}", hearth, copy.string()));
+    EXPECT_TRUE(verified.exit_code == 2 || verified.exit_code == 3) << name << "\n" << verified.output;
+    EXPECT_THAT(verified.output, HasSubstr(wanted));
+  };
+  check(good() + "/hf", "config.json");
+  check(good() + "/hf", "model.safetensors.index.json");
+  check(good() + "/hf", "model-00001-of-00016.safetensors");
+  check(good() + "/meta-2", "params.json");
+  check(good() + "/meta-2", "consolidated.01.pth");
+  check(at + "/native", "hearth.json");
+  check(at + "/native", ".metadata");
+  check(at + "/native", "__R_0.distcp");
+  check(at + "/dcp", "__R_0.distcp", fmt::format("--config {}/run.toml", at));
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ Documents read_documents(const std::vector<Path>& paths) {
   Documents documents;
   size_t bytes = 0;
   for (const Path& file : files_in(paths)) {
-    documents.push_back(read_file(file));
+    documents.push_back(read_stream(file));
     bytes += documents.back().size();
   }
   if (bytes == 0) throw user_error("there is no text to encode", "the paths hold no bytes", "give files with text");

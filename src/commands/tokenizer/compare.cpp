@@ -96,7 +96,7 @@ int tokenizer_compare(CommandLine& line) {
   fmt::print("kind: {} and {}\nvocabulary: {} and {} ids\n", a->kind(), b->kind(), a->vocab_size(), b->vocab_size());
   compare_special_tokens(*a, *b);
   compare_vocabularies(*a, *b);
-  for (const Path& file : files) compare_text(*a, *b, file.string(), read_file(file));
+  for (const Path& file : files) compare_text(*a, *b, file.string(), read_stream(file));
   return 0;
 }
 

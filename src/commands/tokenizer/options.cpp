@@ -66,7 +66,7 @@ std::vector<std::string> read_texts(const std::vector<Path>& files) {
     if (!path_exists(file))
       throw user_error(fmt::format("there is no file {}", file.string()), {},
                        "give files, or a text on standard input: echo \"a text\" | hearth tokenizer ...");
-    texts.push_back(read_file(file));
+    texts.push_back(read_stream(file));
   }
   return texts;
 }

@@ -31,7 +31,7 @@ std::vector<Path> expand_patterns(const std::vector<Path>& paths) {
 
 std::vector<Path> read_source_list(const Path& list) {
   std::vector<Path> paths;
-  const std::string content = read_file(list);
+  const std::string content = read_stream(list);
   for (std::string line : split_lines(content)) {
     if (line.ends_with('\r')) line.pop_back();
     if (!line.empty() && line[0] != '#') paths.push_back(list.parent_path() / line);
