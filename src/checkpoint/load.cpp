@@ -11,12 +11,12 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/quantity.h"
+#include "checkpoint/load_metadata.h"
 #include "formats/item.h"
+#include "formats/member_crcs.h"
 
 namespace hearth::checkpoint {
 namespace {
-
-constexpr const char* kFix = "use another checkpoint of the run; `hearth train` takes the newest good one by itself";
 
 // An item's file and bytes, for messages.
 std::string place(const Path& folder, const formats::Item& item) {
@@ -27,45 +27,6 @@ std::string place(const Path& folder, const formats::Item& item) {
 std::string label(const formats::StoredTensor& tensor, const formats::Item& item) {
   if (item.box.sizes == tensor.info.shape) return item.name;
   return fmt::format("{} at {}", item.name, formats::format_shape(item.box.offsets));
-}
-
-formats::Metadata load_metadata(const Path& folder, const std::optional<Manifest>& manifest) {
-  const Path path = folder / kMetadataFile;
-  if (!path_exists(path)) throw damaged(fmt::format("{} is missing", path.string()), {}, kFix);
-  const std::string text = read_file(path);
-  if (manifest) {
-    const int64_t length = static_cast<int64_t>(text.size());
-    if (length != manifest->metadata_length) {
-      throw damaged(fmt::format("{} is damaged", path.string()),
-                    fmt::format("{} bytes, expected {}", length, manifest->metadata_length), kFix);
-    }
-    if (const uint64_t found = xxh3_64(text); found != manifest->metadata_checksum) {
-      throw damaged(fmt::format("{} is damaged", path.string()),
-                    fmt::format("checksum {}, expected {}", to_hex64(found), to_hex64(manifest->metadata_checksum)),
-                    kFix);
-    }
-  }
-  return formats::parse_metadata(std::as_bytes(std::span(text)), path.string());
-}
-
-// Gives each item of `.metadata` its checksum. Throws damaged() if the two files name different items.
-void join_checksums(formats::Metadata& metadata, const Manifest& manifest, const Path& folder) {
-  std::map<std::pair<std::string, int64_t>, const formats::Item*> known;
-  for (const formats::Item& item : manifest.items) known[{item.file, item.offset}] = &item;
-  size_t count = 0;
-  for (formats::StoredTensor& tensor : metadata.tensors) {
-    for (formats::Item& item : tensor.items) {
-      const auto found = known.find({item.file, item.offset});
-      if (found == known.end() || found->second->name != item.name || found->second->length != item.length ||
-          found->second->box != item.box)
-        throw damaged(fmt::format("{}: .metadata and {} disagree on {}", folder.string(), kManifestFile, item.name));
-      item.checksum = found->second->checksum;
-      ++count;
-    }
-  }
-  if (count != manifest.items.size())
-    throw damaged(fmt::format("{}: .metadata lists {} items, {} lists {}", folder.string(), count, kManifestFile,
-                              manifest.items.size()));
 }
 
 std::span<const int64_t> shape_of_row(const mesh::TensorInfo& info) {
@@ -84,6 +45,7 @@ struct Reader::State {
   std::unordered_map<std::string, size_t> by_name;
   std::map<std::string, File> files;
   std::set<std::pair<std::string, int64_t>> checked;  // files and offsets of items with the right checksum
+  formats::MemberCrcs crcs;                           // of items without a checksum
   // Of another program's files: the layout of each item, by tensor.
   std::vector<std::vector<formats::TensorLayout>> outside;
   struct Run {
@@ -113,7 +75,8 @@ struct Reader::State {
     for (auto& [name, items] : by_file) {
       const Path path = folder / name;
       if (!path_exists(path))
-        throw damaged(fmt::format("{} is missing", path.string()), fmt::format("{} was in it", items[0]->name), kFix);
+        throw damaged(fmt::format("{} is missing", path.string()), fmt::format("{} was in it", items[0]->name),
+                      kTakeAnother);
       File file = File::open_read(path);
       std::sort(items.begin(), items.end(),
                 [](const formats::Item* a, const formats::Item* b) { return a->offset < b->offset; });
@@ -122,16 +85,16 @@ struct Reader::State {
         if (item->length > file.size_bytes() - item->offset) {
           throw damaged(fmt::format("{} is cut short: {}", item->name, path.string()),
                         fmt::format("{} bytes, expected at least {}", file.size_bytes(), item->offset + item->length),
-                        kFix);
+                        kTakeAnother);
         }
         if (manifest && item->offset != end)
           throw damaged(fmt::format("{}: bytes {} to {} belong to no item", path.string(), end, item->offset), {},
-                        kFix);
+                        kTakeAnother);
         end = item->offset + item->length;
       }
       if (manifest && end != file.size_bytes()) {
         throw damaged(fmt::format("{} is damaged", path.string()),
-                      fmt::format("{} bytes, expected {}", file.size_bytes(), end), kFix);
+                      fmt::format("{} bytes, expected {}", file.size_bytes(), end), kTakeAnother);
       }
       files.emplace(name, std::move(file));
     }
@@ -149,18 +112,18 @@ struct Reader::State {
     const uint64_t found = formats::hash_range(files.at(item.file), item.offset, item.length);
     if (found != item.checksum) {
       throw damaged(fmt::format("{} is damaged ({})", label(tensor, item), place(folder, item)),
-                    fmt::format("checksum {}, expected {}", to_hex64(found), to_hex64(item.checksum)), kFix);
+                    fmt::format("checksum {}, expected {}", to_hex64(found), to_hex64(item.checksum)), kTakeAnother);
     }
     checked.insert({item.file, item.offset});
   }
 
   // Another program's files may be more than a process can have open: a folder of NxD has one for each tensor and rank.
-  const File& file_of(const formats::Item& item) {
-    if (outside.empty()) return files.at(item.file);
-    const auto found = files.find(item.file);
+  const File& file_of(const std::string& name) {
+    if (outside.empty()) return files.at(name);
+    const auto found = files.find(name);
     if (found != files.end()) return found->second;
     if (files.size() >= kMostOpenFiles) files.clear();
-    return files.emplace(item.file, File::open_read(folder / item.file)).first->second;
+    return files.emplace(name, File::open_read(folder / name)).first->second;
   }
 
   formats::TensorLayout layout(const formats::StoredTensor& tensor, const formats::Item& item) {
@@ -200,7 +163,6 @@ Reader Reader::open(const Path& folder) {
                      "give the folder of one step, RUN/checkpoints/step-...");
   }
   state->metadata = load_metadata(folder, state->manifest);
-  if (state->manifest) join_checksums(state->metadata, *state->manifest, folder);
   state->open_files();
   for (const formats::StoredTensor& tensor : state->metadata.tensors) {
     state->by_name[tensor.info.name] = state->infos.size();
@@ -343,7 +305,11 @@ void Reader::State::read_in_order(const formats::StoredTensor& tensor, const mes
   for (const formats::Item& item : tensor.items) {
     if (!mesh::overlaps(item.box, box)) continue;
     check_checksum(tensor, item);
-    formats::copy_box(file_of(item), layout(tensor, item), item.box, box, out);
+    const formats::TensorLayout stored = layout(tensor, item);
+    formats::ReadBytes seen;
+    if (!manifest && stored.member.length > 0)
+      seen = [&](int64_t at, std::span<const std::byte> bytes) { crcs.add(item.file, stored.member, at, bytes); };
+    formats::copy_box(file_of(item.file), stored, item.box, box, out, seen);
   }
 }
 
@@ -381,11 +347,15 @@ void Reader::read(std::string_view name, const mesh::Box& box, std::span<std::by
   state_->read(*tensor, box, out);
 }
 
+void Reader::check_members(bool read_rest) {
+  state_->crcs.check([&](const std::string& file) -> const File& { return state_->file_of(file); }, read_rest);
+}
+
 void Reader::check(const formats::StoredTensor& tensor, const formats::Item& item) {
   state_->check_checksum(tensor, item);
   state_->layout(tensor, item);
   if (!has_manifest()) {
-    formats::check_crc(state_->file_of(item), item.offset, item.length,
+    formats::check_crc(state_->file_of(item.file), item.offset, item.length,
                        fmt::format("{} ({})", label(tensor, item), place(state_->folder, item)));
   }
 }

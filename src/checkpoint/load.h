@@ -92,6 +92,11 @@ class Reader {
   // in the other one. Heads have `head_width` rows.
   void reorder_pairs(std::set<std::string> names, int64_t head_width, PairOrder to);
 
+  // Checks the CRC-32s of the zip members from which read() has taken elements, where there is no checksum of ours:
+  // other programs' files, and PyTorch's DCP. `read_rest`: reads what it did not take of them; else a member that was
+  // not read whole is not checked. Throws damaged().
+  void check_members(bool read_rest);
+
   // The whole content of `.metadata`, entries other than tensors included; a derived tensor has no items.
   const formats::Metadata& metadata() const;
   // Checks one item: ours by its checksum, any by the structure of the stored tensor, PyTorch's also by the CRC-32 of

@@ -212,6 +212,7 @@ std::vector<std::string> write(const Path& work, const Options& options, const M
 
 // The folder OUT.convert.tmp, empty: a conversion writes there before its files get the name OUT. It is removed at the
 // end if it was not renamed; a killed process leaves it to the next conversion. Another one to the same OUT is kept
+    model.reader.check_members(/*read_rest=*/true);
 // out.
 class WorkFolder {
  public:

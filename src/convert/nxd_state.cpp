@@ -256,7 +256,7 @@ RankPart join_slices(const std::vector<const RankPart*>& slices, const std::vect
                                 slice->file, formats::format_shape(expected)),
                     fmt::format("{} slices share {} rows", count, sizes[0]), "take another checkpoint");
     const int64_t taken = std::clamp<int64_t>(numel - begin, 0, of_slice);
-    if (taken > 0) whole.runs.push_back({slice->file, layout.data_offset, begin, taken});
+    if (taken > 0) whole.runs.push_back({slice->file, layout.data_offset, begin, taken, layout.member});
     begin += of_slice;
   }
   return whole;

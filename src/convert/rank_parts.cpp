@@ -50,8 +50,8 @@ RankPart rows_of(const RankPart& part, int64_t from, int64_t count) {
   for (const FlatRun& run : part.runs) {
     const int64_t first = std::max(run.begin, begin), last = std::min(run.begin + run.count, end);
     if (first < last)
-      rows.runs.push_back(
-          {run.file, run.offset + (first - run.begin) * dtype_size(part.layout.dtype), first - begin, last - first});
+      rows.runs.push_back({run.file, run.offset + (first - run.begin) * dtype_size(part.layout.dtype), first - begin,
+                           last - first, run.member});
   }
   return rows;
 }
@@ -71,6 +71,7 @@ void add_part(OutsideTensor& tensor, const RankPart& part, const std::vector<int
       formats::TensorLayout layout = part.layout;  // strides of the whole part
       layout.sizes = box.sizes;
       layout.data_offset = offset;
+      layout.member = run.member;
       offset += box.numel() * dtype_size(layout.dtype);
       for (size_t d = 0; d < offsets.size(); ++d) box.offsets[d] += offsets[d];
       tensor.pieces.push_back({std::move(box), run.file, std::move(layout)});

@@ -17,6 +17,7 @@ struct FlatRun {
   std::string file;  // in the folder
   int64_t offset;    // bytes from the start of the file
   int64_t begin, count;
+  formats::CrcRange member = {};  // of the file, with these elements
 };
 
 struct RankPart {

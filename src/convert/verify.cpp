@@ -74,7 +74,11 @@ class FolderCheck {
 
   Verification finish() {
     found_.checked.insert(found_.checked.begin(), {"headers", "sizes"});
-    if (has_zips_) found_.checked.emplace_back("the zip files' CRC-32s");
+    if (has_zips_) {
+      auto& list = lacks_crcs_ ? found_.unchecked : found_.checked;
+      list.emplace_back(lacks_crcs_ ? "the zip files' values: PyTorch was told to write no CRC-32s"
+                                    : "the zip files' CRC-32s");
+    }
     found_.checked.emplace_back("every element is finite");
     if (has_plain_files_) found_.unchecked.emplace_back("the values of safetensors: the format has no checksums");
     return std::move(found_);
@@ -94,6 +98,10 @@ class FolderCheck {
   void check_members(const std::string& name) {
     const File file = File::open_read(folder_ / name);
     for (const formats::ZipMember& member : formats::read_zip_directory(file, 0, file.size_bytes(), path(name))) {
+      if (!member.has_crc()) {
+        lacks_crcs_ |= member.length > 0;
+        continue;
+      }
       const uint32_t crc = formats::crc_of(file, member);
       if (crc != member.crc)
         add(fmt::format("{}: {} is damaged: CRC-32 {:08x}, expected {:08x}", path(name), member.name, crc, member.crc));
@@ -122,7 +130,7 @@ class FolderCheck {
   const Path& folder_;
   Progress& progress_;
   Verification found_;
-  bool has_zips_ = false, has_plain_files_ = false;
+  bool has_zips_ = false, has_plain_files_ = false, lacks_crcs_ = false;
 };
 
 // An index's files, or the one file. Each tensor is where the index says, and no other is there. nullopt: not all

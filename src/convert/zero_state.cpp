@@ -92,7 +92,7 @@ class ZeroFile {
         if (start < 0 || numel < 1 || start > layout->sizes[0] || numel > layout->sizes[0] - start)
           throw damaged(fmt::format("{}: {} lies outside the slice", origin_, name),
                         fmt::format("{} elements from {}, of {}", numel, start, layout->sizes[0]));
-        runs->push_back({name_, layout->data_offset + start * dtype_size(layout->dtype), begin, numel});
+        runs->push_back({name_, layout->data_offset + start * dtype_size(layout->dtype), begin, numel, layout->member});
       }
     }
   }

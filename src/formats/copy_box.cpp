@@ -10,22 +10,28 @@ namespace {
 // Small reads are served from a buffered range of the file; large ones go straight to their target.
 class BufferedFile {
  public:
-  explicit BufferedFile(const File& file) : file_(file), file_size_(file.size_bytes()) {}
+  BufferedFile(const File& file, const ReadBytes& seen) : file_(file), seen_(seen), file_size_(file.size_bytes()) {}
 
   void read(int64_t at, std::span<std::byte> out) {
     const int64_t count = static_cast<int64_t>(out.size());
-    if (count >= kWindow / 4) return file_.read_at(at, out);
+    if (count >= kWindow / 4) return read_now(at, out);
     if (at < begin_ || at + count > begin_ + static_cast<int64_t>(window_.size())) {
       begin_ = at;
       window_.resize(static_cast<size_t>(std::max(std::min(kWindow, file_size_ - at), count)));
-      file_.read_at(begin_, window_);
+      read_now(begin_, window_);
     }
     std::memcpy(out.data(), window_.data() + (at - begin_), out.size());
   }
 
  private:
+  void read_now(int64_t at, std::span<std::byte> out) {
+    file_.read_at(at, out);
+    if (seen_) seen_(at, out);
+  }
+
   static constexpr int64_t kWindow = 1 << 20;
   const File& file_;
+  const ReadBytes& seen_;
   int64_t file_size_;
   int64_t begin_ = 0;
   std::vector<std::byte> window_;
@@ -39,7 +45,7 @@ struct Loop {
 }  // namespace
 
 int64_t copy_box(const File& file, const TensorLayout& layout, const mesh::Box& stored, const mesh::Box& wanted,
-                 std::span<std::byte> out) {
+                 std::span<std::byte> out, const ReadBytes& seen) {
   const size_t dims = wanted.sizes.size();
   HEARTH_CHECK(stored.sizes == layout.sizes && stored.offsets.size() == dims && wanted.offsets.size() == dims);
   int64_t from = 0, to = 0, total = 1, to_stride = 1;
@@ -63,7 +69,7 @@ int64_t copy_box(const File& file, const TensorLayout& layout, const mesh::Box& 
     loops.pop_back();
   }
 
-  BufferedFile source(file);
+  BufferedFile source(file, seen);
   const int64_t element = dtype_size(layout.dtype);
   std::vector<int64_t> index(loops.size(), 0);
   while (true) {

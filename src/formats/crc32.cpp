@@ -61,4 +61,8 @@ uint32_t crc32(uint32_t before, std::span<const std::byte> data) {
   return zlib_crc(before, data);
 }
 
+uint32_t join_crc32(uint32_t first, uint32_t second, int64_t bytes) {
+  return static_cast<uint32_t>(::crc32_combine(first, second, static_cast<z_off_t>(bytes)));
+}
+
 }  // namespace hearth::formats

@@ -69,6 +69,7 @@ uint64_t hash_range(const File& file, int64_t offset, int64_t length) {
 
 void check_crc(const File& file, int64_t offset, int64_t length, const std::string& origin) {
   for (const ZipMember& member : read_zip_directory(file, offset, length, origin)) {
+    if (!member.has_crc()) continue;
     const uint32_t crc = crc_of(file, member);
     if (crc != member.crc) {
       throw damaged(fmt::format("{}: {} is damaged", origin, member.name),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,21 +22,32 @@ inline constexpr int64_t kMaxTensorElements = int64_t{1} << 56;
 // Adds the members of a contiguous tensor of `sizes`; `bytes` is borrowed until the archive has been written.
 void add_tensor(ZipWriter& zip, DType dtype, const std::vector<int64_t>& sizes, std::span<const std::byte> bytes);
 
+// Bytes of a file with their CRC-32: the data of a zip's member.
+struct CrcRange {
+  int64_t offset = 0, length = 0;
+  uint32_t crc = 0;
+};
+
 // A stored tensor's layout: element i is at byte data_offset + dtype_size * sum(i[d] * strides[d]).
 struct TensorLayout {
   DType dtype;
   std::vector<int64_t> sizes, strides;  // strides in elements, never negative
   int64_t data_offset = 0;              // bytes from the start of the file
+  CrcRange member = {};                 // that the elements lie in; length 0: none, the format has no checksums
 };
 
 // Reads the item in bytes [offset, offset + length) of `file` and checks that every element is inside it. Accepts
 // torch.save's output for a tensor or a Parameter of any strides. Throws damaged() naming `origin`.
 TensorLayout read_tensor_layout(const File& file, int64_t offset, int64_t length, const std::string& origin);
 
+// Bytes that were read at `at` of a file.
+using ReadBytes = std::function<void(int64_t at, std::span<const std::byte> bytes)>;
+
 // Copies elements of a stored tensor, which is the box `stored` of a whole tensor. Those within `wanted` go to `out`,
-// which is `wanted` in row-major order. Returns the number of copied elements, 0 if the boxes do not meet.
+// which is `wanted` in row-major order. Returns the number of copied elements, 0 if the boxes do not meet. `seen` gets
+// all that is read for it: the elements, and what lies between them.
 int64_t copy_box(const File& file, const TensorLayout& layout, const mesh::Box& stored, const mesh::Box& wanted,
-                 std::span<std::byte> out);
+                 std::span<std::byte> out, const ReadBytes& seen = {});
 
 // XXH3-64 of bytes [offset, offset + length).
 uint64_t hash_range(const File& file, int64_t offset, int64_t length);

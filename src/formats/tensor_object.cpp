@@ -71,7 +71,9 @@ TensorLayout place_tensor(const TensorObject& tensor, const ZipMember* data, con
   const int64_t available = data == nullptr ? 0 : data->length / dtype_size(layout.dtype);
   if (last >= available)
     throw damaged(fmt::format("{}: the tensor needs {} elements, {} are stored", origin, last + 1, available));
-  if (data != nullptr) layout.data_offset = data->offset + tensor.offset * dtype_size(layout.dtype);
+  if (data == nullptr) return layout;
+  layout.data_offset = data->offset + tensor.offset * dtype_size(layout.dtype);
+  if (data->has_crc()) layout.member = {data->offset, data->length, data->crc};
   return layout;
 }
 

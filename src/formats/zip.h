@@ -64,7 +64,9 @@ class ZipFileWriter {
 struct ZipMember {
   std::string name;
   int64_t offset = 0, length = 0;  // of the data, in the file
-  uint32_t crc = 0;
+  uint32_t crc = 0;                // 0 where the program that wrote it computed none
+  // torch.serialization.set_crc32_options(False) writes 0 for all members. Few data have it as their CRC-32.
+  bool has_crc() const { return crc != 0; }
 };
 
 // Reads the directory of the archive in bytes [offset, offset + length) of `file`: stored, unencrypted members only. No

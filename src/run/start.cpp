@@ -380,3 +380,5 @@ void Start::fill(const Run& run, parallel::ShardedWeights& weights) const {
 }
 
 }  // namespace hearth::run
+  // One rank has read all. Each of several has read its slices, and reading the rest would take as long as the load.
+  source.reader.check_members(/*read_rest=*/run.ranks == 1);
