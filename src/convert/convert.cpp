@@ -17,8 +17,10 @@
 #include "convert/source.h"
 #include "convert/target.h"
 #include "convert/weights_of_model.h"
+#include "hub/name.h"
 #include "plan/parameters.h"
 #include "plan/precision.h"
+#include "tokenizer/formats/chat_template.h"
 
 namespace hearth::convert {
 namespace {
@@ -137,6 +139,23 @@ std::unique_ptr<tokenizer::Tokenizer> tokenizer_for(const Source& source, const 
   return tokenizer::open_tokenizer(fmt::format("ids:{}", size));
 }
 
+// The chat templates that come with the tokenizer; empty: none.
+std::string chat_template_for(const Source& source, const Options& options, std::vector<std::string>& notes) {
+  std::string found;
+  if (!options.tokenizer.empty()) {
+    const Path given = hub::find_fetched(options.tokenizer);
+    if (path_exists(given)) found = tokenizer::read_chat_templates(folder_exists(given) ? given : given.parent_path());
+  } else if (source.kind != Kind::kNative) {
+    found = tokenizer::read_chat_templates(source.reader.folder());
+  } else if (const auto& states = source.reader.manifest().states; states.contains(tokenizer::kChatTemplateState)) {
+    found = states.at(tokenizer::kChatTemplateState);
+  }
+  if (!found.empty() && options.to != Kind::kNative && options.to != Kind::kHuggingFace)
+    notes.push_back(
+        fmt::format("the chat template stays behind: the kind {} has no home for it", kind_name(options.to)));
+  return found;
+}
+
 config::RopePairs pairs_for(const Source& source, const Options& options) {
   switch (options.to) {
     case Kind::kHuggingFace:
@@ -194,6 +213,7 @@ void remove_paths(checkpoint::Manifest& manifest) {
 std::vector<std::string> write(const Path& work, const Options& options, const Model& model, const Source& source,
                                Progress& progress, std::string& proof) {
   const auto prove = [&] {
+    model.reader.check_members(/*read_rest=*/true);
     if (options.prove) proof = options.prove({work, options.to, model.description, options.to_layout});
   };
   if (options.to == Kind::kNative) {
@@ -212,7 +232,6 @@ std::vector<std::string> write(const Path& work, const Options& options, const M
 
 // The folder OUT.convert.tmp, empty: a conversion writes there before its files get the name OUT. It is removed at the
 // end if it was not renamed; a killed process leaves it to the next conversion. Another one to the same OUT is kept
-    model.reader.check_members(/*read_rest=*/true);
 // out.
 class WorkFolder {
  public:
@@ -274,9 +293,11 @@ Result convert_on_disk(Options options, const std::string& more_room, Progress& 
                                        left_out.size(), left_out.front()));
   const Description nothing;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
+  std::string chat_template;
   if (source.description) {
     give_pairs(source, pairs_for(source, options));
     tokenizer = tokenizer_for(source, options, source.notes);
+    chat_template = chat_template_for(source, options, source.notes);
     // Throws if the tokenizer has more tokens than the model.
     if (tokenizer) plan::model_shape(source.description->model, tokenizer->vocab_size());
   }
@@ -304,7 +325,8 @@ Result convert_on_disk(Options options, const std::string& more_room, Progress& 
                     options.data_parallel,
                     options.nxd.value_or(NxdLayout{}),
                     source.training && (with_moments || with_state) ? &*source.training : nullptr,
-                    run ? &*run : nullptr};
+                    run ? &*run : nullptr,
+                    std::move(chat_template)};
   std::vector<std::string> notes = write(work.path(), options, model, source, progress, result.proof);
   result.notes = std::move(source.notes);
   result.notes.insert(result.notes.end(), notes.begin(), notes.end());

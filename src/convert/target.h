@@ -38,6 +38,7 @@ struct Model {
   NxdLayout nxd = {};                               // of NxD's files
   const TrainingState* training = nullptr;          // its moments are then among `tensors`; null: weights only
   const config::RunConfig* run = nullptr;           // the training's keys; null: not known
+  std::string chat_template = {};                   // tokenizer/formats/chat_template.h; empty: none
 };
 
 // Each returns notes for the console.

@@ -8,6 +8,7 @@
 #include "convert/names.h"
 #include "convert/target.h"
 #include "formats/safetensors.h"
+#include "tokenizer/formats/chat_template.h"
 #include "tokenizer/formats/tiktoken.h"
 
 namespace hearth::convert {
@@ -100,6 +101,8 @@ std::vector<std::string> write_tokenizer(const Path& folder, const Model& model)
         fmt::format("the training's documents began {} BOS, and the tokenizer's own rule differs; give "
                     "lm_eval --model_args add_bos_token={}",
                     tokenizer.adds_bos() ? "without" : "with", tokenizer.adds_bos() ? "False" : "True"));
+  if (!model.chat_template.empty())
+    config["chat_template"] = CardJson::parse(tokenizer::chat_template_field(model.chat_template, model.origin));
   write_text_file(folder / "tokenizer_config.json", config.dump(2) + "\n");
   return notes;
 }

@@ -12,6 +12,7 @@
 #include "convert/target.h"
 #include "data/order/data_state.h"
 #include "plan/tensor_names.h"
+#include "tokenizer/formats/chat_template.h"
 
 namespace hearth::convert {
 namespace {
@@ -141,6 +142,8 @@ std::vector<std::string> write_native(const Path& folder, const Path& final_fold
   manifest.tokenizer = model.tokenizer->name();
   manifest.tokenizer_hash = model.tokenizer->content_hash();
   manifest.tokenizer_file = model.tokenizer->file_content();
+  manifest.states.erase(tokenizer::kChatTemplateState);
+  if (!model.chat_template.empty()) manifest.states[tokenizer::kChatTemplateState] = model.chat_template;
   manifest.libtorch_version.clear();
   manifest.ranks = 1;
   checkpoint::stamp(manifest);

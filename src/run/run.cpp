@@ -12,6 +12,7 @@
 #include "ops/runtime.h"
 #include "run/compute_device.h"
 #include "run/preflight.h"
+#include "tokenizer/formats/chat_template.h"
 
 namespace hearth::run {
 namespace {
@@ -80,6 +81,7 @@ checkpoint::Manifest Run::manifest(const Progress& progress, const metrics::Reco
   fed.seed = static_cast<uint64_t>(config.training.seed);
   m.states[data::kDataState] = data::format_data_state(fed);
   if (progress.health != Health{}) m.states[kHealthState] = format_health(progress.health);
+  if (!chat_template.empty()) m.states[tokenizer::kChatTemplateState] = chat_template;
   m.tokenizer = data.manifest().rules.tokenizer;
   m.tokenizer_hash = data.manifest().tokenizer_hash;
   m.tokenizer_file = tokenizer_file;
@@ -186,6 +188,7 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
           .token_weights = std::move(checked.token_weights),
           .token_weights_hash = std::move(checked.token_weights_hash),
           .tokenizer_file = std::string(checked.tokenizer->file_content()),
+          .chat_template = {},  // find_start() finds it
           .shape = checked.shape.model,
           .plan = std::move(checked.shape.parameters),
           .pipeline = plan::pipeline_plan(config, checked.shape.model.L),

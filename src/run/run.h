@@ -47,6 +47,7 @@ struct Run {
   std::vector<float> token_weights;       // weights of tokens in the loss; empty: all 1
   std::string token_weights_hash;         // of token_weights; empty without them
   std::string tokenizer_file;             // the data's tokenizer file, for checkpoints; empty: "bytes"
+  std::string chat_template;              // of the model that the training started from; empty: none
   plan::ModelShape shape;                 // of the whole model
   plan::ParameterPlan plan;               // the same
   plan::PipelinePlan pipeline;            // one rank: one stage

@@ -19,6 +19,7 @@
 #include "data/shard/same_tokenizer.h"
 #include "metrics/jsonl.h"
 #include "plan/tensor_names.h"
+#include "run/chat_template.h"
 #include "run/finite.h"
 #include "run/last_save.h"
 
@@ -81,6 +82,10 @@ void repeat_rewind(const Path& metrics_file, Start& start) {
                   last->from_step, last->reason));
 }
 
+std::string chat_template_for(const Run& run, const checkpoint::Reader& reader, Start& start) {
+  return chat_template_of(reader, run.data.manifest().tokenizer_hash, run.tokenizer_file, start.notes);
+}
+
 // Continues exactly from `folder`, a checkpoint of this run.
 void continue_from(const Path& folder, Run& run, Start& start) {
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
@@ -98,6 +103,7 @@ void continue_from(const Path& folder, Run& run, Start& start) {
   for (const config::Difference& change : changes) start.notes.push_back("changed: " + config::describe(change));
   start.checkpoint = folder;
   start.moments = convert::has_moments(reader);
+  start.chat_template = chat_template_for(run, reader, start);
 }
 
 // "12 weights are converted from bfloat16 to float32"; nullopt without conversions.
@@ -165,6 +171,7 @@ void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
     check_same_model(run, config_of(reader), folder, start);
   else if (source.description)
     check_same_model(run, config_of(*source.description, run), folder, start);
+  start.chat_template = chat_template_for(run, reader, start);
   start.notes.insert(start.notes.end(), source.notes.begin(), source.notes.end());
   if (const auto note = conversion_note(run, reader, start.initial_load)) start.notes.push_back(*note);
   start.checkpoint = folder;
@@ -245,6 +252,7 @@ void branch_off(const Path& folder, Run& run, Start& start) {
   } else if (source.description) {
     check_same_model(run, config_of(*source.description, run), folder, start);
   }
+  start.chat_template = chat_template_for(run, reader, start);
   start.notes.insert(start.notes.end(), source.notes.begin(), source.notes.end());
   start.checkpoint = folder;
   start.from_elsewhere = true;
@@ -356,6 +364,7 @@ Start find_start(Run& run, comm::Control& control) {
   const std::optional<Path> own = newest_checkpoint(run, control, warnings);
   Start start;
   control.together("the start", [&] { start = start_at(own, run); });
+  run.chat_template = start.chat_template;
   start.warnings.insert(start.warnings.begin(), warnings.begin(), warnings.end());
   return start;
 }
@@ -377,8 +386,8 @@ void Start::fill(const Run& run, parallel::ShardedWeights& weights) const {
   if (moments)
     load_moments(source.reader, *source.training, weights, fresh,
                  source.reader.has_manifest() ? OtherTypes::kRefuse : OtherTypes::kConvert);
+  // One rank has read all. Each of several has read its slices, and reading the rest would take as long as the load.
+  source.reader.check_members(/*read_rest=*/run.ranks == 1);
 }
 
 }  // namespace hearth::run
-  // One rank has read all. Each of several has read its slices, and reading the rest would take as long as the load.
-  source.reader.check_members(/*read_rest=*/run.ranks == 1);

@@ -19,6 +19,7 @@ struct Start {
   bool from_elsewhere = false;        // the checkpoint is from another training
   bool moments = false;               // moments come from the checkpoint; else they start at zero
   InitialLoad initial_load;           // the parts that are not taken over
+  std::string chat_template;          // of the checkpoint's model (run/chat_template.h); empty: none
   std::vector<std::string> notes;     // for the console
   std::vector<std::string> warnings;  // the same, for doubtful settings
 
