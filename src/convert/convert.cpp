@@ -206,7 +206,6 @@ void add_to_card(const Path& folder, const std::string& proof) {
 void remove_paths(checkpoint::Manifest& manifest) {
   const config::RunConfig run = config::from_toml_text(manifest.config_toml, checkpoint::kManifestFile, ".");
   manifest.config_toml = config::to_toml(config::for_publication(run));
-  manifest.parent = Path(manifest.parent).filename().string();
 }
 
 // `proof` becomes what options.prove returns.
@@ -326,7 +325,8 @@ Result convert_on_disk(Options options, const std::string& more_room, Progress& 
                     options.nxd.value_or(NxdLayout{}),
                     source.training && (with_moments || with_state) ? &*source.training : nullptr,
                     run ? &*run : nullptr,
-                    std::move(chat_template)};
+                    std::move(chat_template),
+                    options.is_published};
   std::vector<std::string> notes = write(work.path(), options, model, source, progress, result.proof);
   result.notes = std::move(source.notes);
   result.notes.insert(result.notes.end(), notes.begin(), notes.end());

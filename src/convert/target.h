@@ -39,6 +39,7 @@ struct Model {
   const TrainingState* training = nullptr;          // its moments are then among `tensors`; null: weights only
   const config::RunConfig* run = nullptr;           // the training's keys; null: not known
   std::string chat_template = {};                   // tokenizer/formats/chat_template.h; empty: none
+  bool is_published = false;                        // a native target does not say where it was written
 };
 
 // Each returns notes for the console.

@@ -147,6 +147,10 @@ std::vector<std::string> write_native(const Path& folder, const Path& final_fold
   manifest.libtorch_version.clear();
   manifest.ranks = 1;
   checkpoint::stamp(manifest);
+  if (model.is_published) {
+    manifest.host.clear();
+    manifest.parent = Path(manifest.parent).filename().string();
+  }
   checkpoint::RankFile file(folder, 0);
   add_tensors(file, model, progress);
   if (model.training != nullptr) {

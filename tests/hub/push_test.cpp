@@ -1,5 +1,7 @@
 #include "hub_server.h"
 
+#include "base/quantity.h"
+
 namespace hearth::hub {
 namespace {
 
@@ -84,7 +86,8 @@ TEST(Push, LeavesTheOptimizersStateAndPathsOut) {
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("weights only: 36 tensors of a training's state stay behind"));
   EXPECT_THAT(read_file(server.repository("models/me/weights") / "hearth.json"),
-              AllOf(HasSubstr("vocab_size = 258"), Not(HasSubstr(run.string())), Not(HasSubstr(data.string()))));
+              AllOf(HasSubstr("vocab_size = 258"), Not(HasSubstr(run.string())), Not(HasSubstr(data.string())),
+                    HasSubstr("\"host\": \"\"")));
   const CommandResult sent = test::run_hearth("inspect " + server.repository("models/me/weights").string());
   EXPECT_THAT(sent.output, AllOf(HasSubstr("in 12 weights"), HasSubstr("other state  0 B"))) << sent.output;
 }
@@ -113,6 +116,46 @@ TEST(Push, FindsAByteThatChangedOnItsWay) {
   const CommandResult result = push(server, native + " --to me/tiny");
   EXPECT_EQ(result.exit_code, 3) << result.output;
   EXPECT_THAT(result.output, HasSubstr("hf:me/tiny did not arrive as it was sent: model.safetensors"));
+}
+
+// Weights of another program come from a folder of this machine, which does not go to the Hub either.
+TEST(Push, OfAnotherProgramsWeightsDoesNotNameTheMachine) {
+  HEARTH_NEEDS_HUB_CLIENT();
+  const HubServer server;
+  make_model(server);
+  const CommandResult result = push(server, (server / "tiny-hf").string() + " --to me/native --format native");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  const std::string manifest = read_file(server.repository("models/me/native") / "hearth.json");
+  EXPECT_THAT(manifest, AllOf(HasSubstr("\"parent\": \"tiny-hf\""), Not(HasSubstr((server / "tiny-hf").string()))));
+  char host[256] = {};
+  ASSERT_EQ(::gethostname(host, sizeof host - 1), 0);
+  EXPECT_THAT(manifest, Not(HasSubstr(fmt::format("\"{}\"", host))));
+  const CommandResult shown = test::run_hearth("inspect " + server.repository("models/me/native").string());
+  EXPECT_THAT(shown.output, Not(HasSubstr("Z on "))) << shown.output;
+}
+
+// It works without a client, a token and a network.
+TEST(Push, DryRunPrintsWhatWouldBeSentAndSendsNothing) {
+  const HubServer server;
+  const std::string native = make_model(server);
+  const CommandResult result = server.hearth("push " + native + " --to me/tiny --license mit --private --dry-run",
+                                             "HEARTH_HF=/nowhere HF_ENDPOINT=http://127.0.0.1:9");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("would send 4 files, "), HasSubstr("to hf:me/tiny, private:\n"),
+                                   HasSubstr("  config.json\n"), HasSubstr("  model.safetensors\n"),
+                                   HasSubstr("license: \"mit\"\n"), HasSubstr("nothing was sent\n")));
+  EXPECT_FALSE(path_exists(server.repository("models/me/tiny")));
+  EXPECT_TRUE(list_folder(server.hub() / "push/me").empty());
+  // What it says is what is sent.
+  if (!client_problem().empty()) return;
+  const CommandResult sent = push(server, native + " --to me/tiny --license mit --private");
+  EXPECT_EQ(sent.exit_code, 0) << sent.output;
+  int64_t files = 0;
+  for (const FileEntry& file : files_under(server.repository("models/me/tiny"))) {
+    ++files;
+    EXPECT_THAT(result.output, HasSubstr(fmt::format("{:>10}  {}\n", format_bytes(file.bytes), file.path.string())));
+  }
+  EXPECT_EQ(files, 4);
 }
 
 TEST(Push, RefusesWithoutATokenAndKeepsPrivateThingsPrivate) {

@@ -60,6 +60,16 @@ void add_origins(CardInput& card) {
   }
 }
 
+void print_dry_run(const Path& folder, const hub::Upload& upload) {
+  const std::vector<FileEntry> files = files_under(folder);
+  int64_t bytes = 0;
+  for (const FileEntry& file : files) bytes += file.bytes;
+  fmt::print("would send {} files, {}, to hf:{}{}:\n", files.size(), format_bytes(bytes), upload.repository,
+             upload.is_private ? ", private" : "");
+  for (const FileEntry& file : files) fmt::print("  {:>10}  {}\n", format_bytes(file.bytes), file.path.string());
+  fmt::print("\nREADME.md:\n\n{}\nnothing was sent\n", read_file(folder / "README.md"));
+}
+
 }  // namespace
 
 std::optional<PushOptions> push_options(CommandLine& line) {
@@ -82,6 +92,9 @@ std::optional<PushOptions> push_options(CommandLine& line) {
   line.flag("--verify", &options.verify,
             "before the upload, compute the logits of a few sequences from both sides and compare them; the card says "
             "what was proved; exit code 3, and nothing is sent, if they differ");
+  line.flag(
+      "--dry-run", &options.dry_run,
+      "print the files that would be sent, their sizes and the card; send nothing; needs no token and no network");
   line.append("The weights alone are uploaded, without the optimizer's state. HF_TOKEN is the token, which may write.");
   if (!line.parse()) return std::nullopt;
   upload.repository = hub::parse_repository(to);
@@ -102,7 +115,8 @@ int run_push(PushOptions options) {
     card.manifest = &*manifest;
     add_origins(card);
   }
-  const hub::Client client = hub::Client::find_or_install();
+  std::optional<hub::Client> client;
+  if (!options.dry_run) client = hub::Client::find_or_install();
   const WorkFolder work(hub::hub_folder() / "push" / fmt::format("{}.{}", upload.repository, ::getpid()));
   make_folders(work.path().parent_path());
   const convert::Result result = convert_into(work.path(), found.folder, options);
@@ -110,13 +124,17 @@ int run_push(PushOptions options) {
   card.parameters = result.parameters;
   card.proof = result.proof;
   write_file_atomic(work.path() / "README.md", format_card(card));
+  if (options.dry_run) {
+    print_dry_run(work.path(), upload);
+    return 0;
+  }
 
   upload.folder = work.path();
   if (upload.message.empty()) upload.message = fmt::format("Upload of {}", found.folder.filename().string());
   fmt::print("uploading {} to hf:{}\n", format_bytes(result.bytes), upload.repository);
   std::fflush(stdout);
   std::atomic<int64_t> done_bytes = 0;
-  const hub::Arrived arrived = hub::upload(client, upload, done_bytes);
+  const hub::Arrived arrived = hub::upload(*client, upload, done_bytes);
   fmt::print("pushed hf:{}, commit {}: {} files, {}, have the hashes of those that were sent\n", upload.repository,
              arrived.commit, arrived.files, format_bytes(arrived.bytes));
   return 0;
