@@ -49,7 +49,10 @@ bool is_there(const Path& from, const Path& to, int64_t bytes) {
   return path_exists(to) && File::open_read(to).size_bytes() == bytes && hash_of(to) == hash_of(from);
 }
 
-void copy_checked(const Path& from, const Path& to, int64_t bytes, CopyProgress& progress) {
+}  // namespace
+
+void copy_checked(const Path& from, const Path& to, CopyProgress& progress) {
+  const int64_t bytes = File::open_read(from).size_bytes();
   for (int attempt = 0; attempt < kCopyAttempts; ++attempt) {
     if (attempt > 0) progress.done_bytes -= bytes;
     // A store is read twice, so that a bit that flipped on the way here is seen, too.
@@ -61,7 +64,12 @@ void copy_checked(const Path& from, const Path& to, int64_t bytes, CopyProgress&
               fmt::format("{} times", kCopyAttempts), "check the disk, the memory and the network");
 }
 
-}  // namespace
+void require_content(const Path& path, const std::string& hash) {
+  const std::string found = hash_of(path);
+  if (found == hash) return;
+  throw Error(ExitCode::kHardware, fmt::format("{} was written and reads back differently", path.string()),
+              fmt::format("XXH3-128 {}, expected {}", found, hash), "check the disk, the memory and the network");
+}
 
 CopyResult copy_tree(const Path& from, const Path& to, CopyProgress& progress) {
   if (!folder_exists(from)) throw user_error(fmt::format("there is no folder {}", from.string()));
@@ -80,7 +88,7 @@ CopyResult copy_tree(const Path& from, const Path& to, CopyProgress& progress) {
       ++result.there;
       progress.done_bytes += file.bytes;
     } else {
-      copy_checked(source, target, file.bytes, progress);
+      copy_checked(source, target, progress);
     }
   }
   return result;

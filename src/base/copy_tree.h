@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "base/file.h"
 
@@ -22,5 +23,12 @@ struct CopyResult {
 // copy is not taken for a whole one. Called again, it goes on: files with the same content stay. Other files at `to`
 // stay, too. Throws an Error that names the file.
 CopyResult copy_tree(const Path& from, const Path& to, CopyProgress& progress);
+
+// One file, which is read back and written again as above.
+void copy_checked(const Path& from, const Path& to, CopyProgress& progress);
+
+// Reads a file that was written from memory. Throws an Error (kHardware) unless it has this XXH3-128, in hexadecimal
+// digits.
+void require_content(const Path& path, const std::string& hash);
 
 }  // namespace hearth

@@ -3,12 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 #include "base/error.h"
 #include "base/quantity.h"
 
 namespace hearth {
+
+Path temporary_directory() {
+  const char* given = std::getenv("TMPDIR");
+  Path folder = given == nullptr || *given == '\0' ? "/tmp" : given;
+  if (!folder_exists(folder))
+    throw user_error(fmt::format("there is no folder {} for temporary files", folder.string()), {},
+                     "set TMPDIR to a folder");
+  return folder;
+}
 
 void require_disk_space(const Path& folder, int64_t bytes, std::string_view what, const std::string& fix) {
   Path place = std::filesystem::absolute(folder);

@@ -9,6 +9,9 @@
 
 namespace hearth {
 
+// The folder for files that live as long as a command: TMPDIR, or /tmp. Throws user_error if that is no folder.
+Path temporary_directory();
+
 // Throws an Error with ExitCode::kHardware unless the disk of `folder`, or of its nearest parent that exists, has
 // `bytes` free. `what` needs them, such as "the download"; `fix` is the error's fix.
 void require_disk_space(const Path& folder, int64_t bytes, std::string_view what, const std::string& fix);

@@ -5,12 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <set>
 
 #include "base/copy_tree.h"
 #include "base/disk_space.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "base/object_file.h"
 #include "base/text.h"
 #include "config/load.h"
 #include "convert/names.h"
@@ -212,18 +215,21 @@ void remove_paths(checkpoint::Manifest& manifest) {
 std::vector<std::string> write(const Path& work, const Options& options, const Model& model, const Source& source,
                                Progress& progress, std::string& proof) {
   const auto prove = [&] {
-    model.reader.check_members(/*read_rest=*/true);
     if (options.prove) proof = options.prove({work, options.to, model.description, options.to_layout});
   };
   if (options.to == Kind::kNative) {
     std::optional<checkpoint::Manifest> before;
     if (source.kind == Kind::kNative) before = source.reader.manifest();
     if (before && options.is_published) remove_paths(*before);
-    return write_native(work, options.out, model, before ? &*before : nullptr, progress, prove);
+    return write_native(work, options.out, model, before ? &*before : nullptr, progress, [&] {
+      check_source(model);
+      prove();
+    });
   }
   std::vector<std::string> notes = write_files(work, options.to, model, progress);
   prove();
   if (!proof.empty() && options.to == Kind::kHuggingFace) add_to_card(work, proof);
+  if (is_object(options.out)) return notes;
   sync_folder(work);
   rename_path(work, options.out);
   return notes;
@@ -231,11 +237,20 @@ std::vector<std::string> write(const Path& work, const Options& options, const M
 
 // The folder OUT.convert.tmp, empty: a conversion writes there before its files get the name OUT. It is removed at the
 // end if it was not renamed; a killed process leaves it to the next conversion. Another one to the same OUT is kept
-// out.
+// out. A store renames nothing: there it is OUT itself, which is removed unless keep() is called. An object in it tells
+// other conversions to stay away, where the store can.
 class WorkFolder {
  public:
   explicit WorkFolder(const Path& out)
-      : path_(out.string() + ".convert.tmp"), lock_path_(out.string() + ".convert.lock") {
+      : path_(is_object(out) ? out : Path(out.string() + ".convert.tmp")), lock_path_(out.string() + ".convert.lock") {
+    if (is_object(path_)) {
+      require_new(out);
+      const auto now = std::chrono::system_clock::now().time_since_epoch().count();  // no other has this content
+      put_new_object(mark(), fmt::format("Process {} converts a model here since {}. If it does not run, remove this "
+                                         "folder.\n",
+                                         ::getpid(), now));
+      return;
+    }
     if (out.has_parent_path()) make_folders(out.parent_path());
     lock_ = FileLock::try_lock(lock_path_);
     if (lock_ == nullptr)
@@ -246,6 +261,10 @@ class WorkFolder {
     make_folders(path_);
   }
   ~WorkFolder() {
+    if (is_object(path_)) {
+      remove_objects();
+      return;
+    }
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
     std::filesystem::remove(lock_path_, ignored);
@@ -253,10 +272,26 @@ class WorkFolder {
   WorkFolder(const WorkFolder&) = delete;
   WorkFolder& operator=(const WorkFolder&) = delete;
   const Path& path() const { return path_; }
+  void keep() {
+    kept_ = true;
+    if (is_object(path_)) remove_file(mark());
+  }
 
  private:
+  Path mark() const { return path_ / ".hearth-convert"; }
+  // An error is on its way: another one would hide it.
+  void remove_objects() const {
+    if (kept_) return;
+    try {
+      remove_tree(path_);
+    } catch (const Error&) {
+      log_error("{} has a part of the files: remove it", path_.string());
+    }
+  }
+
   Path path_, lock_path_;
   std::unique_ptr<FileLock> lock_;
+  bool kept_ = false;
 };
 
 Path without_slash(const Path& path) {
@@ -264,8 +299,17 @@ Path without_slash(const Path& path) {
   return normal.has_filename() ? normal : normal.parent_path();
 }
 
-// `more_room`: what to do where the disk is too small.
-Result convert_on_disk(Options options, const std::string& more_room, Progress& progress) {
+// Throws an Error where the disk is too small. For a store, zips are written to TMPDIR one after the other, and the
+// smallest of them has at least a rank's part.
+void require_room(const Options& options, const Path& work, const std::string& more_room, int64_t bytes) {
+  if (!is_object(options.out)) return require_disk_space(work, bytes, "the conversion", more_room);
+  if (options.to != Kind::kMeta) return;
+  require_disk_space(temporary_directory(), bytes / options.tensor_parallel, "the conversion",
+                     "each file is written there before it is uploaded: set TMPDIR to a folder on a larger disk");
+}
+
+// `more_room`: what to do where the disk of OUT is too small.
+Result convert_into(Options options, const std::string& more_room, Progress& progress) {
   Source source = open_source_of(options);
   check_proof(options, source);
   std::optional<config::RunConfig> run = keys_of(options);
@@ -307,9 +351,9 @@ Result convert_on_disk(Options options, const std::string& more_room, Progress& 
     result.bytes += bytes_of(tensor.to);
   }
   options.out = without_slash(options.out);
-  const WorkFolder work(options.out);
-  require_new(options.out);  // another conversion may have made it meanwhile
-  require_disk_space(work.path(), result.bytes, "the conversion", more_room);
+  WorkFolder work(options.out);
+  if (!is_object(options.out)) require_new(options.out);  // another conversion may have made it meanwhile
+  require_room(options, work.path(), more_room, result.bytes);
   progress.all_bytes = result.bytes;
   const Model model{source.reader,
                     source.description ? *source.description : nothing,
@@ -328,6 +372,7 @@ Result convert_on_disk(Options options, const std::string& more_room, Progress& 
                     std::move(chat_template),
                     options.is_published};
   std::vector<std::string> notes = write(work.path(), options, model, source, progress, result.proof);
+  work.keep();
   result.notes = std::move(source.notes);
   result.notes.insert(result.notes.end(), notes.begin(), notes.end());
   return result;
@@ -337,14 +382,14 @@ Result convert_on_disk(Options options, const std::string& more_room, Progress& 
 
 Result convert(const Options& options, Progress& progress) {
   check_options(options);
-  if (!is_object(options.out)) return convert_on_disk(options, "give OUT on another disk", progress);
-  // Some formats are patched after they are written, which a store cannot do.
-  const Path work = std::filesystem::temp_directory_path() / fmt::format("hearth-convert-{}", ::getpid());
+  if (!is_object(options.out) || !options.prove) return convert_into(options, "give OUT on another disk", progress);
+  // What is not proved gets no name, and the proof reads the whole.
+  const Path work = temporary_directory() / fmt::format("hearth-convert-{}", ::getpid());
   Options on_disk = options;
   on_disk.out = work / without_slash(options.out).filename();
   make_folders(work);
   const std::shared_ptr<void> at_the_end(nullptr, [&work](void*) { std::filesystem::remove_all(work); });
-  Result result = convert_on_disk(
+  Result result = convert_into(
       on_disk, "the files are written there before they are uploaded: set TMPDIR to a folder on a larger disk",
       progress);
   copy_tree(on_disk.out, options.out, progress.upload);

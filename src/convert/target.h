@@ -1,4 +1,5 @@
-// Writes a model in each kind's files. The folder is there and empty; every file is fsynced.
+// Writes a model in each kind's files. The folder is there and empty; every file is fsynced. The file that makes the
+// folder a model comes last, after check_source(): a store shows the folder before it is whole.
 #pragma once
 
 #include <functional>
@@ -97,6 +98,9 @@ double next_rate(const Model& model);
 std::vector<std::string> write_native(const Path& folder, const Path& final_folder, const Model& model,
                                       const checkpoint::Manifest* before, Progress& progress,
                                       const std::function<void()>& before_rename);
+
+// Throws damaged() if the elements that were read are not those that the source's checksums stand for.
+void check_source(const Model& model);
 
 // Creates a file of text and fsyncs it.
 void write_text_file(const Path& path, std::string_view text);

@@ -135,12 +135,13 @@ std::string card(const Model& model) {
 }  // namespace
 
 std::vector<std::string> write_hugging_face(const Path& folder, const Model& model, Progress& progress) {
-  // First what can be refused.
-  write_text_file(folder / "config.json", format_hugging_face_config(model.description, model.dtype));
+  const std::string config = format_hugging_face_config(model.description, model.dtype);  // may refuse
   write_text_file(folder / "generation_config.json", format_generation_config(model.description));
   std::vector<std::string> notes = write_tokenizer(folder, model);
   write_text_file(folder / "README.md", card(model));
   write_weights(folder, model, progress);
+  check_source(model);
+  write_text_file(folder / "config.json", config);
   return notes;
 }
 

@@ -58,7 +58,7 @@ std::vector<RankTensor> tensors_of(const Model& model, const plan::ModelShape& s
 
 std::vector<std::string> write_meta(const Path& folder, const Model& model, Progress& progress) {
   const plan::ModelShape s = plan::model_shape(model.description.model, 0);
-  write_text_file(folder / "params.json", format_meta_params(model.description));
+  const std::string params = format_meta_params(model.description);  // may refuse
   refuse_files(s, model.tensor_parallel);
   std::vector<std::vector<RankTensor>> files;
   int64_t bytes = 0;
@@ -80,6 +80,8 @@ std::vector<std::string> write_meta(const Path& folder, const Model& model, Prog
   else if (tokenizer != nullptr)
     notes.push_back(
         fmt::format("no tokenizer is written: Meta's format has no home for the kind {}", tokenizer->kind()));
+  check_source(model);
+  write_text_file(folder / "params.json", params);
   return notes;
 }
 

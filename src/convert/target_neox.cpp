@@ -174,7 +174,6 @@ std::vector<std::string> write_neox(const Path& folder, const Model& model, Prog
   }
   const std::string name = fmt::format("global_step{}", iteration_of(model));
   make_folders(folder / name);
-  write_text_file(folder / "latest", name);
   write_text_file(folder / "model.yml", neox_keys(model));
   // Norms are in every rank's files.
   for (const Transfer& tensor : model.tensors) {
@@ -186,6 +185,8 @@ std::vector<std::string> write_neox(const Path& folder, const Model& model, Prog
   }
   NeoxWriter(folder / name, model, progress).run();
   sync_folder(folder / name);
+  check_source(model);
+  write_text_file(folder / "latest", name);
   if (model.tokenizer != nullptr && model.tokenizer->kind() != "ids")
     notes.emplace_back("no tokenizer is written: GPT-NeoX's folders have no home for it");
   return notes;

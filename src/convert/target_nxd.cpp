@@ -94,6 +94,7 @@ std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progr
   if (model.training != nullptr) notes = check_nxd_state(model);
   if (model.nxd.names == NxdNames::kPretrained) {
     NxdWriter(folder, model, progress).run();
+    check_source(model);
   } else {
     // `done` says that the step was saved to its end.
     const std::string name = fmt::format("step_{}", model.training == nullptr ? 0 : model.training->step);
@@ -102,6 +103,7 @@ std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progr
     if (model.nxd.names == NxdNames::kV3) write_text_file(step / "checkpoint", "1");
     NxdWriter(step / "model", model, progress).run();
     if (model.training != nullptr) write_nxd_optimizer(step, model, progress);
+    check_source(model);
     if (model.nxd.names == NxdNames::kV3) write_text_file(step / "done", "1");
     sync_folder(step);
     write_text_file(folder / "newest", name);

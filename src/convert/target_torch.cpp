@@ -5,7 +5,9 @@
 #include <array>
 #include <bit>
 
+#include "base/copy_tree.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "checkpoint/save.h"
 #include "config/load.h"
 #include "convert/names.h"
@@ -71,11 +73,14 @@ void note_missing_tokenizer(const Model& model, std::vector<std::string>& notes)
 
 }  // namespace
 
+void check_source(const Model& model) { model.reader.check_members(/*read_rest=*/true); }
+
 void write_text_file(const Path& path, std::string_view text) {
   File file = File::create(path);
   file.write(text);
   file.sync();
   file.close();
+  if (is_object(path)) require_content(path, xxh3_128_hex(text));
 }
 
 std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress) {
@@ -90,6 +95,7 @@ std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progr
     }
   }
   const std::string items = file.finish();
+  check_source(model);
   checkpoint::write_metadata(folder, std::vector{items});
   std::vector<std::string> notes;
   note_missing_tokenizer(model, notes);
@@ -109,6 +115,7 @@ std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progr
     for (std::string& note : add_torchtitan_state(file, model)) notes.push_back(std::move(note));
   }
   const std::string items = file.finish();
+  check_source(model);
   checkpoint::write_metadata(folder, std::vector{items});
   note_missing_tokenizer(model, notes);
   return notes;

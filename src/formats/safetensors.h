@@ -12,6 +12,7 @@
 #include "base/direct_io.h"
 #include "base/dtype.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "formats/dcp.h"
 #include "mesh/tensor_box.h"
 
@@ -40,7 +41,8 @@ std::map<std::string, std::string> parse_safetensors_index(std::string_view text
 // `total_bytes`: of all tensors.
 std::string format_safetensors_index(const std::map<std::string, std::string>& files, int64_t total_bytes);
 
-// Writes a file: the header first, then the tensors' bytes in the order of `tensors`.
+// Writes a file: the header first, then the tensors' bytes in the order of `tensors`. An object of a store is read
+// back.
 class SafetensorsWriter {
  public:
   SafetensorsWriter(const Path& path, std::span<const mesh::TensorInfo> tensors);
@@ -48,7 +50,9 @@ class SafetensorsWriter {
   void finish();  // fsyncs; all bytes must have been written
 
  private:
+  void write_now(std::span<const std::byte> bytes);
   DirectWriter writer_;
+  StreamingHash hash_;   // of an object
   int64_t missing_ = 0;  // bytes
 };
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/copy_tree.h"
 #include "base/error.h"
 #include "base/quantity.h"
 #include "formats/safetensors.h"
@@ -24,13 +25,19 @@ SafetensorsWriter::SafetensorsWriter(const Path& path, std::span<const mesh::Ten
   text.resize(static_cast<size_t>(round_up(static_cast<int64_t>(text.size()), 8)), ' ');
   std::string length;
   for (size_t i = 0; i < 8; ++i) length.push_back(static_cast<char>(text.size() >> (8 * i) & 0xff));
-  writer_.write(length + text);
+  const std::string head = length + text;
+  write_now(std::as_bytes(std::span(head)));
+}
+
+void SafetensorsWriter::write_now(std::span<const std::byte> bytes) {
+  if (is_object(writer_.file().path())) hash_.update(bytes);
+  writer_.write(bytes);
 }
 
 void SafetensorsWriter::write(std::span<const std::byte> bytes) {
   missing_ -= static_cast<int64_t>(bytes.size());
   HEARTH_CHECK(missing_ >= 0, "{}: more bytes than its header says", writer_.file().path().string());
-  writer_.write(bytes);
+  write_now(bytes);
 }
 
 void SafetensorsWriter::finish() {
@@ -38,6 +45,7 @@ void SafetensorsWriter::finish() {
   writer_.flush();
   writer_.file().sync();
   writer_.file().close();
+  if (is_object(writer_.file().path())) require_content(writer_.file().path(), hash_.digest_128_hex());
 }
 
 std::string format_safetensors_index(const std::map<std::string, std::string>& files, int64_t total_bytes) {

@@ -45,10 +45,14 @@ class ZipWriter {
 };
 
 // Writes the same archive to a file while its data come. Each member's size is known first; its CRC-32 is put into its
-// header afterwards.
+// header afterwards. A store cannot do that: an object is a file of TMPDIR until finish(), which uploads it and reads
+// it back.
 class ZipFileWriter {
  public:
-  explicit ZipFileWriter(const Path& path) : file_(File::create(path)) {}
+  explicit ZipFileWriter(const Path& path);
+  ~ZipFileWriter();
+  ZipFileWriter(const ZipFileWriter&) = delete;
+  ZipFileWriter& operator=(const ZipFileWriter&) = delete;
   void begin(const std::string& name, int64_t size);
   void write(std::span<const std::byte> bytes);  // of the member that began last
   void add(const std::string& name, std::string_view text);
@@ -56,6 +60,7 @@ class ZipFileWriter {
 
  private:
   void end_member();
+  const Path path_, written_;  // they differ in a store
   File file_;
   std::vector<ZipEntry> entries_;
   int64_t position_ = 0, missing_ = 0;

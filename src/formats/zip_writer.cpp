@@ -1,5 +1,11 @@
+#include <unistd.h>
+
+#include <atomic>
+
 #include <fmt/format.h>
 
+#include "base/copy_tree.h"
+#include "base/disk_space.h"
 #include "base/error.h"
 #include "base/quantity.h"
 #include "formats/crc32.h"
@@ -102,6 +108,12 @@ void put_end(std::string& directory, int64_t count, int64_t position) {
   put(directory, 0, 2);  // comment
 }
 
+// A file of TMPDIR that no other writer has.
+Path draft_path() {
+  static std::atomic<int64_t> number = 0;
+  return temporary_directory() / fmt::format("hearth-zip-{}-{}", ::getpid(), number++);
+}
+
 }  // namespace
 
 void ZipWriter::add(const std::string& name, std::span<const std::byte> data) {
@@ -131,6 +143,14 @@ std::vector<std::span<const std::byte>> ZipWriter::pieces() {
   }
   all.push_back(std::as_bytes(std::span(directory_)));
   return all;
+}
+
+ZipFileWriter::ZipFileWriter(const Path& path)
+    : path_(path), written_(is_object(path) ? draft_path() : path), file_(File::create(written_)) {}
+
+ZipFileWriter::~ZipFileWriter() {
+  std::error_code ignored;
+  if (written_ != path_) std::filesystem::remove(written_, ignored);
 }
 
 void ZipFileWriter::begin(const std::string& name, int64_t size) {
@@ -168,8 +188,11 @@ void ZipFileWriter::finish() {
   for (const ZipEntry& entry : entries_) put_entry(directory, entry);
   put_end(directory, static_cast<int64_t>(entries_.size()), position_);
   file_.write(directory);
-  file_.sync();
+  if (written_ == path_) file_.sync();
   file_.close();
+  if (written_ == path_) return;
+  CopyProgress progress;
+  copy_checked(written_, path_, progress);
 }
 
 }  // namespace hearth::formats

@@ -9,7 +9,7 @@
 
 namespace hearth::run {
 
-// As tokenizer/formats/chat_template.h has it; empty: there is none. The template of another tokenizer than the data's
+// As tokenizer/formats/chat_template.h has it; empty: no template. The template of another tokenizer than the data's
 // is left out, with a note. `tokenizer_file`: the content of the data's tokenizer file.
 std::string chat_template_of(const checkpoint::Reader& reader, const std::string& tokenizer_hash,
                              std::string_view tokenizer_file, std::vector<std::string>& notes);

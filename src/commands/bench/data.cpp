@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/disk_space.h"
 #include "base/quantity.h"
 #include "base/random.h"
 #include "commands/commands.h"
@@ -46,9 +47,7 @@ struct Results {
 // A folder for the benchmark's own datasets; removed at the end.
 class Scratch {
  public:
-  Scratch() : path_(std::filesystem::temp_directory_path() / fmt::format("hearth-bench-data-{}", ::getpid())) {
-    make_folders(path_);
-  }
+  Scratch() : path_(temporary_directory() / fmt::format("hearth-bench-data-{}", ::getpid())) { make_folders(path_); }
   ~Scratch() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
