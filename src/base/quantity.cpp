@@ -50,6 +50,11 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
   return std::nullopt;
 }
 
+std::string counted(int64_t count, std::string_view noun) {
+  const char* plural = noun.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : plural);
+}
+
 std::string format_count(double count) {
   if (std::abs(count) < 1000) return fmt::format("{:.0f}", count);
   const char* unit = "";

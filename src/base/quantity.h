@@ -18,6 +18,8 @@ std::pair<std::string, std::string> format_bytes_apart(int64_t a, int64_t b);
 // "48 GiB", "1.5GB", "1024": a number and B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB or TB (of 1000).
 // Empty if `text` is not of this form, negative or beyond int64_t.
 std::optional<int64_t> parse_bytes(std::string_view text);
+// A number of things: "1 file", "20 files". The noun stands in the singular and takes an s, or es after ch.
+std::string counted(int64_t count, std::string_view noun);
 std::string format_count(double count);       // "999", "1.25 k", "56.1 M", "8.03 B"
 std::string format_flops(double flops);       // "172 kFLOP", "29.1 GFLOP"
 std::string format_duration(double seconds);  // "13 ms", "0.8 s", "42 s", "3 min 05 s", "2 h 07 min", "3 d 04 h"

@@ -86,7 +86,7 @@ ExitCode run_bench_comm(const config::BenchCommOptions& options, comm::Control& 
     for (const Rate& m : measured) fmt::print(", \"{}_s\": {}", m.operation, m.seconds);
     fmt::print("}}\n");
   } else {
-    fmt::print("{} ranks started in {}\n", control.size(), format_duration(start_s));
+    fmt::print("{} started in {}\n", counted(control.size(), "rank"), format_duration(start_s));
     fmt::print("{} bytes from each rank to all: {:.3f} ms\n", kMessageBytes, 1e3 * message_s);
     fmt::print("float32 tensors of {} MiB, the slowest rank's median of {} calls:\n", options.mib, options.repeats);
     for (const Rate& m : measured)

@@ -20,7 +20,7 @@ ExitCode run_bench_gemm(const config::BenchGemmOptions& options) {
     fmt::print("{{\"gemm_flops\": {}}}\n", flops);
   } else {
     fmt::print("{}/s in products of {}, {}\n", format_flops(flops), dtype_name(dtype),
-               device.is_cpu() ? fmt::format("{} threads", ops::num_threads()) : ops::open_gpu().name);
+               device.is_cpu() ? counted(ops::num_threads(), "thread") : ops::open_gpu().name);
   }
   std::fflush(stdout);
   return ExitCode::kDone;

@@ -199,7 +199,7 @@ StepTiming time_steps(const config::BenchStepOptions& options) {
 std::string format_timing(const StepTiming& t) {
   std::string text;
   text += fmt::format("model        {} parameters\n", format_count(static_cast<double>(t.parameters)));
-  text += fmt::format("step         {} tokens, {} threads\n", t.tokens_per_step, t.threads);
+  text += fmt::format("step         {} tokens, {}\n", t.tokens_per_step, counted(t.threads, "thread"));
   text += fmt::format("speed        {:.1f} tokens/s (median step)\n", t.tokens_per_second);
   text += fmt::format("step time    {:.1f} ms median, {:.1f} ms fastest, {:.1f} ms slowest\n", 1e3 * t.median_step_s,
                       1e3 * t.fastest_step_s, 1e3 * t.slowest_step_s);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/quantity.h"
 #include "config/derived.h"
 #include "config/rules.h"
 
@@ -152,7 +153,7 @@ void check_reproducible(Rules& rules, const RunConfig& c) {
   const int64_t wanted = threads > 0 ? threads : int64_t{std::max(1U, std::thread::hardware_concurrency())};
   rules.require(
       threads > 0 && threads % ranks == 0, {"training.threads", "numerics.reproducible"},
-      fmt::format("numerics.reproducible with training.threads = {} on {} ranks", threads, ranks),
+      fmt::format("numerics.reproducible with training.threads = {} on {}", threads, counted(ranks, "rank")),
       fmt::format("give training.threads = {}: the same number for each rank, fixed for the whole run, for products "
                   "depend on it",
                   (wanted + ranks - 1) / ranks * ranks));

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/object_file.h"
+#include "base/quantity.h"
 #include "base/text.h"
 #include "config/load.h"
 #include "convert/names.h"
@@ -332,8 +333,8 @@ Result convert_into(Options options, const std::string& more_room, Progress& pro
     if (!with_state && !with_moments && is_training_state(tensor.name)) left_out.push_back(tensor.name);
   }
   if (!left_out.empty())
-    source.notes.push_back(fmt::format("weights only: {} tensors of a training's state stay behind, such as {}",
-                                       left_out.size(), left_out.front()));
+    source.notes.push_back(fmt::format("weights only: {} of a training's state left behind, such as {}",
+                                       hearth::counted(std::ssize(left_out), "tensor"), left_out.front()));
   const Description nothing;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   std::string chat_template;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "convert/names.h"
 #include "convert/nxd.h"
 #include "convert/rank_parts.h"
@@ -223,9 +224,9 @@ class NxdReader {
                        "merge the copies with NxD's convert_checkpoints.py, or check --config");
     if (ranks_ > s_.G && (is_query || is_key)) {
       if (!is_module)
-        throw user_error(
-            fmt::format("{} has the files of {} ranks for {} keys, and {}", folder_.string(), ranks_, s_.G, name),
-            "only the module qkv_proj has copies of keys", "check --config");
+        throw user_error(fmt::format("{} has the files of {} for {}, and {}", folder_.string(),
+                                     hearth::counted(ranks_, "rank"), hearth::counted(s_.G, "key"), name),
+                         "only the module qkv_proj has copies of keys", "check --config");
       require_rows(parts, folder_, name, rows_of_rank(*hearth));
       return add_heads(*hearth, name, parts);
     }

@@ -60,10 +60,10 @@ std::vector<std::string> download_command(const Request& request, const Record& 
 }
 
 [[noreturn]] void refuse_wrong(const Request& request, const std::vector<std::string>& wrong, const char* fix) {
-  throw damaged(fmt::format("{}: {} of {} differ from the Hub's hashes: {}", request.folder.string(),
-                            wrong.size() == 1 ? "1 file" : fmt::format("{} files", wrong.size()),
-                            format_name(request.name), join_first(wrong, kFilesNamed)),
-                "bytes changed on their way or on this disk", fix);
+  throw damaged(
+      fmt::format("{}: {} of {} differ from the Hub's hashes: {}", request.folder.string(),
+                  counted(std::ssize(wrong), "file"), format_name(request.name), join_first(wrong, kFilesNamed)),
+      "bytes changed on their way or on this disk", fix);
 }
 
 }  // namespace
@@ -83,7 +83,8 @@ Offer make_offer(const Client& client, const Request& request) {
                   false};
   if (offer.record.files.empty())
     throw user_error(fmt::format("no file of {} is selected", offer.record.name),
-                     fmt::format("it has {} files", found.files.size()), "correct --include and --exclude");
+                     fmt::format("it has {}", counted(std::ssize(found.files), "file")),
+                     "correct --include and --exclude");
   offer.bytes = total_bytes(offer.record.files);
   for (const RemoteFile& file : offer.record.files) {
     if (!has_size(request.folder / file.path, file.size_bytes)) offer.bytes_left += file.size_bytes;

@@ -104,7 +104,7 @@ class TextCount {
     line_.show(++done_, all_, fmt::format(", {} tokens, {:.0f} tokens/s", tokens_, rate()));
   }
   std::string summary() const {
-    return fmt::format("{} prompts{}, {} tokens in {} ({:.0f} tokens/s)", all_,
+    return fmt::format("{}{}, {} tokens in {} ({:.0f} tokens/s)", counted(all_, "prompt"),
                        first_ > 0 ? fmt::format(", {} of them from an earlier start", first_) : "", tokens_,
                        format_duration(line_.seconds()), rate());
   }

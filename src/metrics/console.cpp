@@ -55,16 +55,16 @@ std::string format_summary(const RunSummary& s) {
                          source.path));
   if (s.more_sources > 0) line("", fmt::format("and {} more", s.more_sources));
   line("model", fmt::format("{} parameters ({})", format_count(static_cast<double>(s.parameters)), s.parameters));
-  line("step",
-       fmt::format("{} tokens = {} x {} micro-batches x {} sequences x {} tokens", format_count(tokens_per_step),
-                   s.ranks == s.data_ranks ? fmt::format("{} ranks", s.ranks)
-                                           : fmt::format("{} data-parallel ranks (of {})", s.data_ranks, s.ranks),
-                   s.accumulation_steps, s.local_batch_size, s.seq_len));
-  line("length", fmt::format("{} steps, {} tokens, {:.2f} epochs of {:.1f} steps", s.steps,
+  line("step", fmt::format("{} tokens = {}{} x {} x {} x {}", format_count(tokens_per_step),
+                           counted(s.data_ranks, s.ranks == s.data_ranks ? "rank" : "data-parallel rank"),
+                           s.ranks == s.data_ranks ? "" : fmt::format(" (of {})", s.ranks),
+                           counted(s.accumulation_steps, "micro-batch"), counted(s.local_batch_size, "sequence"),
+                           counted(s.seq_len, "token")));
+  line("length", fmt::format("{}, {} tokens, {:.2f} epochs of {:.1f} steps", counted(s.steps, "step"),
                              format_count(tokens_per_step * static_cast<double>(s.steps)),
                              static_cast<double>(s.steps) / s.steps_per_epoch, s.steps_per_epoch));
-  line("machine", fmt::format("{} threads; matrix products reach {}/s here, measured now: mfu is the share of that",
-                              s.threads, format_flops(s.peak_flops)));
+  line("machine", fmt::format("{}; matrix products reach {}/s here, measured now: mfu is the share of that",
+                              counted(s.threads, "thread"), format_flops(s.peak_flops)));
   return text;
 }
 

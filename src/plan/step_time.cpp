@@ -152,7 +152,7 @@ std::string format_step_time(const StepTime& t) {
   add(t.parts.update, "update of the weights");
   if (!parts.empty()) text += fmt::format("               of it {}\n", fmt::join(parts, ", "));
   if (t.steps == 0) return text + "  run time     the run's length is not given\n";
-  return text + fmt::format("  run time     {} steps, {} tokens: {} on {}\n", t.steps,
+  return text + fmt::format("  run time     {}, {} tokens: {} on {}\n", counted(t.steps, "step"),
                             format_count(t.tokens * static_cast<double>(t.steps)), format_duration(t.run_s()),
                             format_devices(t));
 }

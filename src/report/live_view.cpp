@@ -234,9 +234,9 @@ std::vector<std::string> live_view(const LiveRun& run, const Screen& screen) {
   const int64_t skipped = std::count_if(run.history.records.begin(), run.history.records.end(),
                                         [](const auto& r) { return !r.skipped.empty(); });
   if (!run.history.events.empty() || skipped > 0)
-    below.push_back(cut(
-        fmt::format("{:10} {} restarts or rewinds, {} skipped updates", "events", run.history.events.size(), skipped),
-        screen.columns));
+    below.push_back(cut(fmt::format("{:10} restarts or rewinds: {}, {}", "events", run.history.events.size(),
+                                    counted(skipped, "skipped update")),
+                        screen.columns));
   constexpr size_t kMostRanks = 8;
   for (size_t i = 0; i < std::min(run.ranks.size(), kMostRanks); ++i)
     below.push_back(cut(rank_text(run.ranks[i], run.now), screen.columns));

@@ -136,10 +136,10 @@ std::string numbers(const SplitStats& s) {
   if (s.text_bytes > 0) row("text", fmt::format("{} bytes, {:.3f} a token", s.text_bytes, s.bytes_per_token()));
   row("ids", fmt::format("{} of {} occur", s.used_tokens(), s.token_counts.size()));
   if (s.weights) row("in the loss", data::describe_weights(*s.weights, s.tokens));
-  row("duplicates", fmt::format("{} documents equal an earlier one: {:.2f} % of the tokens", s.duplicates,
+  row("duplicates", fmt::format("{} equal to an earlier one: {:.2f} % of the tokens", counted(s.duplicates, "document"),
                                 100 * share(s.duplicate_tokens, s.tokens)));
   if (s.in_earlier_splits > 0)
-    row("overlap", fmt::format("{} documents are in a split before this one, too", s.in_earlier_splits));
+    row("overlap", fmt::format("{} also in a split before this one", counted(s.in_earlier_splits, "document")));
   return table + "</table>\n";
 }
 

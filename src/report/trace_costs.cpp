@@ -266,10 +266,10 @@ std::string format_trace_costs(const std::vector<TraceCosts>& ranks, int64_t lar
     add_to(phases, rank.phases, &TracePhase::us);
   }
   const auto count = static_cast<double>(ranks.size());
-  std::string text = fmt::format(
-      "{}, {} {}, {}{}\n\n",
-      ranks.size() == 1 ? fmt::format("rank {}", ranks[0].rank) : fmt::format("{} ranks", ranks.size()), ranks[0].steps,
-      ranks[0].steps == 1 ? "step" : "steps", duration(total_us / count), ranks.size() == 1 ? "" : " in the mean");
+  std::string text =
+      fmt::format("{}, {}, {}{}\n\n",
+                  ranks.size() == 1 ? fmt::format("rank {}", ranks[0].rank) : counted(std::ssize(ranks), "rank"),
+                  counted(ranks[0].steps, "step"), duration(total_us / count), ranks.size() == 1 ? "" : " in the mean");
   text += format_times(ranks.size() == 1 ? "largest costs" : "largest costs of a rank", "self time",
                        sorted(costs, &TraceCost::self_us), &TraceCost::self_us, static_cast<size_t>(largest), total_us,
                        count);

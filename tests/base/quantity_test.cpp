@@ -58,5 +58,13 @@ TEST(Quantity, ACountHasThreeDigits) {
   EXPECT_EQ(format_count(8.03e9), "8.03 B");
 }
 
+TEST(Quantity, ThingsAreCountedInTheSingularAndThePlural) {
+  EXPECT_EQ(counted(0, "file"), "0 files");
+  EXPECT_EQ(counted(1, "file"), "1 file");
+  EXPECT_EQ(counted(2, "file"), "2 files");
+  EXPECT_EQ(counted(1, "micro-batch"), "1 micro-batch");
+  EXPECT_EQ(counted(8, "micro-batch"), "8 micro-batches");
+}
+
 }  // namespace
 }  // namespace hearth

@@ -97,8 +97,7 @@ TEST(CheckOptimizer, PoliciesHaveTheirOwnKeysAndReproducibleItsRanks) {
   EXPECT_TRUE(problems({"numerics.reproducible=true", "training.threads=4", "parallelism.data_parallel_shard_degree=4",
                         "training.global_batch_size=32"})
                   .empty());
-  EXPECT_EQ(problems({"numerics.reproducible=true"}),
-            one("numerics.reproducible with training.threads = 0 on 1 ranks"));
+  EXPECT_EQ(problems({"numerics.reproducible=true"}), one("numerics.reproducible with training.threads = 0 on 1 rank"));
   EXPECT_EQ(problems({"numerics.reproducible=true", "training.threads=3", "parallelism.data_parallel_shard_degree=3",
                       "training.global_batch_size=24"}),
             one("numerics.reproducible does not go with 3 data-parallel ranks"));

@@ -146,7 +146,7 @@ TEST(NxdRefusals, NameWhatIsMissingOrUnknown) {
   EXPECT_THAT(refusal(step), HasSubstr("does not describe its model"));
   EXPECT_THAT(refusal(nxd_run_file(scratch, 6) + " " + step), HasSubstr("have the weights of the model"));
   EXPECT_THAT(refusal(nxd_run_file(scratch, 1) + " " + step),
-              HasSubstr("has the files of 2 ranks for 1 keys, and model.layers.0.self_attn.k_proj.weight"));
+              HasSubstr("has the files of 2 ranks for 1 key, and model.layers.0.self_attn.k_proj.weight"));
   nxd_run_file(scratch, 2);
   write_text(at + "/f/nxd/newest", "step_1\nstep_3\n");
   EXPECT_THAT(refusal(config + " " + at + "/f/nxd"), HasSubstr("names \"step_3\", which is no folder there"));

@@ -165,7 +165,7 @@ TEST(RoundTrip, MomentsMoveWithTheirMatrices) {
         << info.name;
   }
   EXPECT_THAT(converted(fmt::format("--to hf {0}/native {0}/hf", at)),
-              HasSubstr("tensors of a training's state stay behind, such as optimizer.state."));
+              HasSubstr("tensors of a training's state left behind, such as optimizer.state."));
   EXPECT_EQ(foreign(fmt::format("same {0}/f/hf {0}/hf", at)), "equal");
 }
 

@@ -44,7 +44,7 @@ TEST(Fetch, PrintsLicenceAndSizeThenDownloadsAndChecks) {
 
   const CommandResult done = server.hearth("fetch hf:o/m --yes");
   EXPECT_EQ(done.exit_code, 0) << done.output;
-  EXPECT_THAT(done.output, HasSubstr("3 files have the Hub's hashes"));
+  EXPECT_THAT(done.output, HasSubstr("3 files with the Hub's hashes"));
   EXPECT_EQ(read_file(server.hub() / "models/o/m/model.safetensors"), weights);
   EXPECT_EQ(read_file(server.hub() / "models/o/m/original/notes.txt"), "notes");
   const CommandResult again = server.hearth("fetch hf:o/m");  // nothing is left: no question
@@ -180,7 +180,7 @@ TEST(Fetch, NamesWhatTheOwnerWantsAndWhatIsNotThere) {
   EXPECT_EQ(built.exit_code, 0) << built.output;
   const CommandResult inspected = server.hearth("data inspect " + out);
   EXPECT_THAT(inspected.output, HasSubstr("a.jsonl")) << built.output << inspected.output;
-  EXPECT_THAT(inspected.output, HasSubstr("1 sources")) << "a card or a record became data";
+  EXPECT_THAT(inspected.output, HasSubstr("1 source\n")) << "a card or a record became data";
 }
 
 TEST(Fetch, OfAModelGivesItsTokenizerByName) {

@@ -34,7 +34,7 @@ TEST(Push, UploadsAModelWithItsCardThatComesBackTheSame) {
   const CommandResult result = push(
       server, native + " --to me/tiny --private --license mit --base-model o/base --dataset o/d --command 'hearth x'");
   EXPECT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("have the hashes of those that were sent")) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("with the hashes of what was sent")) << result.output;
   EXPECT_THAT(read_file(server.repository("models/me/tiny.created.json")), HasSubstr("\"visibility\": \"private\""));
   const std::string card = read_file(server.repository("models/me/tiny/README.md"));
   EXPECT_THAT(card, HasSubstr("license: \"mit\"\nlibrary_name: transformers\npipeline_tag: text-generation\n"
@@ -84,7 +84,7 @@ TEST(Push, LeavesTheOptimizersStateAndPathsOut) {
   }
   const CommandResult result = push(server, run.string() + " --to me/weights --format native");
   EXPECT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("weights only: 36 tensors of a training's state stay behind"));
+  EXPECT_THAT(result.output, HasSubstr("weights only: 36 tensors of a training's state left behind"));
   EXPECT_THAT(read_file(server.repository("models/me/weights") / "hearth.json"),
               AllOf(HasSubstr("vocab_size = 258"), Not(HasSubstr(run.string())), Not(HasSubstr(data.string())),
                     HasSubstr("\"host\": \"\"")));

@@ -177,7 +177,7 @@ int bench_data(CommandLine& line) {
   fmt::print("sample, one source     {:.1f} ns\n", r.sample_one_ns);
   fmt::print("sample, six sources    {:.1f} ns\n", r.sample_six_ns);
   fmt::print("shard of a token       {:.1f} ns, among {}\n", r.locate_ns, r.shards);
-  fmt::print("open a dataset         {:.1f} ms, of {} shards\n", r.open_ms, r.shards);
+  fmt::print("open a dataset         {:.1f} ms, of {}\n", r.open_ms, counted(r.shards, "shard"));
   fmt::print("loader                 {} tokens/s\n", format_count(r.tokens_per_second));
   return 0;
 }

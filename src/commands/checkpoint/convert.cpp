@@ -153,10 +153,10 @@ int run_convert(const convert::Options& options) {
     return convert::convert(options, progress);
   }();
   for (const std::string& note : result.notes) fmt::print("note: {}\n", note);
-  fmt::print("wrote {}: {} to {}, {} parameters in {} tensors, {} in {}\n", options.out.string(),
+  fmt::print("wrote {}: {} to {}, {} parameters in {}, {} in {}\n", options.out.string(),
              convert::kind_name(result.from), convert::kind_name(options.to),
-             format_count(static_cast<double>(result.parameters)), result.tensors, format_bytes(result.bytes),
-             format_duration(clock.seconds()));
+             format_count(static_cast<double>(result.parameters)), counted(result.tensors, "tensor"),
+             format_bytes(result.bytes), format_duration(clock.seconds()));
   return 0;
 }
 

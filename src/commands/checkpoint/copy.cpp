@@ -20,8 +20,8 @@ int copy(CommandLine& line) {
         [&] { return bytes_bar("copying", progress.done_bytes, progress.all_bytes, clock.seconds()); });
     return copy_tree(from, to, progress);
   }();
-  fmt::print("{}: {} files, {}, read back and equal, in {}", to.string(), result.files, format_bytes(result.bytes),
-             format_duration(clock.seconds()));
+  fmt::print("{}: {}, {}, read back and equal, in {}", to.string(), counted(result.files, "file"),
+             format_bytes(result.bytes), format_duration(clock.seconds()));
   if (result.there > 0) fmt::print("; {} were there already", result.there);
   fmt::print("\n");
   return 0;

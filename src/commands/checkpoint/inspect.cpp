@@ -67,8 +67,8 @@ void add_manifest(std::vector<Row>& rows, const checkpoint::Reader& reader) {
   rows.push_back({"data", fmt::format("seed {}, next sample {}", data.seed, data.next_sample)});
   rows.push_back({"tokenizer", fmt::format("{} ({})", m.tokenizer, m.tokenizer_hash)});
   rows.push_back({"dataset", m.dataset_hash});
-  rows.push_back({"written by", fmt::format("hearth {}, LibTorch {}, {} {}", m.code_version, m.libtorch_version,
-                                            m.ranks, m.ranks == 1 ? "rank" : "ranks")});
+  rows.push_back({"written by", fmt::format("hearth {}, LibTorch {}, {}", m.code_version, m.libtorch_version,
+                                            counted(m.ranks, "rank"))});
   rows.push_back({"written", m.host.empty() ? m.created : fmt::format("{} on {}", m.created, m.host)});
   rows.push_back({"parent", m.parent.empty() ? "none" : m.parent});
 }

@@ -69,7 +69,7 @@ int checkpoints_prune(CommandLine& line) {
   for (const int64_t step : doomed) bytes += folder_bytes(checkpoint::step_folder(checkpoints, step));
   if (!dry_run) checkpoint::prune(checkpoints, rules, *good.step);
   if (doomed.empty()) {
-    fmt::print("nothing to delete: the rules keep all {} checkpoints\n", steps.size());
+    fmt::print("nothing to delete: the rules keep {}\n", counted(std::ssize(steps), "checkpoint"));
   } else {
     const bool is_one = doomed.size() == 1;
     fmt::print("{} {} {}, {}: {} {}\n", dry_run ? "would delete" : "deleted", doomed.size(),

@@ -18,17 +18,15 @@ namespace {
 void refuse_damage(const Path& folder, const std::vector<std::string>& problems, const char* fix) {
   if (problems.empty()) return;
   for (const std::string& problem : problems) log_error("damaged: {}", problem);
-  throw damaged(fmt::format("{} is damaged: {}", folder.string(),
-                            problems.size() == 1 ? "1 problem" : fmt::format("{} problems", problems.size())),
-                {}, fix);
+  throw damaged(fmt::format("{} is damaged: {}", folder.string(), counted(std::ssize(problems), "problem")), {}, fix);
 }
 
 void verify_dcp(const Path& folder) {
   const checkpoint::Verification found = checkpoint::verify_checkpoint(folder);
   refuse_damage(folder, found.problems,
                 "use another checkpoint of the run; `hearth train` takes the newest good one by itself");
-  const std::string contents =
-      fmt::format("{} tensors in {} items, {}", found.tensors, found.items, format_bytes(found.bytes));
+  const std::string contents = fmt::format("{} in {}, {}", counted(found.tensors, "tensor"),
+                                           counted(found.items, "item"), format_bytes(found.bytes));
   if (found.has_manifest) {
     fmt::print("{}: good. Every checksum is right: {}, .metadata and hearth.json\n", folder.string(), contents);
   } else {
@@ -64,8 +62,8 @@ void verify_foreign(const convert::Found& weights) {
     return result;
   }();
   refuse_damage(weights.folder, found.problems, "download these files again, or take another model");
-  fmt::print("{}: good: {} tensors in {} files, {} (kind: {})\n", weights.folder.string(), found.tensors, found.files,
-             format_bytes(found.bytes), convert::kind_name(weights.kind));
+  fmt::print("{}: good: {} in {}, {} (kind: {})\n", weights.folder.string(), counted(found.tensors, "tensor"),
+             counted(found.files, "file"), format_bytes(found.bytes), convert::kind_name(weights.kind));
   fmt::print("checked: {}\n", join(found.checked));
   for (const std::string& what : found.unchecked) fmt::print("not checked: {}\n", what);
 }

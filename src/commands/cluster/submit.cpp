@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/quantity.h"
 #include "cluster/job_script.h"
 #include "cluster/run_status.h"
 #include "cluster/slurm.h"
@@ -242,8 +243,8 @@ int submit(CommandLine& line) {
     return 0;
   }
   const std::string id = start_job(job, text);
-  fmt::print("job {}: {} on {}, {} {}, {} {}\n", id, job.run.string(), job.cluster.name, job.nodes,
-             job.nodes == 1 ? "node" : "nodes", job.ranks(), job.ranks() == 1 ? "rank" : "ranks");
+  fmt::print("job {}: {} on {}, {}, {}\n", id, job.run.string(), job.cluster.name, counted(job.nodes, "node"),
+             counted(job.ranks(), "rank"));
   fmt::print("its script is {}\nnext: hearth status {}\n", (job.run / "job.sh").string(), job.run.string());
   return 0;
 }

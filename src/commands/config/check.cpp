@@ -16,7 +16,7 @@ std::string length_text(const config::RunConfig& config) {
   const config::Training& t = config.training;
   if (t.epochs > 0) return fmt::format("{} epochs; how many steps that is depends on the data", t.epochs);
   const int64_t steps = config::total_steps(config, 0);
-  return fmt::format("{} steps, {} tokens", steps,
+  return fmt::format("{}, {} tokens", counted(steps, "step"),
                      format_count(static_cast<double>(steps) * static_cast<double>(config::tokens_per_step(config))));
 }
 

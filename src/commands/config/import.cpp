@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "base/text.h"
 #include "commands/commands.h"
 
@@ -33,7 +34,7 @@ int config_import(CommandLine& line) {
     return 0;
   }
   write_file_atomic(out, run.text);
-  fmt::print("{}: {} keys, from {} of {}\n", out.string(), run.num_keys, run.num_foreign_keys, run.dialect);
+  fmt::print("{}: {}, from {} of {}\n", out.string(), counted(run.num_keys, "key"), run.num_foreign_keys, run.dialect);
   fmt::print("{}", format_rows({{"next", fmt::format("read its comments, make the datasets that it names, then "
                                                      "`hearth config check {}`",
                                                      out.string())}}));

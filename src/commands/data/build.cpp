@@ -54,23 +54,24 @@ class BuildLine {
 void print_found(const data::Manifest& m) {
   int64_t bytes = 0;
   for (const data::SourceFile& source : m.sources) bytes += source.size_bytes;
-  fmt::print("found {} files, {}", m.sources.size(), format_bytes(bytes));
+  fmt::print("found {}, {}", counted(std::ssize(m.sources), "file"), format_bytes(bytes));
   fmt::print(" (links resolved: {}, duplicates dropped: {}, empty: {}, not files: {})\n", m.links_resolved,
              m.duplicates_dropped, m.empty_dropped, m.skipped);
   const data::RecordCounts& records = m.records;
   if (records.invalid_utf8_bytes > 0)
-    fmt::print("kept {} bytes that are not UTF-8, in {} documents\n", records.invalid_utf8_bytes,
-               records.invalid_utf8_documents);
-  if (records.repaired > 0) fmt::print("repaired {} records with U+FFFD\n", records.repaired);
+    fmt::print("not UTF-8: {} in {}, kept\n", counted(records.invalid_utf8_bytes, "byte"),
+               counted(records.invalid_utf8_documents, "document"));
+  if (records.repaired > 0) fmt::print("repaired {} with U+FFFD\n", counted(records.repaired, "record"));
   for (size_t i = 0; i < records.skipped.size(); ++i) {
     if (records.skipped[i] > 0)
-      fmt::print("skipped {} records: {}\n", records.skipped[i],
+      fmt::print("skipped {}: {}\n", counted(records.skipped[i], "record"),
                  data::problem_name(static_cast<data::RecordProblem>(i)));
   }
-  if (records.duplicates_dropped > 0) fmt::print("dropped {} repeated documents\n", records.duplicates_dropped);
+  if (records.duplicates_dropped > 0)
+    fmt::print("dropped {}\n", counted(records.duplicates_dropped, "repeated document"));
   if (records.other_source_dataset > 0)
-    fmt::print("left out {} arrays of another source_dataset\n", records.other_source_dataset);
-  if (records.empty_dropped > 0) fmt::print("dropped {} empty records\n", records.empty_dropped);
+    fmt::print("left out {} of another source_dataset\n", counted(records.other_source_dataset, "array"));
+  if (records.empty_dropped > 0) fmt::print("dropped {}\n", counted(records.empty_dropped, "empty record"));
   for (const data::SplitEntry& split : m.splits) {
     fmt::print("{:<10} {:>9} {} {:>14} tokens{} {:>5} shards\n", split.name, split.documents,
                is_name_of_arrays(m.rules.tokenizer) ? "arrays" : "documents", split.tokens,
@@ -210,7 +211,7 @@ int data_build(CommandLine& line) {
     fmt::print("{} is complete already: nothing to do\n", options.out.string());
     return 0;
   }
-  fmt::print("wrote {} shards of {} to {} in {} ({:.1f} MB/s, {} tokens/s)\n", result.shards_written,
+  fmt::print("wrote {} of {} to {} in {} ({:.1f} MB/s, {} tokens/s)\n", counted(result.shards_written, "shard"),
              result.shards_written + result.shards_kept, options.out.string(), format_duration(elapsed),
              static_cast<double>(progress.text_bytes_done) / elapsed / 1e6,
              format_count(static_cast<double>(progress.tokens_done) / elapsed));

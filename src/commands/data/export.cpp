@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "commands/commands.h"
 #include "commands/data/output_path.h"
 #include "data/export/export.h"
@@ -46,10 +47,11 @@ int data_export(CommandLine& line) {
   const data::ExportResult result = to == "jsonl"     ? data::export_jsonl(dataset, split, out)
                                     : to == "bin-idx" ? data::export_indexed(dataset, split, out)
                                                       : data::export_saved(dataset, split, columns, out);
-  fmt::print("wrote {} documents, {} tokens of {}\n", result.documents, result.tokens, split.name());
+  fmt::print("wrote {}, {} of {}\n", counted(result.documents, "document"), counted(result.tokens, "token"),
+             split.name());
   if (split.weights() && to == "jsonl") fmt::print("text has no weights: the weights of tokens are not written\n");
   if (result.replaced_documents > 0)
-    fmt::print("{} documents are not UTF-8: U+FFFD replaces invalid bytes\n", result.replaced_documents);
+    fmt::print("{} not in UTF-8: U+FFFD replaces invalid bytes\n", counted(result.replaced_documents, "document"));
   return 0;
 }
 

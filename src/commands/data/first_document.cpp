@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/quantity.h"
 #include "commands/data/array_view.h"
 
 namespace hearth::commands {
@@ -68,10 +69,10 @@ void print_first_document(const data::Dataset& dataset) {
              place_of("BOS", m.rules.bos, m.bos, *tokenizer, "before each document"),
              place_of("EOS", m.rules.eos, m.eos, *tokenizer, "after each document"));
   if (m.special_text_seen > 0)
-    fmt::print("the text spells special tokens {} times; they stay text\n", m.special_text_seen);
+    fmt::print("the text spells special tokens {}; they stay text\n", counted(m.special_text_seen, "time"));
   if (m.invalid_bytes_replaced > 0)
-    fmt::print("{} bytes that are not UTF-8 became U+FFFD: this tokenizer has no tokens for them\n",
-               m.invalid_bytes_replaced);
+    fmt::print("{} not in UTF-8 became U+FFFD: this tokenizer has no tokens for such bytes\n",
+               counted(m.invalid_bytes_replaced, "byte"));
   if (!dataset.has_split("train")) return;
   const data::Split& split = dataset.split("train");
   const int64_t length = split.document_begin(1);

@@ -26,10 +26,10 @@ void print_rules(const data::Manifest& m) {
     fmt::print("            files cut after about {}\n", format_bytes(m.rules.read.document_bytes));
   if (!m.rules.split.empty()) fmt::print("splits      by position, {}\n", m.rules.split);
   if (m.rules.in_place) fmt::print("tokens      in place: in the sources below, which must stay as they are\n");
-  fmt::print("dropped     {} links, {} duplicates, {} empty files, {} that are not files\n", m.links_resolved,
-             m.duplicates_dropped, m.empty_dropped, m.skipped);
-  fmt::print("not UTF-8   {} bytes in {} documents (kept)\n", m.records.invalid_utf8_bytes,
-             m.records.invalid_utf8_documents);
+  fmt::print("dropped     {}, {}, {}, {} that are not files\n", counted(m.links_resolved, "link"),
+             counted(m.duplicates_dropped, "duplicate"), counted(m.empty_dropped, "empty file"), m.skipped);
+  fmt::print("not UTF-8   {} in {} (kept)\n", counted(m.records.invalid_utf8_bytes, "byte"),
+             counted(m.records.invalid_utf8_documents, "document"));
 }
 
 void print_splits(const data::Manifest& m) {
@@ -47,7 +47,7 @@ void print_splits(const data::Manifest& m) {
 }
 
 void print_sources(const data::Manifest& m, bool all) {
-  fmt::print("\n{} sources\n", m.sources.size());
+  fmt::print("\n{}\n", counted(std::ssize(m.sources), "source"));
   const size_t shown = all ? m.sources.size() : std::min(m.sources.size(), kSourcesShown);
   for (size_t i = 0; i < shown; ++i)
     fmt::print("{:>12}  {}\n", format_bytes(m.sources[i].size_bytes), m.sources[i].path);

@@ -23,8 +23,8 @@ void merge_into(const std::vector<Path>& folders, const Path& out, bool overwrit
   if (result.was_complete)
     fmt::print("{} is complete already: nothing to do\n", out.string());
   else
-    fmt::print("{} shards share disk space with the original shards (hard links), {} were copied\n",
-               result.shards_linked, result.shards_copied);
+    fmt::print("shared with the original datasets (hard links): {}; copied: {}\n",
+               counted(result.shards_linked, "shard"), result.shards_copied);
 }
 
 }  // namespace

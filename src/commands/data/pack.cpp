@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "commands/commands.h"
 #include "commands/data/output_path.h"
 #include "data/export/pack.h"
@@ -42,14 +43,14 @@ int data_pack(CommandLine& line) {
   const data::Split& split = dataset.split(split_name);
   prepare_output_folder(out, overwrite);
   const data::PackResult result = data::pack_split(dataset, split, rules, out);
-  fmt::print("wrote {} rows of {} tokens from {} documents of {}\n", result.rows, rules.length, split.documents(),
-             split.name());
+  fmt::print("wrote {} of {} tokens from {} of {}\n", counted(result.rows, "row"), rules.length,
+             counted(split.documents(), "document"), split.name());
   if (rules.drop_tails > 0)
     fmt::print("dropped {} of {} tokens: tails of each {} documents\n", result.dropped, split.tokens(),
                rules.drop_tails);
   if (result.padding > 0)
-    fmt::print("the last row ends with {} positions of padding (id {}, attention_mask 0, label -100)\n", result.padding,
-               result.padding_id);
+    fmt::print("the last row ends with {} of padding (id {}, attention_mask 0, label -100)\n",
+               counted(result.padding, "position"), result.padding_id);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "commands/commands.h"
 #include "data/formats/npy.h"
 #include "data/study/stats.h"
@@ -54,10 +55,10 @@ void print_split(const SplitStats& s, const tokenizer::Tokenizer& tokenizer, int
              s.text_bytes > 0 ? fmt::format(", {:.3f} bytes of text each", s.bytes_per_token()) : "", s.used_tokens(),
              s.token_counts.size());
   if (s.weights) fmt::print("  in the loss     {}\n", data::describe_weights(*s.weights, s.tokens));
-  fmt::print("  duplicates      {} documents equal an earlier one: {:.2f} % of the tokens\n", s.duplicates,
-             percent(s.duplicate_tokens, s.tokens));
+  fmt::print("  duplicates      {} equal to an earlier one: {:.2f} % of the tokens\n",
+             counted(s.duplicates, "document"), percent(s.duplicate_tokens, s.tokens));
   if (s.in_earlier_splits > 0)
-    fmt::print("  overlap         {} documents are in a split before this one, too\n", s.in_earlier_splits);
+    fmt::print("  overlap         {} also in a split before this one\n", counted(s.in_earlier_splits, "document"));
 
   fmt::print("  length, tokens        documents          tokens\n");
   constexpr int kBar = 40;

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include "base/quantity.h"
 #include "commands/commands.h"
 #include "data/study/synthetic_spikes.h"
 
@@ -14,8 +15,8 @@ int data_synthetic(CommandLine& line) {
   line.option("--out", "DIR", &out, "folder to make").required();
   if (!line.parse()) return 0;
   data::write_synthetic_spikes(out, seed, rows);
-  fmt::print("wrote {} arrays to {}; next: hearth data build --tokenizer spikes --out DATA {}\n", rows, out.string(),
-             out.string());
+  fmt::print("wrote {} to {}; next: hearth data build --tokenizer spikes --out DATA {}\n", counted(rows, "array"),
+             out.string(), out.string());
   return 0;
 }
 

@@ -52,12 +52,11 @@ auto with_progress(hub::FetchProgress& progress, int64_t bytes, const Work& work
 void print_offer(const hub::Request& request, const hub::Offer& offer, const hub::Known* known) {
   fmt::print("{}\n  licence  {}\n", offer.record.name, licence_text(offer.record.licence));
   if (offer.is_gated) fmt::print("  access   its owner asks to accept conditions on its page\n");
-  fmt::print("  commit   {}\n  size     {} in {} {}, {} to download\n  folder   {}\n", offer.record.commit,
-             format_bytes(offer.bytes), offer.record.files.size(), offer.record.files.size() == 1 ? "file" : "files",
-             format_bytes(offer.bytes_left), request.folder.string());
+  fmt::print("  commit   {}\n  size     {} in {}, {} to download\n  folder   {}\n", offer.record.commit,
+             format_bytes(offer.bytes), counted(std::ssize(offer.record.files), "file"), format_bytes(offer.bytes_left),
+             request.folder.string());
   if (!offer.removed.empty())
-    fmt::print("  removed  {} of an earlier commit\n",
-               offer.removed.size() == 1 ? "1 file" : fmt::format("{} files", offer.removed.size()));
+    fmt::print("  removed  {} of an earlier commit\n", counted(std::ssize(offer.removed), "file"));
   if (known != nullptr && !known->note.empty()) fmt::print("  note     {}\n", known->note);
   std::fflush(stdout);
 }
@@ -94,8 +93,8 @@ int fetch(CommandLine& line) {
   hub::FetchProgress progress;
   if (offline) {
     const hub::Record record = hub::check_offline(request, progress);
-    fmt::print("{}: {} files of {}, commit {}, have the Hub's hashes\n", request.folder.string(), record.files.size(),
-               record.name, record.commit);
+    fmt::print("{}: {} of {}, commit {}, with the Hub's hashes\n", request.folder.string(),
+               counted(std::ssize(record.files), "file"), record.name, record.commit);
     return 0;
   }
   const hub::Client client = hub::Client::find_or_install();
@@ -103,7 +102,8 @@ int fetch(CommandLine& line) {
   print_offer(request, offer, hub::find_known(name));
   if (offer.bytes_left > 0 && !yes && !is_confirmed()) return 0;
   with_progress(progress, offer.bytes, [&] { hub::download(client, request, offer, progress); });
-  fmt::print("fetched {}: {} files have the Hub's hashes\n", request.folder.string(), offer.record.files.size());
+  fmt::print("fetched {}: {} with the Hub's hashes\n", request.folder.string(),
+             counted(std::ssize(offer.record.files), "file"));
   return 0;
 }
 

@@ -135,8 +135,8 @@ int run_push(PushOptions options) {
   std::fflush(stdout);
   std::atomic<int64_t> done_bytes = 0;
   const hub::Arrived arrived = hub::upload(*client, upload, done_bytes);
-  fmt::print("pushed hf:{}, commit {}: {} files, {}, have the hashes of those that were sent\n", upload.repository,
-             arrived.commit, arrived.files, format_bytes(arrived.bytes));
+  fmt::print("pushed hf:{}, commit {}: {}, {}, with the hashes of what was sent\n", upload.repository, arrived.commit,
+             counted(arrived.files, "file"), format_bytes(arrived.bytes));
   return 0;
 }
 

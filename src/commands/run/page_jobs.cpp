@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "cluster/goodput.h"
 #include "cluster/starts.h"
 
@@ -20,8 +21,7 @@ std::string after_that(const std::string& next) {
 
 std::string text_of(const StartEvent& e) {
   if (e.name == "submit")
-    return fmt::format("submitted to {}: {} {}, {} {}", e.cluster, e.nodes, e.nodes == 1 ? "node" : "nodes", e.ranks,
-                       e.ranks == 1 ? "rank" : "ranks");
+    return fmt::format("submitted to {}: {}, {}", e.cluster, counted(e.nodes, "node"), counted(e.ranks, "rank"));
   if (e.name == "start")
     return fmt::format("{} on {}",
                        e.step > 0 ? fmt::format("the ranks start after step {}", e.step) : "the ranks start", e.host);

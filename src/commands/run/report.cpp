@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "base/text.h"
 #include "commands/commands.h"
 #include "commands/run/page_jobs.h"
@@ -60,7 +61,7 @@ void write_tensorboard(const GivenRun& run, const Path& folder) {
                         .configuration = path_exists(run_file) ? read_file(run_file) : ""},
                        records)
       .sync();
-  fmt::print("wrote {} steps to {}\n", records.size(), folder.string());
+  fmt::print("wrote {} to {}\n", counted(std::ssize(records), "step"), folder.string());
 }
 
 void write_picture(const std::vector<GivenRun>& runs, const std::string& title, const Path& out) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/quantity.h"
 #include "commands/commands.h"
 #include "commands/tokenizer/options.h"
 
@@ -36,10 +37,10 @@ int tokenizer_encode(CommandLine& line) {
   std::fflush(stdout);
   const tokenizer::EncodeCounts& counts = encoder->counts();
   if (counts.special_text_seen > 0)
-    log_info("the text spells special tokens {} times; they {}", counts.special_text_seen,
+    log_info("the text spells special tokens {}; they {}", counted(counts.special_text_seen, "time"),
              parse_special ? "became these tokens" : "stay text (--parse-special reads them)");
   if (counts.invalid_bytes_replaced > 0)
-    log_info("{} bytes that are not UTF-8 became U+FFFD", counts.invalid_bytes_replaced);
+    log_info("{} not in UTF-8 became U+FFFD", counted(counts.invalid_bytes_replaced, "byte"));
   return 0;
 }
 

@@ -122,8 +122,8 @@ void train_bpe_tokenizer(const Request& r, const data::Discovery& found) {
     const tokenizer::Pretokenizer cuts({{training.pattern}});
     const tokenizer::PieceCounts counts = count_pieces(
         found, r.rules, r.discovery.threads, [&cuts] { return text_counter(cuts); }, progress);
-    fmt::print("counted {} different pieces in {} of text, {} files\n", counts.size(), format_bytes(counts.bytes()),
-               found.sources.size());
+    fmt::print("counted {} different pieces in {} of text, {}\n", counts.size(), format_bytes(counts.bytes()),
+               counted(std::ssize(found.sources), "file"));
     progress.merges_total = training.vocab_size - 256 - static_cast<int64_t>(training.special_tokens.size());
     return tokenizer::train_bpe(counts, training, &progress.merges_done);
   }();
@@ -132,7 +132,8 @@ void train_bpe_tokenizer(const Request& r, const data::Discovery& found) {
   fmt::print("wrote {}: {} ids ({} special tokens, 256 bytes, {} merges) in {}\n", r.out.string(), bpe.tokens.size(),
              training.special_tokens.size(), bpe.merges.size(), format_duration(elapsed.count()));
   if (static_cast<int64_t>(bpe.tokens.size()) < training.vocab_size)
-    fmt::print("fewer than {}: no other pair occurs {} times\n", training.vocab_size, training.min_frequency);
+    fmt::print("fewer than {}: no other pair occurs {}\n", training.vocab_size,
+               counted(training.min_frequency, "time"));
 }
 
 }  // namespace

@@ -83,8 +83,8 @@ void train_patch_tokenizer(const data::Discovery& found, const data::BuildRules&
   }
   write_file_atomic(out, tokenizer::patch_file(v));
   const size_t references = v.references.size() / static_cast<size_t>(shape.cells());
-  fmt::print("counted {} different patches of {} x {} in {} counts, {} files\n", references + v.other_ids.size(),
-             shape.neurons, shape.bins, cells, found.sources.size());
+  fmt::print("counted {} different patches of {} x {} in {} counts, {}\n", references + v.other_ids.size(),
+             shape.neurons, shape.bins, cells, counted(std::ssize(found.sources), "file"));
   fmt::print("wrote {}: {} patches have ids of their own, {} share the id of the nearest; BOS is {}\n", out.string(),
              references, v.other_ids.size(), vocab_size - 1);
 }

@@ -1,6 +1,7 @@
 // Arcee's script and program for Llama-2-7B on AWS Trainium (tp_zero1_llama2_7b_hf_pretrain.sh and .py).
 #include <fmt/format.h>
 
+#include "base/quantity.h"
 #include "config/import/dialects.h"
 #include "config/import/trainium_keys.h"
 
@@ -39,10 +40,9 @@ void import_trainium_batch(Draft& draft) {
   const auto given = draft.known_whole("grad_accum_usteps"), wanted = draft.known_whole("$GBS");
   const int64_t real = given && *given > 0 ? bounded_product({*micro, *given, layout.data()}) : 0;
   if (global_key != nullptr && real > 0 && wanted && *wanted != real)
-    draft.note(
-        fmt::format("$GBS is {}, but {} sequences x {} micro-batches x {} data-parallel ranks are {}: the script "
-                    "reckons with another number of ranks.",
-                    *wanted, *micro, *given, layout.data(), real));
+    draft.note(fmt::format("$GBS is {}, but {} x {} x {} are {}: the script reckons with another number of ranks.",
+                           *wanted, counted(*micro, "sequence"), counted(*given, "micro-batch"),
+                           counted(layout.data(), "data-parallel rank"), real));
   if (global_key == nullptr) {
     const int64_t accumulated = draft.whole("grad_accum_usteps").value_or(64);
     if (accumulated < 1 || accumulated > kMost)

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/parallel.h"
+#include "base/quantity.h"
 #include "base/text.h"
 #include "data/formats/indexed_file.h"
 #include "data/formats/saved_dataset.h"
@@ -191,7 +192,8 @@ Discovery discover(const DiscoverOptions& options, HashProgress& progress) {
   progress.files = static_cast<int64_t>(found.sources.size());
   if (found.sources.empty())
     throw user_error("there is no text to build from",
-                     paths.empty() ? "no file was found" : fmt::format("all of the {} files are empty", paths.size()),
+                     paths.empty() ? "no file was found"
+                                   : fmt::format("{} found, without a byte", counted(std::ssize(paths), "file")),
                      options.include.empty() ? "give files or folders that hold text"
                                              : "give other paths, or another --include pattern");
   return found;

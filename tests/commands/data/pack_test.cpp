@@ -47,7 +47,7 @@ TEST(DataPack, SaysWhatWasDroppedAndWhatWasFilledUp) {
   const auto all = c.run(fmt::format("pack --length 4 --to save-to-disk --out {} {}", c.at("out"), c.at("data")));
   EXPECT_EQ(all.exit_code, 0);
   EXPECT_THAT(all.output, HasSubstr("wrote 4 rows of 4 tokens from 3 documents of train")) << all.output;
-  EXPECT_THAT(all.output, HasSubstr("ends with 1 positions of padding (id 257")) << all.output;
+  EXPECT_THAT(all.output, HasSubstr("ends with 1 position of padding (id 257")) << all.output;
   const auto there = c.run(fmt::format("pack --length 4 --out {} {}", c.at("out"), c.at("data")));
   EXPECT_EQ(there.exit_code, 2);
   EXPECT_THAT(there.output, HasSubstr("exists already")) << there.output;

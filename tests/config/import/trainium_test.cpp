@@ -100,7 +100,7 @@ TEST_F(ImportTest, TheScriptForTrainiumGivesItsConfig) {
                 "$EXTRA_ARGS\"\nneuron_parallel_compile $RUN --seed 1\n$RUN");
   twice.replace(twice.find("    WORLD_SIZE=$SLURM_NTASKS\n"), 29, "");
   const std::string aws = import_text({{"pretrain.sh", twice}}, {.ranks = 512});
-  EXPECT_THAT(aws, HasSubstr("$GBS is 2048, but 1 sequences x 512 micro-batches x 64 data-parallel ranks are 32768"));
+  EXPECT_THAT(aws, HasSubstr("$GBS is 2048, but 1 sequence x 512 micro-batches x 64 data-parallel ranks are 32768"));
   EXPECT_THAT(import_text({{"pretrain.sh", script}}, {.ranks = 512}), Not(HasSubstr("reckons")));
 
   // The environment alone, and with mixed precision: float32 moments.

@@ -94,7 +94,7 @@ TEST(Stats, EachDocumentOfALaterSplitThatStoodBeforeCountsAndTheCommandSaysHowMa
   EXPECT_EQ(all[1].in_earlier_splits, 3);
   const std::string command = fmt::format("{} data stats {}", test::hearth_binary(), (scratch / "out").string());
   const std::string text = test::run_command(command).output;
-  const std::string overlap = "3 documents are in a split before this one, too";
+  const std::string overlap = "3 documents also in a split before this one";
   EXPECT_THAT(text, HasSubstr("overlap         " + overlap)) << text;
   EXPECT_EQ(text.find("overlap"), text.rfind("overlap")) << text;
   const std::string page = (scratch / "page.html").string();
