@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/quantity.h"
 #include "data/build/bundle.h"
 #include "data/build/bundle_queue.h"
 #include "data/build/folder.h"
@@ -154,13 +155,15 @@ void refuse_empty(const Manifest& m) {
   for (const SplitEntry& split : m.splits) documents += split.documents;
   if (documents > 0) return;
   if (m.records.other_source_dataset > 0)
-    throw user_error(fmt::format("no array has the source_dataset \"{}\"", m.rules.source_dataset),
-                     fmt::format("{} arrays have another source_dataset", m.records.other_source_dataset),
-                     "give --source-dataset as written in metadata.jsonl or in the tables' column of that name");
-  throw user_error("there is no text to build from",
-                   fmt::format("the {} files gave no document ({} records had a problem, {} were empty)",
-                               m.sources.size(), m.records.num_skipped(), m.records.empty_dropped),
-                   "give files that hold text, or other rules");
+    throw user_error(
+        fmt::format("no array has the source_dataset \"{}\"", m.rules.source_dataset),
+        fmt::format("{} left out: of another source_dataset", counted(m.records.other_source_dataset, "array")),
+        "give --source-dataset as written in metadata.jsonl or in the tables' column of that name");
+  throw user_error(
+      "there is no text to build from",
+      fmt::format("{} gave no document ({} with a problem, {} empty)", counted(std::ssize(m.sources), "file"),
+                  counted(m.records.num_skipped(), "record"), m.records.empty_dropped),
+      "give files that hold text, or other rules");
 }
 
 }  // namespace
@@ -188,7 +191,7 @@ BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
       result.shards_kept += static_cast<int64_t>(split.shards.size());
     return result;
   }
-  if (!options.overwrite) folder.refuse_other_build();
+  if (!options.overwrite) folder.refuse_other_build(result.manifest);
 
   folder.open_for_writing();
   if (options.rules.dedup_exact)

@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/parallel.h"
+#include "base/quantity.h"
 #include "data/build/bundle.h"
+#include "data/build/differences.h"
 #include "data/shard/shard_reader.h"
 
 namespace hearth::data {
@@ -44,6 +46,14 @@ bool all_shards_are_whole(const Path& folder, const BuildPlan& plan, const Manif
 bool tokenizer_is_kept(const Path& folder, const tokenizer::Tokenizer& tokenizer) {
   const Path path = folder / tokenizer.name();
   return tokenizer.file_content().empty() || (path_exists(path) && read_file(path) == tokenizer.file_content());
+}
+
+// Differences between the dataset in a folder ("there") and the planned one ("here").
+std::string what_differs(const Manifest& stored, const Manifest& planned) {
+  if (!stored.merged.empty())
+    return fmt::format("`hearth data merge` made it from {}", counted(std::ssize(stored.merged), "dataset"));
+  const std::string lines = differences(stored, planned, {"there", "here"});
+  return lines.empty() ? "--portion-bytes, or the version of hearth, was another one" : lines;
 }
 
 // Removes a lock that a failed removal left behind; a held lock stays.
@@ -95,32 +105,35 @@ bool BuildFolder::complete(Manifest& manifest) {
   return true;
 }
 
-std::string BuildFolder::find_other_build() const {
+std::string BuildFolder::other_build(const Manifest& planned) const {
   const Path path = options_.out / manifest_name();
   if (path_exists(path)) {
     try {
       const Manifest stored = parse_manifest(read_file(path), path.string());
-      if (stored.build != plan_.identity || stored.rules != options_.rules) return manifest_name();
+      if (stored.build != plan_.identity || stored.rules != options_.rules) return what_differs(stored, planned);
     } catch (const Error& e) {
       if (e.code() == ExitCode::kHardware) throw;
-      if (e.code() != ExitCode::kDamaged) return manifest_name();  // another version; a damaged one proves nothing
+      if (e.code() != ExitCode::kDamaged) return e.message();  // another version; a damaged one proves nothing
     }
   }
   if (!path_exists(options_.out)) return {};
   for (const std::string& name : list_folder(options_.out)) {
-    if (options_.num_parts == 1 ? is_part_manifest(name) : name == kManifestName) return name;
+    if (options_.num_parts == 1 && is_part_manifest(name))
+      return fmt::format("it has a part of a build (--part): {}", name);
+    if (options_.num_parts > 1 && name == kManifestName)
+      return fmt::format("its {} is that of a whole dataset, and --part makes a part", name);
     if (!is_shard(name) || !is_ours(name)) continue;
     const std::string identity = readable_identity(options_.out / name);
-    if (!identity.empty() && identity != planned_identity(plan_, name)) return name;
+    if (!identity.empty() && identity != planned_identity(plan_, name))
+      return fmt::format("{} was made from other text or with other options, by a build that did not end", name);
   }
   return {};
 }
 
-void BuildFolder::refuse_other_build() const {
-  const std::string evidence = find_other_build();
-  if (!evidence.empty())
-    throw user_error(fmt::format("{} holds a different dataset", options_.out.string()),
-                     fmt::format("its {} was made from other text or with other options", evidence),
+void BuildFolder::refuse_other_build(const Manifest& planned) const {
+  const std::string why = other_build(planned);
+  if (!why.empty())
+    throw user_error(fmt::format("{} holds a different dataset", options_.out.string()), why,
                      "choose another --out, or add --overwrite to replace it");
 }
 

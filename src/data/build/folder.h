@@ -15,8 +15,9 @@ class BuildFolder {
   // and is the one on disk afterwards. A manifest with other paths of the same files is corrected.
   bool complete(Manifest& manifest);
 
-  // Throws user_error if the folder holds another build, finished or not.
-  void refuse_other_build() const;
+  // Throws user_error if the folder holds another build, finished or not. Names what differs from `planned`, which has
+  // the plan's fields.
+  void refuse_other_build(const Manifest& planned) const;
 
   // Makes the folder and locks it; it holds no dataset until finish(). Removes the remains of an interrupted write, and
   // shards of another build.
@@ -30,7 +31,7 @@ class BuildFolder {
   std::string tokenizer_temporary() const;
   Path lock_path() const;
   bool is_ours(const std::string& name) const;  // a complete or incomplete shard that no other part may have made
-  std::string find_other_build() const;         // name of a file of another build; empty: not found
+  std::string other_build(const Manifest& planned) const;  // how a build in the folder differs; empty: none does
 
   const BuildOptions& options_;
   const BuildPlan& plan_;

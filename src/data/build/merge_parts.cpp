@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "data/build/differences.h"
 #include "data/shard/sequence_hash.h"
 
 namespace hearth::data {
@@ -34,10 +35,13 @@ std::vector<Manifest> read_parts(const Path& folder) {
   return parts;
 }
 
-Error different(const Path& folder, int64_t part, std::string_view what) {
-  return user_error(fmt::format("the parts in {} do not belong together", folder.string()),
-                    fmt::format("part {} has other {} than part 1", part, what),
-                    "build all parts from the same files with the same options and the same hearth");
+Error different(const Path& folder, const Manifest& first, const Manifest& part, std::string_view what) {
+  const std::string name = fmt::format("in part {}", part.part.index);
+  const std::string lines = differences(first, part, {"in part 1", name});
+  return user_error(
+      fmt::format("the parts in {} do not belong together", folder.string()),
+      fmt::format("part {} has other {} than part 1{}{}", part.part.index, what, lines.empty() ? "" : ": ", lines),
+      "build all parts from the same files with the same options and the same hearth");
 }
 
 // Each part has the hashes of the files that it read.
@@ -50,7 +54,7 @@ void join_sources(const Path& folder, Manifest& whole, const Manifest& part) {
   if (!std::equal(whole.sources.begin(), whole.sources.end(), part.sources.begin(), part.sources.end(), same) ||
       whole.links_resolved != part.links_resolved || whole.duplicates_dropped != part.duplicates_dropped ||
       whole.empty_dropped != part.empty_dropped || whole.skipped != part.skipped)
-    throw different(folder, part.part.index, "files");
+    throw different(folder, whole, part, "files");
   for (size_t i = 0; i < whole.sources.size(); ++i) {
     if (whole.sources[i].hash.empty()) whole.sources[i].hash = part.sources[i].hash;
   }
@@ -89,10 +93,10 @@ Manifest merge_parts(const Path& folder) {
   StreamingHash build;
   int64_t next_portion = 0;
   for (const Manifest& part : parts) {
-    if (part.rules != whole.rules) throw different(folder, part.part.index, "options");
+    if (part.rules != whole.rules) throw different(folder, whole, part, "options");
     if (part.tokenizer_hash != whole.tokenizer_hash || part.splits.size() != whole.splits.size())
-      throw different(folder, part.part.index, "tokenizer");
-    if (part.part.first_portion != next_portion) throw different(folder, part.part.index, "files");
+      throw different(folder, whole, part, "tokenizer");
+    if (part.part.first_portion != next_portion) throw different(folder, whole, part, "files");
     next_portion += static_cast<int64_t>(part.part.portions.size());
     for (const std::string& portion : part.part.portions) build.update(portion);
     if (&part == &parts[0]) continue;

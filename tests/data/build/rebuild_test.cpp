@@ -54,11 +54,14 @@ TEST(Rebuild, AnotherDatasetIsReplacedOnlyWhenAskedFor) {
   Error error = error_of([&] { build(scratch / "out", {scratch / "text"}, other); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
   EXPECT_EQ(error.message(), (scratch / "out").string() + " holds a different dataset");
+  EXPECT_EQ(error.why(), "--eos: document there, none here; --shard-tokens: 300 there, 67108864 here");
   EXPECT_EQ(folder_content(scratch / "out"), before);
 
   remove_file(scratch / "out" / "manifest.json");  // half of another build is not ours to replace, either
   error = error_of([&] { build(scratch / "out", {scratch / "text"}, other); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_EQ(error.why(),
+            "train-000000-0000.shard was made from other text or with other options, by a build that did not end");
 
   build(scratch / "out", {scratch / "text"}, other, 1, true);
   build(scratch / "fresh", {scratch / "text"}, other);
@@ -73,7 +76,7 @@ TEST(Rebuild, OtherOptionsAreAnotherDatasetEvenIfEveryShardIsTheSame) {
   BuildRules other;
   other.read.document_bytes = 1 << 20;
   const Error error = error_of([&] { build(scratch / "out", {scratch / "text"}, other); });
-  EXPECT_EQ(error.why(), "its manifest.json was made from other text or with other options");
+  EXPECT_EQ(error.why(), "--document-bytes: 0 there, 1048576 here");
 }
 
 // A shard's content besides its text: BOS, EOS, and the number of its source.

@@ -262,10 +262,12 @@ TEST(SourceBuild, PartsThatDoNotBelongTogetherAreRefused) {
   options.part = 2;
   options.rules.eos = false;
   run(options);
-  EXPECT_EQ(error_of([&] { merge_parts(options.out); }).why(), "part 2 has other options than part 1");
+  EXPECT_EQ(error_of([&] { merge_parts(options.out); }).why(),
+            "part 2 has other options than part 1: --eos: document in part 1, none in part 2");
   options.rules.eos = true;
   error = error_of([&] { run(options); });
   EXPECT_EQ(error.message(), options.out.string() + " holds a different dataset");
+  EXPECT_EQ(error.why(), "--eos: none there, document here");
   options.overwrite = true;
   run(options);
   const Path shard =
@@ -277,7 +279,8 @@ TEST(SourceBuild, PartsThatDoNotBelongTogetherAreRefused) {
   EXPECT_TRUE(verify_dataset(options.out, 1).damage.empty());
   EXPECT_EQ(error_of([&] { merge_parts(options.out); }).message(), options.out.string() + " is a dataset already");
   options.overwrite = false;
-  EXPECT_EQ(error_of([&] { run(options); }).message(), options.out.string() + " holds a different dataset");
+  EXPECT_EQ(error_of([&] { run(options); }).why(),
+            "its manifest.json is that of a whole dataset, and --part makes a part");
   options.part = 4;
   EXPECT_EQ(error_of([&] { run(options); }).message(), "--part 4/3 is not a part of a build");
 }
