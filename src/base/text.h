@@ -9,7 +9,7 @@
 namespace hearth {
 
 // The width of help texts.
-inline constexpr size_t kTextColumns = 100;
+inline constexpr size_t kTextColumns = 80;
 
 struct Row {
   std::string left, right;

@@ -17,7 +17,7 @@ constexpr Command kCommands[] = {
      data_merge},
     {"Data", "data export", "write a dataset in another program's format",
      "data export --to bin-idx --out books_text_document data/books", data_export},
-    {"Data", "data pack", "write a dataset as rows of one length, for trainers that take them ready-made",
+    {"Data", "data pack", "write a dataset as rows of one length, for other trainers",
      "data pack --length 4096 --to save-to-disk --out packed_4096 data/books", data_pack},
     {"Data", "data inspect", "show what a dataset holds", "data inspect data/books", data_inspect},
     {"Data", "data verify", "check every block of a dataset", "data verify data/books", data_verify},
@@ -25,8 +25,7 @@ constexpr Command kCommands[] = {
     {"Data", "data sample", "print samples, with where they come from", "data sample run.toml --step 100", data_sample},
     {"Data", "data synthetic", "make synthetic recordings of spikes", "data synthetic --rows 100 --out recordings",
      data_synthetic},
-    {"Data", "bench data", "time the order of samples, opening and reading on this machine", "bench data --shards 1000",
-     bench_data},
+    {"Data", "bench data", "time the order of samples, opening and reading", "bench data --shards 1000", bench_data},
     {"Data", "bench tokenizer", "time a tokenizer on this machine", "bench tokenizer --tokenizer bytes books/",
      bench_tokenizer},
 
@@ -45,7 +44,7 @@ constexpr Command kCommands[] = {
     {"Tokenizers", "tokenizer compare", "show the differences of two tokenizers",
      "tokenizer compare tokenizer.json data/books/tokenizer.json books/one.txt", tokenizer_compare},
 
-    {"Training", "plan", "estimate FLOPs, memory and time of a run, on this machine or another",
+    {"Training", "plan", "estimate FLOPs, memory and time of a run on any machine",
      "plan run.toml\n"
      "plan run.toml --device H200 --set memory.recompute=auto",
      plan},
@@ -58,14 +57,14 @@ constexpr Command kCommands[] = {
     {"Training", "generate", "let a checkpoint write",
      "generate --checkpoint checkpoints/step-00002000 --prompt \"Once\" --max-tokens 200 --temperature 0.8", generate,
      &TorchCommands::generate},
-    {"Training", "report", "show trainings on a page or a picture, or write them for TensorBoard",
+    {"Training", "report", "show trainings on a page, a picture or in TensorBoard",
      "report runs/quickstart --out report.html\n"
      "report runs/quickstart --serve\n"
      "report runs/one runs/two --tensorboard board",
      report},
-    {"Training", "compare", "say where two trainings differ: configuration, code, data, and the first step",
-     "compare runs/one runs/two", compare},
-    {"Training", "inspect trace", "show where the time of a trace went: the largest costs, exposed communication",
+    {"Training", "compare", "say where two trainings differ, and from which step on", "compare runs/one runs/two",
+     compare},
+    {"Training", "inspect trace", "show the largest costs of a trace, exposed communication",
      "inspect trace runs/quickstart/profile_traces/iteration_10", inspect_trace},
     {"Training", "bench step", "time the training step of a shape on this machine",
      "bench step --dim 512 --n-layers 8 --n-heads 8 --n-kv-heads 4 --hidden-dim 1408 --seq-len 1024 "
@@ -79,19 +78,19 @@ constexpr Command kCommands[] = {
     {"Training", "bench comm", "measure how fast ranks talk to each other", "bench comm --ranks 4", bench_comm,
      &TorchCommands::bench_comm},
 
-    {"Clusters", "submit", "train on a cluster or on this host: jobs that go on until the run is done",
+    {"Clusters", "submit", "train on a cluster or this host, in jobs, until it is done",
      "submit run.toml --cluster frontier --account ABC123 --nodes 64\n"
      "submit run.toml --cluster mycluster.toml --dry-run",
      submit},
-    {"Clusters", "status", "show the state, step, loss, speed and jobs of a run, or of all runs of a folder",
+    {"Clusters", "status", "show state, step, loss, speed and jobs of one or all runs",
      "status runs/quickstart\n"
      "status --all runs",
      status},
     {"Clusters", "top", "follow a run in the terminal: loss, speed, memory, ranks", "top runs/quickstart", top},
     {"Clusters", "stop", "end a run's job: it saves, and nothing goes on", "stop runs/quickstart", stop},
-    {"Clusters", "logs", "print the output of a run's newest job, or the log of one rank",
-     "logs runs/quickstart --follow", logs},
-    {"Clusters", "preflight", "check the nodes of an allocation, or this host, before a training",
+    {"Clusters", "logs", "print the output of a run's newest job, or of one rank", "logs runs/quickstart --follow",
+     logs},
+    {"Clusters", "preflight", "check the nodes of an allocation, or this host",
      "preflight run.toml --ranks 4\n"
      "preflight --cluster frontier",
      preflight, &TorchCommands::preflight},
@@ -105,34 +104,36 @@ constexpr Command kCommands[] = {
      "checkpoints list runs/quickstart", checkpoints_list},
     {"Checkpoints", "checkpoints prune", "delete the checkpoints of a run that its rules do not keep",
      "checkpoints prune runs/quickstart --keep-latest 2 --keep-best 1", checkpoints_prune},
-    {"Checkpoints", "convert", "turn weights of other programs into a checkpoint, or a checkpoint into theirs",
+    {"Checkpoints", "convert", "convert weights from and to the formats of other programs",
      "convert --to native SmolLM2-135M checkpoints/smollm2\n"
      "convert --to hf --verify runs/quickstart exported\n"
      "convert --to torchtitan --resume runs/quickstart dump/checkpoint/step-1000",
      convert, &TorchCommands::convert},
-    {"Checkpoints", "copy", "copy a folder between a disk and a store (s3://), and check it",
+    {"Checkpoints", "copy", "copy a folder to or from a store (s3://), and check it",
      "copy data/books s3://bucket/data/books\n"
      "copy s3://bucket/runs/books/checkpoints/step-00000100 step-00000100",
      copy},
 
-    {"Hugging Face Hub", "fetch", "download a model or a dataset, and check it against the Hub's hashes",
+    {"Hugging Face Hub", "fetch", "download a model or dataset, and check the Hub's hashes",
      "fetch smollm2-135m\n"
      "fetch hf:datasets/HuggingFaceTB/finemath --include \"finemath-4plus/*\" --out finemath\n"
      "fetch --list",
      fetch},
-    {"Hugging Face Hub", "push", "convert a checkpoint, upload it with a model card, and check what arrived",
+    {"Hugging Face Hub", "push", "upload a checkpoint with a card, and check what arrived",
      "push runs/quickstart --to me/quickstart --private --license apache-2.0 --verify", push, &TorchCommands::push},
 
-    {"Configuration", "config show", "print a run file with every key and where its value comes from",
+    {"Configuration", "config show", "print a run file's keys, and where each value comes from",
      "config show run.toml --set training.seq_len=512", config_show},
     {"Configuration", "config check", "find all errors of a run file", "config check run.toml", config_check},
     {"Configuration", "config import", "turn a run file of another program into one of Hearth",
      "config import llemma_7b.yml data_mixture.yml --ranks 256 --out llemma_7b.toml\n"
      "config import llama3_8b.toml --no-layout",
      config_import},
-    {"Configuration", "config diff", "show the keys in which two run files differ, defaults included",
+    {"Configuration", "config diff", "show the keys in which two run files differ",
      "config diff run.toml runs/mine/config.toml", config_diff},
-    {"Configuration", "config docs", "print the manual of run files (docs/config.md)", "config docs > docs/config.md",
+    {"Configuration", "config docs", "print the keys of a section, or the manual of run files",
+     "config docs optimizer\n"
+     "config docs > docs/config.md",
      config_docs},
 };
 

@@ -2,36 +2,51 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <span>
+
+#include "base/error.h"
 #include "base/text.h"
 #include "config/fields.h"
 
 namespace hearth::commands {
+namespace {
 
-std::string key_table() {
-  std::string text;
+std::string rows_of(std::span<const config::Field> fields, std::string_view section) {
   std::vector<Row> rows;
-  std::string_view section;
-  const auto flush = [&] {
-    if (!rows.empty()) text += fmt::format("\n  [{}]\n{}", section, format_rows(rows));
-    rows.clear();
-  };
-  for (const config::Field& field : config::fields()) {
-    if (field.section != section) flush();
-    section = field.section;
+  for (const config::Field& field : fields) {
+    if (field.section != section) continue;
     const std::string unit = field.unit.empty() ? "" : fmt::format("{}: ", field.unit);
     rows.push_back({fmt::format("{} = {}", field.key, config::to_toml_value(field.default_value())),
                     fmt::format("{}{}", unit, field.help)});
   }
-  flush();
+  return format_rows(rows);
+}
+
+}  // namespace
+
+std::string sections_help() {
+  std::string text = "sections of a run file (`hearth config docs SECTION` lists the keys of one):\n";
+  for (const std::string& line : wrap(join(config::section_names(), " "), kTextColumns - 2))
+    text += fmt::format("  {}\n", line);
+  return text;
+}
+
+std::string section_keys(std::string_view section) {
+  const std::vector<std::string>& names = config::section_names();
+  if (std::find(names.begin(), names.end(), section) == names.end())
+    throw user_error(fmt::format("there is no section \"{}\" in a run file", section), "",
+                     fmt::format("one of: {}", join(names)));
+  std::string text;
+  for (const std::string& line : wrap(fmt::format("[{}]  {}", section, config::section_help(section)), kTextColumns))
+    text += line + "\n";
+  text += rows_of(config::fields(), section);
   for (const config::List& list : config::lists()) {
-    text += fmt::format("\n  [[{}]]  {}\n", list.name, list.help);
-    for (const config::Field& field : config::list_fields()) {
-      if (field.section == list.name)
-        rows.push_back(
-            {fmt::format("{} = {}", field.key, config::to_toml_value(field.default_value())), std::string(field.help)});
-    }
-    text += format_rows(rows);
-    rows.clear();
+    if (list.section() != section) continue;
+    text += "\n";
+    for (const std::string& line : wrap(fmt::format("[[{}]]  {}", list.name, list.help), kTextColumns))
+      text += line + "\n";
+    text += rows_of(config::list_fields(), list.name);
   }
   return text;
 }

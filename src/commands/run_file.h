@@ -2,12 +2,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace hearth::commands {
 
 inline constexpr const char* kSetHelp = "another value for a key of the run file; the last one counts";
 
-// Every key as "section.key = default  help", for --help.
-std::string key_table();
+// The names of all sections, and the command that lists the keys of one, for --help.
+std::string sections_help();
+
+// The keys of a section and of its lists, as "key = default  help". Throws user_error for an unknown name.
+std::string section_keys(std::string_view section);
 
 }  // namespace hearth::commands

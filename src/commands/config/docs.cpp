@@ -1,4 +1,4 @@
-// `hearth config docs`: writes docs/config.md from the table of fields and the table of flavors.
+// `hearth config docs`: writes docs/config.md from the table of fields and the table of flavors, or a section in short.
 #include <fmt/format.h>
 
 #include <utility>
@@ -6,6 +6,7 @@
 #include "base/quantity.h"
 #include "cluster/cluster_file.h"
 #include "commands/commands.h"
+#include "commands/run_file.h"
 #include "config/fields.h"
 #include "config/flavors.h"
 #include "config/toml_text.h"
@@ -191,7 +192,13 @@ std::string cluster_tables() {
 }  // namespace
 
 int config_docs(CommandLine& line) {
+  std::string only;
+  line.positional("SECTION", &only, "list the keys of this section in short; none given: the whole manual").optional();
   if (!line.parse()) return 0;
+  if (!only.empty()) {
+    fmt::print("{}", section_keys(only));
+    return 0;
+  }
   std::string text = kIntroduction;
   for (const std::string& section : config::section_names()) text += section_table(section);
   text += flavor_table();

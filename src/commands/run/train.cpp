@@ -12,17 +12,14 @@ std::optional<config::TrainOptions> train_options(CommandLine& line) {
   config::TrainOptions options;
   line.positional("RUN.toml", &options.run_toml, "the run file");
   line.option("--set", "SECTION.KEY=VALUE", &options.sets, kSetHelp);
-  line.flag("--restart", &options.restart,
-            "start over where the run folder has a checkpoint; the old run is moved aside, not deleted");
-  line.flag("--verbose", &options.verbose,
-            "print every key with its value, and every part of the memory, when the training starts");
+  line.flag("--restart", &options.restart, "start over; the old run is moved aside, not deleted");
+  line.flag("--verbose", &options.verbose, "print every key, and every part of the memory");
   line.option("--ranks", "N", &options.ranks,
-              "start N processes on this host that share the training; under srun, mpirun and torchrun leave it out: "
-              "they start the processes")
+              "start N processes on this host that share the training; leave it out under srun, mpirun and torchrun")
       .range(1, 4096);
   line.option("--max-restarts", "N", &options.max_restarts,
-              "when a process of this host was killed, or its hardware failed, start all again from the newest "
-              "checkpoint; at most N times without a new one")
+              "start again from the newest checkpoint after a kill or a failure of hardware; at most N times without a "
+              "new one")
       .range(0, 1 << 20);
   line.elsewhere({"--resume", "--resume_from_checkpoint", "--load"},
                  "leave it out: a training goes on from the newest good checkpoint of its run folder");
@@ -30,7 +27,7 @@ std::optional<config::TrainOptions> train_options(CommandLine& line) {
                  "write --ranks N");
   line.elsewhere({"--config", "--config_file", "--config-file", "--job.config_file"},
                  "leave it out: the run file is an argument of its own");
-  line.append("keys of a run file, with their defaults (`hearth config docs` says more):\n" + key_table());
+  line.append(sections_help());
   if (!line.parse()) return std::nullopt;
   return options;
 }

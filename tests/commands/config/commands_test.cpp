@@ -14,6 +14,7 @@
 namespace hearth::commands {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -193,12 +194,32 @@ TEST_F(ConfigCommandsTest, TheManualHasARowForEveryKey) {
   }
 }
 
-TEST_F(ConfigCommandsTest, TrainHelpListsEveryKey) {
-  const std::string help = run("train --help").output;
-  for (const config::Field& field : config::fields()) {
-    const std::string row = fmt::format("  {} = {}", field.key, config::to_toml_value(field.default_value()));
-    EXPECT_THAT(help, HasSubstr(row)) << field.name();
+TEST_F(ConfigCommandsTest, TheKeysOfASectionAreListedInShort) {
+  for (const std::string& section : config::section_names()) {
+    const std::string keys = run("config docs " + section).output;
+    EXPECT_TRUE(keys.starts_with(fmt::format("[{}]  ", section))) << keys;
+    for (const auto& fields : {config::fields(), config::list_fields()}) {
+      for (const config::Field& field : fields) {
+        if (field.section != section && !field.section.starts_with(section + ".")) continue;
+        EXPECT_THAT(keys,
+                    HasSubstr(fmt::format("\n  {} = {}", field.key, config::to_toml_value(field.default_value()))));
+      }
+    }
+    for (const std::string& line : split_lines(keys)) EXPECT_LE(line.size(), 80U) << line;
   }
+  const CommandResult none = run("config docs optimiser");
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.output, HasSubstr("there is no section \"optimiser\" in a run file\n  fix: one of: "));
+  EXPECT_THAT(none.output, HasSubstr("optimizer"));
+}
+
+TEST_F(ConfigCommandsTest, TrainHelpNamesTheSectionsAndFitsATerminal) {
+  const std::string help = run("train --help").output;
+  const size_t begin = help.find("`hearth config docs SECTION`");
+  ASSERT_NE(begin, std::string::npos) << help;
+  for (const std::string& section : config::section_names())
+    EXPECT_THAT(help.substr(begin), ContainsRegex("[ \n]" + section + "[ \n]"));
+  EXPECT_LE(split_lines(help).size(), 30U) << help;
 }
 
 // "Before anything is touched": no run folder, no LibTorch.
