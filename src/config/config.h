@@ -174,9 +174,10 @@ struct Validation {
   int64_t freq = 0;                   // steps; 0: never
   int64_t steps = -1;                 // global batches of each set; -1: all
   std::vector<ValidationSet> set;     // empty: the held-out documents of the training data
-  std::vector<std::string> generate;  // prompts that the model continues at each measurement
+  std::vector<std::string> generate;  // prompts, or recordings (.npy), that the model continues at each measurement
   int64_t generate_tokens = 64;       // of each sample, at most
   double generate_temperature = 1;    // 0: always the likeliest token
+  int64_t generate_context_bins = 0;  // of each recording, those that the model reads; 0: all
 };
 
 struct Metrics {

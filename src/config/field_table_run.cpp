@@ -172,13 +172,17 @@ std::vector<Field> run_fields() {
      "how much of each set is measured; -1 means all of it", or_special(-1, at_least(1)),
      {is_not("validation.freq", int64_t{0})}},
     {"validation", "generate", slot<&RunConfig::validation, &Validation::generate>, kMayChange, "",
-     "prompts that the model continues at each measurement; the samples stand in the log and in the report", {},
+     "prompts that the model continues at each measurement, or recordings (.npy, relative to this file); the samples "
+     "stand in the log and in the report", {},
      {is_not("validation.freq", int64_t{0})}},
     {"validation", "generate_tokens", slot<&RunConfig::validation, &Validation::generate_tokens>, kMayChange, "tokens",
      "of each sample, at most", at_least(1), {given("validation.generate")}},
     {"validation", "generate_temperature", slot<&RunConfig::validation, &Validation::generate_temperature>,
      kMayChange, "", "of the samples; 0 takes the likeliest token each time", at_least(0),
      {given("validation.generate")}},
+    {"validation", "generate_context_bins", slot<&RunConfig::validation, &Validation::generate_context_bins>,
+     kMayChange, "time bins", "of each recording, which the model reads and continues; the report shows the bins after "
+     "them next to the model's; 0 means all", at_least(0), {given("validation.generate")}},
 
     {"metrics", "log_freq", slot<&RunConfig::metrics, &Metrics::log_freq>, kMayChange, "steps",
      "between lines of output, if the output is not a terminal, and between points in TensorBoard's files",

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "data/formats/spike_array.h"
+#include "data/batch/array_prompt.h"
 #include "infer/generate.h"
 #include "report/raster.h"
 
@@ -18,19 +18,10 @@ struct ArrayGeneration {
   uint64_t seed = 0;
 };
 
-// A recording: the model's context, and the true continuation.
-struct ArrayPrompt {
-  data::SpikeArray context;
-  data::SpikeArray after;  // [neurons, bins]; no bins if the context is the whole recording
-};
+using data::ArrayPrompt;
 
-// Reads a .npy of uint8 [neurons, bins] as a prompt.
-// `n_fixed` is the number of neurons: the first ones, repeated if the file has too few. 0: as in the file; below 0: the
-// number of the checkpoint's data.
-// `context_bins` is the number of bins in the context (0: all). If they do not fill whole patches, the first bins are
-// dropped.
-// `source` is where the path was given, for messages.
-// Throws user_error if the path is no such file, has fewer bins than `context_bins`, or has a count without an id.
+// Reads a .npy as a prompt: data::read_array_prompt, with its errors. `n_fixed` is the number of neurons; below 0: that
+// of the checkpoint's data. `source` is where the path was given, for messages.
 ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins = 0,
                               int64_t n_fixed = -1, const std::string& source = "--prompt");
 

@@ -1,6 +1,9 @@
 #include "metrics/jsonl.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -48,10 +51,21 @@ std::string to_line(const Record& r) {
   return line + "}\n";
 }
 
+std::string json_of(const CountBins& bins) {
+  std::string text;
+  for (const std::vector<uint8_t>& bin : bins)
+    text += fmt::format("{}[{}]", text.empty() ? "" : ", ", fmt::join(bin, ", "));
+  return "[" + text + "]";
+}
+
 std::string to_line(const SampleText& s) {
-  std::string line =
-      fmt::format(R"({{"event": "sample", "step": {}, "prompt": {}, "text": {}, "tokens": {}, "ended": {}, "seed": {})",
-                  s.step, quoted(s.prompt), quoted(s.text), s.tokens, s.ended, s.seed);
+  std::string line = fmt::format(R"({{"event": "sample", "step": {}, "prompt": {})", s.step, quoted(s.prompt));
+  if (s.bins.made.empty())
+    line += fmt::format(R"(, "text": {})", quoted(s.text));
+  else
+    line += fmt::format(R"(, "bins": {}, "before": {}, "real": {})", json_of(s.bins.made), json_of(s.bins.before),
+                        json_of(s.bins.real));
+  line += fmt::format(R"(, "tokens": {}, "ended": {}, "seed": {})", s.tokens, s.ended, s.seed);
   add_time(line, s.time);
   return line + "}\n";
 }
@@ -122,12 +136,37 @@ Event event_of(const nlohmann::json& object) {
   return e;
 }
 
+// Each bin has `neurons` counts; 0: any number, which then holds for all.
+CountBins bins_of(const nlohmann::json& list, size_t& neurons) {
+  CountBins bins;
+  for (const nlohmann::json& counts : list.get_ref<const nlohmann::json::array_t&>()) {
+    std::vector<uint8_t>& bin = bins.emplace_back();
+    for (const nlohmann::json& item : counts.get_ref<const nlohmann::json::array_t&>()) {
+      const auto count = item.get_ref<const uint64_t&>();
+      if (count > std::numeric_limits<uint8_t>::max())
+        throw nlohmann::json::other_error::create(501, "a count above 255", &item);
+      bin.push_back(static_cast<uint8_t>(count));
+    }
+    if (neurons == 0) neurons = bin.size();
+    if (bin.empty() || bin.size() != neurons)
+      throw nlohmann::json::other_error::create(501, "time bins of different sizes", &list);
+  }
+  return bins;
+}
+
 SampleText sample_of(const nlohmann::json& object) {
   SampleText s{.step = step_of(object, "step"),
                .prompt = object.at("prompt").get<std::string>(),
-               .text = object.at("text").get<std::string>(),
                .ended = object.value("ended", false),
                .time = object.value("time", 0.0)};
+  if (size_t neurons = 0; object.contains("bins")) {
+    s.bins.made = bins_of(object.at("bins"), neurons);
+    s.bins.before = bins_of(object.at("before"), neurons);
+    s.bins.real = bins_of(object.at("real"), neurons);
+    if (s.bins.made.empty()) throw nlohmann::json::other_error::create(501, "no time bins", &object);
+  } else {
+    s.text = object.at("text").get<std::string>();
+  }
   if (object.contains("tokens")) s.tokens = object.at("tokens").get_ref<const int64_t&>();
   if (object.contains("seed")) s.seed = object.at("seed").get_ref<const uint64_t&>();
   return s;

@@ -11,7 +11,9 @@
 //   {"event": "sample", "step": N, "prompt": "...", "text": "...", "tokens": ..., "ended": ..., "seed": ..., "time":
 //   ...}
 // A sample is a text that the model made after step N's validation (validation.generate); bytes that are no UTF-8
-// become U+FFFD. The other events say that training continued after step N with sample G: earlier lines of steps past N
+// become U+FFFD. The continuation of a recording has, in place of "text", "bins": the counts of all neurons for each
+// time bin that the model made. "before" has those of the last bins that the model read, "real" those of the recording
+// after them. The other events say that training continued after step N with sample G: earlier lines of steps past N
 // are undone. The run itself decides on a rewind, at step M, whose update was not applied; "reason" says why. A loss
 // that is NaN or infinite is left out. A kill may leave half a line at the end; the next writer removes it, and readers
 // ignore it.

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hearth::metrics {
 
@@ -31,7 +32,19 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
-// A text that the model made after a validation from a prompt of validation.generate.
+// Counts of spikes: time bins, each with the same number of neurons.
+using CountBins = std::vector<std::vector<uint8_t>>;
+
+// The continuation of a recording.
+struct SampleBins {
+  CountBins made{};    // by the model; empty: a text
+  CountBins before{};  // the end of what the model read
+  CountBins real{};    // the recording after that, at most as many as the model made
+  bool operator==(const SampleBins&) const = default;
+};
+
+// A text, or the continuation of a recording, that the model made after a validation from a prompt of
+// validation.generate.
 struct SampleText {
   int64_t step = 0;
   std::string prompt{};
@@ -40,6 +53,7 @@ struct SampleText {
   bool ended = false;  // by EOS
   uint64_t seed = 0;   // `hearth generate` makes the text again with it
   double time = 0;     // in seconds since 1970
+  SampleBins bins{};   // of a recording, in place of the text
   bool operator==(const SampleText&) const = default;
 };
 

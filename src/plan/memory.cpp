@@ -198,16 +198,38 @@ SampleBatch sample_batch(const config::RunConfig& config, int64_t longest) {
           .S = round_up(std::min(longest, config.training.seq_len), step)};
 }
 
+bool samples_are_cached(const config::RunConfig& config) {
+  return !config.objective.masked() && config.parallelism.tensor_parallel_degree == 1 &&
+         config.parallelism.pipeline_parallel_degree == 1;
+}
+
+namespace {
+
+// A model::Decoder has the cache of all rows, a forward of one row, and forwards of a token of each row. These have
+// logits of their own for each number of rows, while rows end one after the other.
+int64_t cached_sample_bytes(const ModelShape& shape, SampleBatch batch, DType dtype) {
+  constexpr int64_t kMostForwards = 4;
+  const auto forward = [&](int64_t tokens, int64_t logits) {
+    return activation_plan(shape, 1, tokens, dtype, logits, Backward::kNone).total_bytes;
+  };
+  const int64_t cache = 2 * shape.L * aligned_bytes(batch.B * batch.S * shape.G * shape.K, dtype);
+  return cache + forward(batch.S, 1) + std::min(batch.B, kMostForwards) * forward(batch.B, batch.B);
+}
+
+}  // namespace
+
 int64_t sample_bytes(const config::RunConfig& config, const ModelShape& shape, const Precision& precision,
                      int64_t pipeline_rank) {
   const config::Validation& validation = config.validation;
   if (validation.freq == 0 || validation.generate.empty()) return 0;
   constexpr int64_t kSpecialTokens = 3;  // around a document
   int64_t longest = 0;
-  for (const std::string& prompt : validation.generate)
-    longest = std::max(
-        longest, std::ssize(prompt) + kSpecialTokens + (config.objective.masked() ? 0 : validation.generate_tokens));
+  for (const std::string& prompt : validation.generate) {
+    const int64_t given = prompt.ends_with(".npy") ? config.training.seq_len : std::ssize(prompt) + kSpecialTokens;
+    longest = std::max(longest, given + (config.objective.masked() ? 0 : validation.generate_tokens));
+  }
   const SampleBatch batch = sample_batch(config, longest);
+  if (samples_are_cached(config)) return cached_sample_bytes(shape, batch, precision.compute);
   ModelShape sparse = shape;
   sparse.sparse_labels = true;
   return sum_of_stages(stage_activations(sparse, batch.B, batch.S, precision.compute, kSampleLossChunkTokens,

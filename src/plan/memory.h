@@ -64,10 +64,13 @@ struct SampleBatch {
   int64_t B = 0, S = 0;
 };
 SampleBatch sample_batch(const config::RunConfig& config, int64_t longest);
+// Whether each token is computed once, with a cache of keys and values (model/decoder.h). Otherwise each token takes a
+// forward of whole sequences: to fill in masks, and where ranks share the layers.
+bool samples_are_cached(const config::RunConfig& config);
 inline constexpr int64_t kSampleLossChunkTokens = 64;  // no loss is asked for
 
-// Their activations on a rank; 0 without such texts. A prompt has about as many tokens as bytes at most. `shape`: a
-// rank's part, whose ranks have whole sequences.
+// Their activations and caches on a rank; 0 without such texts. A text has about as many tokens as bytes at most. A
+// recording, known by its name, may fill the window. `shape`: a rank's part, whose ranks have whole sequences.
 int64_t sample_bytes(const config::RunConfig& config, const ModelShape& shape, const Precision& precision,
                      int64_t pipeline_rank = 0);
 

@@ -41,9 +41,11 @@ void thin_out(std::vector<PageSample>& samples) {
   std::vector<int64_t> steps;
   for (const PageSample& sample : samples)
     if (steps.empty() || steps.back() != sample.step) steps.push_back(sample.step);
-  if (samples.size() <= kMostSamples || steps.empty()) return;
+  const bool rasters = std::any_of(samples.begin(), samples.end(), [](const auto& s) { return !s.bins.made.empty(); });
+  const size_t most = rasters ? kMostRasters : kMostSamples;
+  if (samples.size() <= most || steps.empty()) return;
   const size_t each = std::max<size_t>(samples.size() / steps.size(), 1);
-  const size_t keep = std::max<size_t>(kMostSamples / each, 1), stride = (steps.size() + keep - 1) / keep;
+  const size_t keep = std::max<size_t>(most / each, 1), stride = (steps.size() + keep - 1) / keep;
   std::vector<int64_t> kept;
   for (size_t i = steps.size(); i-- > 0;)
     if ((steps.size() - 1 - i) % stride == 0) kept.push_back(steps[i]);
@@ -84,7 +86,7 @@ std::vector<double> planned_shares(const config::RunConfig& config, int64_t toke
 }  // namespace
 
 void add_samples(PageRun& run) {
-  for (const metrics::SampleText& s : run.history.samples) run.samples.push_back({s.step, s.prompt, s.text});
+  for (const metrics::SampleText& s : run.history.samples) run.samples.push_back({s.step, s.prompt, s.text, s.bins});
   thin_out(run.samples);
 }
 

@@ -11,8 +11,9 @@
 
 namespace hearth::report {
 
-// The texts of `run.history`. A long run keeps kMostSamples, spread over its steps, with the last ones.
-inline constexpr size_t kMostSamples = 400;
+// The texts and continued recordings of `run.history`. A long run keeps kMostSamples, or kMostRasters where the samples
+// are recordings, spread over its steps, with the last ones.
+inline constexpr size_t kMostSamples = 400, kMostRasters = 60;
 void add_samples(PageRun& run);
 
 // RUN/scores.jsonl: a line {"step": N, "name": "arc_easy", "value": 0.25} for each score of a checkpoint. The last one

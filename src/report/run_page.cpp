@@ -104,9 +104,27 @@ Json scores_json(const std::vector<PageScores>& scores) {
   return list;
 }
 
+// A text for each time bin, with a character for each neuron: the digit of its count to base 36, at most "z".
+Json bins_texts(const metrics::CountBins& bins) {
+  constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
+  Json list = Json::array();
+  for (const std::vector<uint8_t>& bin : bins) {
+    std::string text;
+    for (const uint8_t count : bin) text += kDigits[std::min<size_t>(count, kDigits.size() - 1)];
+    list.push_back(text);
+  }
+  return list;
+}
+
 Json samples_json(const std::vector<PageSample>& samples) {
   Json list = Json::array();
-  for (const PageSample& s : samples) list.push_back({{"step", s.step}, {"prompt", s.prompt}, {"text", s.text}});
+  for (const PageSample& s : samples) {
+    list.push_back({{"step", s.step}, {"prompt", s.prompt}, {"text", s.text}});
+    if (!s.bins.made.empty())
+      list.back().update({{"made", bins_texts(s.bins.made)},
+                          {"before", bins_texts(s.bins.before)},
+                          {"real", bins_texts(s.bins.real)}});
+  }
   return list;
 }
 

@@ -15,10 +15,11 @@ namespace hearth::report {
 
 using NamedText = std::pair<std::string, std::string>;
 
-// A text that the model made at a step.
+// A text, or the continuation of a recording, that the model made at a step.
 struct PageSample {
   int64_t step = 0;
   std::string prompt, text;
+  metrics::SampleBins bins{};  // of a recording
 };
 
 // Scores of one name at some steps, ascending.

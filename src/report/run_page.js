@@ -345,8 +345,12 @@ function addOverview() {
     digits(run.loss), digits(run.validation_loss), count(run.total_tokens), duration(run.seconds),
     count(run.tokens_per_second), run.mfu === null ? "" : (100 * run.mfu).toFixed(1) + " %",
     run.restarts, run.rewinds, run.skipped.length, run.repeated_steps]);
-  table(section("Runs", "runs"), ["run", "state", "steps", "loss", "best validation loss", "tokens", "time in steps",
-                                  "tokens/s", "mfu", "restarts", "rewinds", "skipped", "repeated"], rows);
+  const made = section("Runs", "runs");
+  table(made, ["run", "state", "steps", "loss", "best validation loss", "tokens", "time in steps", "tokens/s", "mfu",
+               "restarts", "rewinds", "skipped", "repeated"], rows);
+  if (data.runs.some((run) => run.mfu > 1))
+    element("p", "mfu is the share of the rate of matrix products that the start measured. Above 100 %, the machine was " +
+            "slower then.", made, {class: "hint"});
 }
 
 function addNotes() {
@@ -464,18 +468,55 @@ function addMixture() {
         rows);
 }
 
+// Counts of spikes: a row a neuron, a column a time bin, darker with more spikes. A line marks the end of `before`.
+function addRaster(parent, title, before, bins) {
+  const all = [...before, ...bins];
+  const neurons = all[0].length;
+  const spikes = bins.reduce((sum, bin) => sum + [...bin].reduce((part, digit) => part + parseInt(digit, 36), 0), 0);
+  const figure = element("figure", null, parent);
+  const caption = `${title}, ${(spikes / bins.length / neurons).toPrecision(3)} spikes a bin and neuron`;
+  element("figcaption", caption, figure);
+  const wide = Math.max(1, Math.min(8, Math.floor(480 / all.length)));  // pixels
+  const high = Math.max(1, Math.min(8, Math.floor(240 / neurons)));
+  const canvas = element("canvas", null, figure,
+                         {width: wide * all.length, height: high * neurons, role: "img", "aria-label": caption});
+  const pen = canvas.getContext("2d");
+  pen.fillStyle = getComputedStyle(document.body).color;
+  all.forEach((bin, x) => [...bin].forEach((digit, y) => {
+    if (digit === "0") return;
+    pen.globalAlpha = Math.min(1, 0.3 + 0.25 * parseInt(digit, 36));
+    pen.fillRect(x * wide, y * high, wide, high);
+  }));
+  pen.globalAlpha = 1;
+  pen.fillStyle = colourOf(1);
+  if (before.length > 0) pen.fillRect(before.length * wide - 1, 0, 2, canvas.height);
+}
+
+function addRasters(parent, samples) {
+  element("p", `${samples[0].before.length > 0 ? "The model read the bins before the line. " : ""}A row is a neuron, a ` +
+          "column a time bin.", parent, {class: "hint"});
+  for (const sample of samples) {
+    element("h3", data.runs.length > 1 ? `${sample.run}, step ${sample.step}` : `Step ${sample.step}`, parent);
+    const pair = element("div", null, parent, {class: "bar"});
+    if (sample.real.length > 0) addRaster(pair, "Recording", sample.before, sample.real);
+    addRaster(pair, "Model", sample.before, sample.made);
+  }
+}
+
 function addSamples() {
-  const prompts = [...new Set(data.runs.flatMap((run) => run.samples.map((sample) => sample.prompt)))];
+  const samples = data.runs.flatMap((run) => run.samples.map((sample) => ({...sample, run: run.name})));
+  const prompts = [...new Set(samples.map((sample) => sample.prompt))];
   if (prompts.length === 0) return;
   const made = section("Samples", "samples");
   let body = null;
   const draw = (prompt) => {
     if (body) body.remove();
     body = element("div", null, made, {class: "frame"});
-    const rows = data.runs.flatMap((run) => run.samples.filter((sample) => sample.prompt === prompt)
-        .map((sample) => [run.name, sample.step, sample.text.trimEnd()]));
-    rows.sort((a, b) => b[1] - a[1]);
-    table(body, ["run", "step", "text"], rows).classList.add("texts");
+    const chosenSamples = samples.filter((sample) => sample.prompt === prompt).sort((a, b) => b.step - a.step);
+    const rasters = chosenSamples.filter((sample) => sample.made), texts = chosenSamples.filter((sample) => !sample.made);
+    if (rasters.length > 0) addRasters(body, rasters);
+    const rows = texts.map((sample) => [sample.run, sample.step, sample.text.trimEnd()]);
+    if (rows.length > 0) table(body, ["run", "step", "text"], rows).classList.add("texts");
   };
   const bar = element("div", null, made, {class: "bar"});
   const choices = prompts.map((prompt) => [prompt, prompt === "" ? "(empty)" : prompt]);

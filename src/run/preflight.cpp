@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "config/derived.h"
 #include "convert/source.h"
+#include "data/batch/array_prompt.h"
 #include "data/batch/prompt.h"
 #include "data/order/data_facts.h"
 #include "data/shard/same_tokenizer.h"
@@ -81,13 +82,28 @@ plan::ParameterPlan named_parameters(config::Model model) {
   return plan::parameter_plan(plan::model_shape(model, 1));
 }
 
+// Throws if the run's model cannot continue a recording of validation.generate. Makes its path absolute.
+void check_recording(std::string& path, const config::RunConfig& config, const tokenizer::ArrayTokenizer& tokenizer,
+                     const data::LabelRule& labels) {
+  if (labels.masking)
+    throw user_error("validation.generate does not fill in the masks of recordings",
+                     "the model was trained to do so (objective.kind = \"masked_lm\")", "leave it out");
+  path = absolute_path(config.resolve(path)).string();
+  data::read_array_prompt(tokenizer, path,
+                          {.context_bins = config.validation.generate_context_bins,
+                           .source = "validation.generate",
+                           .context_source = "validation.generate_context_bins",
+                           .why = "the data are recordings, so that the model continues recordings"});
+}
+
 // Throws if the run's model cannot continue a prompt of validation.generate, or fill in its masks.
 void check_prompt(const std::string& prompt, const config::RunConfig& config, const tokenizer::Tokenizer& tokenizer,
                   bool document_bos, const data::LabelRule& labels) {
-  if (tokenizer.arrays() != nullptr || !tokenizer.has_text())
-    throw user_error("validation.generate needs data of text",
-                     fmt::format("the tokenizer of the data is {}", tokenizer.name()),
-                     "leave it out; hearth generate continues recordings from a checkpoint");
+  if (!tokenizer.has_text())
+    throw user_error("validation.generate needs data of text or recordings",
+                     fmt::format("the tokenizer of the data is {}", tokenizer.name()), "leave it out");
+  if (config.validation.generate_context_bins > 0)
+    throw user_error("validation.generate_context_bins is for recordings", "the data are text", "leave it out");
   if (!labels.masking) {
     if (!data::prompt_tokens(tokenizer, document_bos, prompt).empty()) return;
     throw user_error("a prompt of validation.generate is empty", "the tokenizer has neither BOS nor EOS",
@@ -147,9 +163,14 @@ class Check {
   }
 
   void check_prompts() {
-    for (const std::string& prompt : result_.config.validation.generate)
+    const config::RunConfig& config = result_.config;
+    const tokenizer::ArrayTokenizer* const arrays = result_.tokenizer->arrays();
+    for (std::string& prompt : result_.config.validation.generate)
       errors_.attempt_about("validation.generate", [&] {
-        check_prompt(prompt, result_.config, *result_.tokenizer, dataset_bos(), result_.labels);
+        if (arrays != nullptr)
+          check_recording(prompt, config, *arrays, result_.labels);
+        else
+          check_prompt(prompt, config, *result_.tokenizer, dataset_bos(), result_.labels);
       });
   }
 

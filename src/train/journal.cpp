@@ -3,11 +3,28 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <numeric>
 #include <vector>
 
 #include "metrics/throughput.h"
 
 namespace hearth::train {
+namespace {
+
+double mean_count(const metrics::CountBins& bins) {
+  double spikes = 0;
+  for (const std::vector<uint8_t>& bin : bins) spikes = std::accumulate(bin.begin(), bin.end(), spikes);
+  return spikes / static_cast<double>(bins.size() * bins.front().size());
+}
+
+std::string summary(const metrics::SampleBins& bins) {
+  std::string text = fmt::format("{} time bins of {} neurons, {:.3f} spikes a bin and neuron", bins.made.size(),
+                                 bins.made.front().size(), mean_count(bins.made));
+  if (!bins.real.empty()) text += fmt::format(" ({:.3f} in the recording)", mean_count(bins.real));
+  return text;
+}
+
+}  // namespace
 
 Journal::Journal(const Options& options) {
   if (!options.speaks) return;
@@ -58,7 +75,7 @@ void Journal::sample(const metrics::SampleText& sample) {
   if (!file_) return;
   file_->append(sample);
   message(LogLevel::kInfo, fmt::format("step {}  sample {} -> {}", sample.step, metrics::quoted(sample.prompt),
-                                       metrics::quoted(sample.text)));
+                                       sample.bins.made.empty() ? metrics::quoted(sample.text) : summary(sample.bins)));
 }
 
 void Journal::message(LogLevel level, std::string_view text) {

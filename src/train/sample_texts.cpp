@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/quantity.h"
 #include "base/random.h"
 #include "data/batch/masking.h"
 #include "data/batch/prompt.h"
@@ -14,6 +15,18 @@
 #include "plan/memory.h"
 
 namespace hearth::train {
+namespace {
+
+std::vector<std::vector<uint8_t>> bins_of(const data::SpikeArray& array, int64_t first, int64_t count) {
+  std::vector<std::vector<uint8_t>> bins;
+  for (int64_t bin = first; bin < first + count; ++bin) {
+    const auto begin = array.counts.begin() + bin * array.shape.neurons;
+    bins.emplace_back(begin, begin + array.shape.neurons);
+  }
+  return bins;
+}
+
+}  // namespace
 
 SampleTexts::SampleTexts(const run::Run& run, const plan::ParameterPlan& rank_plan, const comm::MeshGroups& groups,
                          comm::Control& control)
@@ -21,6 +34,22 @@ SampleTexts::SampleTexts(const run::Run& run, const plan::ParameterPlan& rank_pl
   if (run.config.validation.generate.empty()) return;
   control.together("the tokenizer", [&] { tokenizer_ = run.data.sources().front().dataset.open_tokenizer(); });
   if (masked()) no_text_ = data::special_ids(*tokenizer_, run.shape.V);
+  const tokenizer::ArrayTokenizer* const arrays = tokenizer_->arrays();
+  if (arrays == nullptr) return;
+  control.together("the recordings of validation.generate", [&] {
+    for (const std::string& path : run.config.validation.generate)
+      recordings_.push_back(
+          data::read_array_prompt(*arrays, path,
+                                  {.context_bins = run.config.validation.generate_context_bins,
+                                   .neurons = run.data.n_fixed(),
+                                   .source = "validation.generate",
+                                   .context_source = "validation.generate_context_bins",
+                                   .why = "the data are recordings, so that the model continues recordings"}));
+  });
+}
+
+int64_t SampleTexts::column_tokens(size_t prompt) const {
+  return data::column_tokens(*tokenizer_->arrays(), recordings_[prompt].context.shape.neurons);
 }
 
 std::vector<metrics::SampleText> SampleTexts::after(int64_t step, parallel::ShardedWeights& weights) {
@@ -35,21 +64,38 @@ std::vector<metrics::SampleText> SampleTexts::after(int64_t step, parallel::Shar
     std::vector<Row> some(rows.begin() + static_cast<std::ptrdiff_t>(first),
                           rows.begin() + static_cast<std::ptrdiff_t>(std::min(rows.size(), first + together)));
     complete(some, weights);
-    for (const Row& row : some) {
-      const data::MaskedPrompt whole{
-          .ids = row.ids, .start = std::ssize(data::document_start(*tokenizer_, run_.data.manifest().rules.bos))};
-      std::string text;
-      for (const uint32_t id : row.made) tokenizer_->decode(id, text);
-      texts.push_back({.step = step,
-                       .prompt = prompts[row.prompt],
-                       .text = masked() ? whole.text(*tokenizer_) : text,
-                       .tokens = std::ssize(row.made),
-                       .ended = row.ended,
-                       .seed = row.seed,
-                       .time = metrics::wall_seconds()});
-    }
+    for (const Row& row : some) texts.push_back(record_of(row, step));
   }
   return texts;
+}
+
+metrics::SampleText SampleTexts::record_of(const Row& row, int64_t step) const {
+  metrics::SampleText sample{.step = step,
+                             .prompt = run_.config.validation.generate[row.prompt],
+                             .tokens = std::ssize(row.made),
+                             .ended = row.ended,
+                             .seed = row.seed,
+                             .time = metrics::wall_seconds()};
+  if (!recordings_.empty()) {
+    const data::ArrayPrompt& recording = recordings_[row.prompt];
+    const int64_t neurons = recording.context.shape.neurons, length = column_tokens(row.prompt);
+    metrics::SampleBins& bins = sample.bins;
+    for (auto column = row.made.begin(); column != row.made.end(); column += length)
+      for (auto& bin : data::bins_of_column(*tokenizer_->arrays(), {column + 1, column + length}, neurons))
+        bins.made.push_back(std::move(bin));
+    const auto count = std::ssize(bins.made);
+    const int64_t before = std::min(count, recording.context.shape.bins);
+    bins.before = bins_of(recording.context, recording.context.shape.bins - before, before);
+    bins.real = bins_of(recording.after, 0, std::min(count, recording.after.shape.bins));
+  } else if (masked()) {
+    sample.text =
+        data::MaskedPrompt{.ids = row.ids,
+                           .start = std::ssize(data::document_start(*tokenizer_, run_.data.manifest().rules.bos))}
+            .text(*tokenizer_);
+  } else {
+    for (const uint32_t id : row.made) tokenizer_->decode(id, sample.text);
+  }
+  return sample;
 }
 
 SampleTexts::Row SampleTexts::row_of(size_t prompt, int64_t step) const {
@@ -59,11 +105,16 @@ SampleTexts::Row SampleTexts::row_of(size_t prompt, int64_t step) const {
   // 32 bits: short enough to be typed.
   Row row{.prompt = prompt,
           .seed = random_u64(random_key(random_u64(key, static_cast<uint64_t>(step)), "prompt"), prompt) >> 32U,
+          .limit = run_.config.validation.generate_tokens,
           .ids = {}};
   if (masked()) {
     data::MaskedPrompt masked = data::masked_prompt(*tokenizer_, bos, run_.labels.masking->mask_id, text);
     row.ids = std::move(masked.ids);
     row.open = std::move(masked.open);
+  } else if (!recordings_.empty()) {
+    row.ids = data::array_prompt_tokens(*tokenizer_->arrays(), recordings_[prompt].context);
+    row.made = {static_cast<uint32_t>(row.ids.back())};  // BOS
+    row.limit = round_up(row.limit, column_tokens(prompt));
   } else {
     row.ids = data::prompt_tokens(*tokenizer_, bos, text);
   }
@@ -72,7 +123,7 @@ SampleTexts::Row SampleTexts::row_of(size_t prompt, int64_t step) const {
 
 bool SampleTexts::is_done(const Row& row) const {
   if (masked()) return row.open.empty();
-  return row.ended || std::ssize(row.made) == run_.config.validation.generate_tokens;
+  return row.ended || std::ssize(row.made) == row.limit;
 }
 
 // Places in `ids` whose logits are needed.
@@ -82,13 +133,15 @@ std::vector<int64_t> SampleTexts::asked(const Row& row) const {
 }
 
 void SampleTexts::complete(std::vector<Row>& rows, parallel::ShardedWeights& weights) {
-  const int64_t window = run_.seq_len();
   int64_t longest = 0;
-  for (const Row& row : rows)
-    longest = std::max(longest, std::ssize(row.ids) + (masked() ? 0 : run_.config.validation.generate_tokens));
+  for (const Row& row : rows) longest = std::max(longest, std::ssize(row.ids) + (masked() ? 0 : row.limit));
   const int64_t S = plan::sample_batch(run_.config, longest).S;
   // Ranks of context parallel have the same weights, so each computes the whole sequences.
   plan::ModelShape shape = plan::model_part(run_.shape, run_.tensor());
+  if (plan::samples_are_cached(run_.config)) {
+    model::Decoder decoder(shape, plan_, weights, S, run_.precision.compute, run_.device, std::ssize(rows));
+    return complete(rows, decoder);
+  }
   shape.sparse_labels = true;  // only the positions that are asked for go through the output matrix
   model::Transformer model(shape, plan_, std::ssize(rows), S,
                            {.dtype = run_.precision.compute,
@@ -97,17 +150,67 @@ void SampleTexts::complete(std::vector<Row>& rows, parallel::ShardedWeights& wei
                             .tensor = groups_.tensor(),
                             .pipeline = groups_.pipeline(),
                             .pipeline_plan = run_.pipeline});
-  while (!std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return is_done(row); })) {
-    for (Row& row : rows) {
-      // The rule of `hearth generate` (infer/decoding.h): a full window keeps its newer half.
-      const auto size = std::ssize(row.ids);
-      if (size - static_cast<int64_t>(row.visible) > window) row.visible = static_cast<size_t>(size - (window + 1) / 2);
-    }
-    const std::vector<Choice> choices = agree(rows, logits(rows, model, weights));
-    size_t next = 0;
-    for (Row& row : rows)
-      if (!is_done(row)) take(row, choices[next++]);
+  complete(rows, model, weights);
+}
+
+// The rule of `hearth generate` (infer/decoding.h): a full window keeps its newer half. Whether it was full.
+bool SampleTexts::forget_older_half(Row& row) const {
+  const int64_t window = run_.seq_len(), size = std::ssize(row.ids);
+  if (size - static_cast<int64_t>(row.visible) <= window) return false;
+  row.visible = static_cast<size_t>(size - (window + 1) / 2);
+  return true;
+}
+
+void SampleTexts::take_all(std::vector<Row>& rows, const at::Tensor& logits_NV) const {
+  size_t next = 0;
+  const std::vector<Choice> choices = agree(rows, logits_NV);
+  for (Row& row : rows)
+    if (!is_done(row)) take(row, choices[next++]);
+}
+
+bool SampleTexts::all_done(const std::vector<Row>& rows) const {
+  return std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return is_done(row); });
+}
+
+void SampleTexts::complete(std::vector<Row>& rows, model::Decoder& decoder) const {
+  while (!all_done(rows)) {
+    for (size_t i = 0; i < rows.size(); ++i)
+      if (forget_older_half(rows[i])) decoder.clear(static_cast<int64_t>(i));
+    take_all(rows, logits(rows, decoder));
   }
+}
+
+void SampleTexts::complete(std::vector<Row>& rows, model::Transformer& model, parallel::ShardedWeights& weights) const {
+  while (!all_done(rows)) {
+    for (Row& row : rows) forget_older_half(row);
+    take_all(rows, logits(rows, model, weights));
+  }
+}
+
+// [N, V]: the next tokens of those rows that are not done.
+at::Tensor SampleTexts::logits(const std::vector<Row>& rows, model::Decoder& decoder) const {
+  std::vector<int64_t> together, places;  // rows with one new token, and their places in the result
+  std::vector<int32_t> tokens;
+  const auto N = std::count_if(rows.begin(), rows.end(), [&](const Row& row) { return !is_done(row); });
+  at::Tensor logits_NV = ops::empty({N, run_.shape.V}, run_.precision.compute, run_.device);
+  for (int64_t i = 0, place = 0; i < std::ssize(rows); ++i) {
+    const Row& row = rows[static_cast<size_t>(i)];
+    if (is_done(row)) continue;
+    const std::span fresh = std::span(row.ids).subspan(row.visible + static_cast<size_t>(decoder.size(i)));
+    if (decoder.size(i) > 0 && fresh.size() == 1) {
+      together.push_back(i);
+      places.push_back(place);
+      tokens.push_back(fresh.front());
+    } else {
+      ops::copy_(logits_NV.select(0, place), decoder.append(fresh, i));
+    }
+    ++place;
+  }
+  if (together.empty()) return logits_NV;
+  const at::Tensor each_NV = decoder.append_to_each(together, tokens);
+  for (int64_t n = 0; n < std::ssize(places); ++n)
+    ops::copy_(logits_NV.select(0, places[static_cast<size_t>(n)]), each_NV.select(0, n));
+  return logits_NV;
 }
 
 // [N, V]: those that the rows ask for, in their order; undefined on a rank without the last layers.
@@ -140,7 +243,9 @@ SampleTexts::Choice SampleTexts::choose(const Row& row, const at::Tensor& logits
   const model::SamplingOptions sampling{.temperature = run_.config.validation.generate_temperature};
   const double uniform =
       random_uniform(random_key(row.seed, masked() ? "fill" : "generate"), static_cast<uint64_t>(row.made.size()));
-  const int64_t V = std::min(logits_NV.size(1), tokenizer_->vocab_size());
+  const tokenizer::ArrayTokenizer* const arrays = tokenizer_->arrays();
+  const int64_t V =
+      arrays != nullptr ? data::num_patch_ids(*arrays) : std::min(logits_NV.size(1), tokenizer_->vocab_size());
   Choice choice{.asked = 0, .id = 0};
   std::vector<double> surest;
   double certainty = -1;
@@ -186,8 +291,17 @@ void SampleTexts::take(Row& row, const Choice& choice) const {
     row.ended = true;
     return;
   }
+  const auto append = [&row](uint32_t token) {
+    row.made.push_back(token);
+    row.ids.push_back(static_cast<int32_t>(token));
+  };
+  if (!masked()) {
+    append(id);
+    if (!recordings_.empty() && !is_done(row) && std::ssize(row.made) % column_tokens(row.prompt) == 0)
+      append(*tokenizer_->bos());
+    return;
+  }
   row.made.push_back(id);
-  if (!masked()) return row.ids.push_back(static_cast<int32_t>(id));
   const auto open = row.open.begin() + choice.asked;
   row.ids[static_cast<size_t>(*open)] = static_cast<int32_t>(id);
   row.open.erase(open);

@@ -1,10 +1,12 @@
-// The prompts of validation.generate: after a validation the model continues each of them, or fills in its masks.
+// The prompts of validation.generate: after a validation the model continues each of them, or fills in its masks. Where
+// the data are recordings, the prompts are, too.
 //
 // A text depends on the weights, the prompt, the step and training.seed. `hearth generate` makes the same text from the
 // checkpoint of that step with the record's seed, up to the rounding of logits. Nothing of the training changes.
 //
-// Any layout works. The model computes whole sequences without a cache of keys and values, so weights are gathered as
-// in a validation. Each rank computes all prompts, and one of them chooses the tokens for all.
+// Any layout works. Each rank computes all prompts, and one of them chooses the tokens for all. Weights are gathered as
+// in a validation. Where ranks share the layers, and to fill in masks, the model computes whole sequences without a
+// cache of keys and values (plan::samples_are_cached).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +15,9 @@
 #include <vector>
 
 #include "comm/mesh_groups.h"
+#include "data/batch/array_prompt.h"
 #include "metrics/record.h"
+#include "model/decoder.h"
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
 #include "run/run.h"
@@ -35,10 +39,11 @@ class SampleTexts {
   struct Row {
     size_t prompt;                 // its number
     uint64_t seed;                 // of its text
+    int64_t limit;                 // the number of tokens to choose, at most
     std::vector<int32_t> ids;      // of the document so far
     size_t visible = 0;            // where the model's window begins in `ids`
     std::vector<int64_t> open{};   // masks that are not filled in
-    std::vector<uint32_t> made{};  // tokens that were chosen
+    std::vector<uint32_t> made{};  // tokens that were chosen; of a recording: with BOS before each column
     bool ended = false;            // by EOS
   };
   // A token for a row: the place of its position among those that were asked for, and its id.
@@ -47,20 +52,29 @@ class SampleTexts {
   };
 
   bool masked() const { return run_.labels.masking.has_value(); }
+  int64_t column_tokens(size_t prompt) const;  // of a recording
   Row row_of(size_t prompt, int64_t step) const;
   bool is_done(const Row& row) const;
+  bool all_done(const std::vector<Row>& rows) const;
+  bool forget_older_half(Row& row) const;
   std::vector<int64_t> asked(const Row& row) const;
+  metrics::SampleText record_of(const Row& row, int64_t step) const;
   void complete(std::vector<Row>& rows, parallel::ShardedWeights& weights);
+  void complete(std::vector<Row>& rows, model::Decoder& decoder) const;
+  void complete(std::vector<Row>& rows, model::Transformer& model, parallel::ShardedWeights& weights) const;
+  at::Tensor logits(const std::vector<Row>& rows, model::Decoder& decoder) const;
   at::Tensor logits(const std::vector<Row>& rows, model::Transformer& model, parallel::ShardedWeights& weights) const;
   Choice choose(const Row& row, const at::Tensor& logits_NV) const;
   std::vector<Choice> agree(const std::vector<Row>& rows, const at::Tensor& logits_NV) const;
   void take(Row& row, const Choice& choice) const;
+  void take_all(std::vector<Row>& rows, const at::Tensor& logits_NV) const;
 
   const run::Run& run_;
   const plan::ParameterPlan& plan_;
   const comm::MeshGroups& groups_;
   comm::Control& control_;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;  // null without prompts
+  std::vector<data::ArrayPrompt> recordings_;        // one a prompt; of text: none
   std::vector<bool> no_text_;                        // by id, for masks
 };
 

@@ -37,6 +37,8 @@ std::vector<std::string> seeds() {
   }
   metrics::JsonlWriter(path).append(
       metrics::SampleText{.step = 2, .prompt = "\"\n", .text = "\xE2\x82", .tokens = 2, .ended = true, .seed = 7});
+  metrics::JsonlWriter(path).append(
+      metrics::SampleText{.step = 3, .prompt = "a.npy", .bins = {.made = {{0, 9}}, .before = {{1, 0}}, .real = {}}});
   return {read_file(path)};
 }
 

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "infer/fill.h"
 #include "infer/generate.h"
+#include "infer/generate_array.h"
 #include "train/tiny_run.h"
 
 namespace hearth::infer {
@@ -176,13 +177,108 @@ TEST_F(SampleTexts, APromptThatTheModelCannotReadIsRefusedBeforeTheTraining) {
               HasSubstr("a prompt of validation.generate has 43 tokens"));
   EXPECT_FALSE(path_exists(c.run_folder()));
 
-  train::build_tiny_spikes(scratch, "spikes", 8);
-  config::RunConfig spikes = config("spikes-run");
-  spikes.data.path = "spikes";
-  spikes.model.vocab_size = 0;
-  spikes.validation.generate = {"ka"};
-  EXPECT_THAT(test::error_of([&] { train::train(spikes); }).what(),
-              HasSubstr("validation.generate needs data of text"));
+  c = config("run");
+  c.validation.generate = {"ka"};
+  c.validation.generate_context_bins = 4;
+  EXPECT_THAT(test::error_of([&] { train::train(c); }).what(),
+              HasSubstr("validation.generate_context_bins is for recordings"));
+}
+
+// Recordings of many neurons, of which the data have the first eight: columns of nine tokens in windows of 32.
+struct SampleRasters : SampleTexts {
+  SampleRasters() { train::build_tiny_spikes(scratch, "spikes", 8); }
+  config::RunConfig of_spikes(const std::string& name) const {
+    config::RunConfig c = config(name);
+    c.data.path = "spikes";
+    c.model.vocab_size = 0;
+    c.validation.generate = {"spikes-rec/row-000000.npy", "spikes-rec/row-000002.npy"};
+    c.validation.generate_tokens = 40;  // five columns begin within them
+    c.validation.generate_context_bins = 3;
+    return c;
+  }
+};
+
+TEST_F(SampleRasters, TheyAreThoseOfTheGenerateCommandFromTheSameStepNextToTheRecording) {
+  const config::RunConfig c = of_spikes("run");
+  train::train(c);
+  const std::vector<Json> samples = samples_of(c);
+  ASSERT_EQ(samples.size(), 8u);  // steps 0, 4, 8, 12
+  for (const Json& sample : samples) {
+    EXPECT_FALSE(sample.contains("text"));
+    EXPECT_EQ(sample.at("tokens"), 45);
+    const Path file = sample.at("prompt").get<std::string>();
+    EXPECT_TRUE(file.is_absolute());
+    const auto row = file.filename() == "row-000000.npy" ? 0 : 2;
+    const data::SpikeArray real = data::synthetic_spikes(1, row);
+    const auto bins = [&](int64_t first, int64_t count) {
+      Json list = Json::array();
+      for (int64_t bin = first; bin < first + count; ++bin) {
+        const auto begin = real.counts.begin() + bin * real.shape.neurons;
+        list.push_back(std::vector<int>(begin, begin + 8));
+      }
+      return list;
+    };
+    EXPECT_EQ(sample.at("before"), bins(0, 3));
+    EXPECT_EQ(sample.at("real"), bins(3, 5));
+    if (sample.at("step") == 0) continue;
+    const auto model = load_model(train::step_of(c, sample.at("step")));
+    Json made = Json::array();
+    generate_array(*model, {read_prompt_array(*model, file, 3).context, 40, {}, sample.at("seed").get<uint64_t>()},
+                   [&](std::span<const uint8_t> bin) { made.push_back(std::vector<int>(bin.begin(), bin.end())); });
+    EXPECT_EQ(sample.at("bins"), made) << sample;
+  }
+}
+
+TEST_F(SampleRasters, EveryLayoutOfRanksMakesTheSame) {
+  const std::vector<config::Parallelism> layouts = {{.data_parallel_shard_degree = 1},
+                                                    {.data_parallel_shard_degree = 2, .zero_stage = 3},
+                                                    {.tensor_parallel_degree = 2},
+                                                    {.pipeline_parallel_degree = 2}};
+  std::vector<std::string> expected;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    SCOPED_TRACE(i);
+    config::RunConfig c = of_spikes(fmt::format("run-{}", i));
+    c.model.enable_weight_tying = true;
+    c.training.dtype = DType::kFloat64;
+    c.training.steps = 4;
+    c.checkpoint.interval = 0;
+    c.parallelism = layouts[i];
+    train::train(c);
+    const std::vector<std::string> facts = facts_of(c);
+    EXPECT_EQ(facts.size(), 4u);
+    if (i == 0) expected = facts;
+    EXPECT_EQ(facts, expected);
+  }
+}
+
+TEST_F(SampleRasters, TheLogSaysHowManySpikesThereAre) {
+  config::RunConfig c = of_spikes("run");
+  c.training.steps = 4;
+  c.validation.generate.pop_back();
+  train::train(c);
+  const Json sample = samples_of(c).back();
+  const auto mean = [&](const char* name) {
+    double spikes = 0;
+    for (const Json& bin : sample.at(name))
+      for (const Json& count : bin) spikes += count.get<double>();
+    return spikes / 40;
+  };
+  std::string log;
+  for (const std::string& name : list_folder(c.run_folder() / "logs")) log += read_file(c.run_folder() / "logs" / name);
+  EXPECT_THAT(log, HasSubstr(fmt::format("-> 5 time bins of 8 neurons, {:.3f} spikes a bin and neuron ({:.3f} in the "
+                                         "recording)",
+                                         mean("bins"), mean("real"))));
+}
+
+TEST_F(SampleRasters, ARecordingThatTheModelCannotReadIsRefusedBeforeTheTraining) {
+  config::RunConfig c = of_spikes("run");
+  c.validation.generate = {"ka", "spikes-rec/row-000001.npy"};
+  c.validation.generate_context_bins = 5000;
+  const Error error = test::error_of([&] { train::train(c); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_THAT(error.what(), HasSubstr("validation.generate: there is no file \"" + (scratch / "ka").string() + "\""));
+  EXPECT_THAT(error.what(), HasSubstr("validation.generate_context_bins 5000: "));
+  EXPECT_FALSE(path_exists(c.run_folder()));
 }
 
 }  // namespace

@@ -342,5 +342,36 @@ TEST(Jsonl, ATextOfTheModelIsALineOfItsOwnThatReadersOfStepsSkip) {
                             {"time", 1764083000.5}}));
 }
 
+TEST(Jsonl, AContinuedRecordingHasItsBins) {
+  const test::ScratchFolder scratch;
+  const Path path = scratch / "metrics.jsonl";
+  const SampleText sample{.step = 4,
+                          .prompt = "a.npy",
+                          .tokens = 8,
+                          .seed = 7,
+                          .bins = {.made = {{0, 255, 1}, {2, 0, 0}}, .before = {{9, 8, 7}}, .real = {}}};
+  JsonlWriter(path).append(sample);
+  EXPECT_EQ(read_file(path),
+            "{\"event\": \"sample\", \"step\": 4, \"prompt\": \"a.npy\", \"bins\": [[0, 255, 1], [2, 0, 0]], "
+            "\"before\": [[9, 8, 7]], \"real\": [], \"tokens\": 8, \"ended\": false, \"seed\": 7}\n");
+  EXPECT_EQ(read_history(path).samples, std::vector<SampleText>{sample});
+}
+
+TEST(Jsonl, DamagedBinsAreADamagedLine) {
+  const test::ScratchFolder scratch;
+  const Path path = scratch / "metrics.jsonl";
+  int64_t lines = 0;
+  for (const char* bins : {"[[0, 256]]", "[[0, -1]]", "[[0], [0, 1]]", "[[]]", "[]", "[[0.5]]", "7", "[3]"}) {
+    append_raw(path,
+               fmt::format("{{\"event\": \"sample\", \"step\": 4, \"prompt\": \"\", \"bins\": {}, \"before\": [], "
+                           "\"real\": []}}\n",
+                           bins));
+    ++lines;
+  }
+  const History history = read_history(path);
+  EXPECT_TRUE(history.samples.empty());
+  EXPECT_EQ(std::ssize(history.damaged_lines), lines);
+}
+
 }  // namespace
 }  // namespace hearth::metrics

@@ -245,24 +245,39 @@ TEST(MemoryPlan, TextsOfValidationTakeTheActivationsOfTheirSequences) {
       }
     return 0;
   };
-  const auto of = [&](int64_t B, int64_t S) {
+  const auto whole = [&](int64_t B, int64_t S) {
     ModelShape shape = model_shape(c, DataFacts{});
     shape.sparse_labels = true;
     return activation_plan(shape, B, S, DType::kFloat32, 64, Backward::kNone).total_bytes;
   };
+  // A cache of keys and values of 64 numbers for each layer and position, a row alone, and a token of each row.
+  const auto cached = [&](int64_t B, int64_t S) {
+    const ModelShape shape = model_shape(c, DataFacts{});
+    const auto forward = [&](int64_t tokens, int64_t logits) {
+      return activation_plan(shape, 1, tokens, DType::kFloat32, logits, Backward::kNone).total_bytes;
+    };
+    return B * S * 2 * 64 * 4 * shape.L + forward(S, 1) + B * forward(B, B);
+  };
   EXPECT_EQ(samples(), 0);
   c.validation.generate = {"seven b"};
   c.validation.generate_tokens = 20;  // 7 + 3 + 20 are 30
-  EXPECT_EQ(samples(), of(1, 32));
-  EXPECT_GT(samples(), 32 * 64 * 4 * 3);
+  EXPECT_EQ(samples(), cached(1, 32));
   c.validation.generate = {"a", "b", "c"};  // in micro-batches
   c.validation.generate_tokens = 29;        // 33
-  EXPECT_EQ(samples(), of(2, 48));
+  EXPECT_EQ(samples(), cached(2, 48));
   c.validation.generate_tokens = 1000;  // no more than a window
-  EXPECT_EQ(samples(), of(2, 112));
+  EXPECT_EQ(samples(), cached(2, 112));
+  c.validation.generate = {"a.npy", "b.npy", "c.npy"};  // may fill it
+  c.validation.generate_tokens = 1;
+  EXPECT_EQ(samples(), cached(2, 112));
+  c.objective.kind = config::ObjectiveKind::kMaskedLm;  // the whole text in each step
+  c.validation.generate = {std::string(30, 'a'), "b"};
+  EXPECT_EQ(samples(), whole(2, 48));
+  c.objective.kind = config::ObjectiveKind::kCausalLm;
+  c.validation.generate_tokens = 1000;
   c.parallelism.tensor_parallel_degree = 2;  // multiples of 32
-  EXPECT_LT(samples(), of(2, 128));
-  EXPECT_EQ(samples(), of(2, 128) / 2);  // here all is shared
+  EXPECT_LT(samples(), whole(2, 128));
+  EXPECT_EQ(samples(), whole(2, 128) / 2);  // here all is shared
   c.validation.freq = 0;
   EXPECT_EQ(samples(), 0);
 }

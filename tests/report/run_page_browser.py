@@ -3,7 +3,8 @@
 {"errors": [...], "requests": [...], "draw_s": ...,
  "charts": {KEY: {"labels": [...], "points": ..., "ink": ..., "band": ...}},
  "whole": [LOW, HIGH], "zoomed": {KEY: [LOW, HIGH]}, "unzoomed": [LOW, HIGH], "log": true, "rows": {SECTION: [[...]]},
- "texts": {SECTION: TEXT}, "smoothed_change": ..., "hidden": ..., "images": [WIDTH, ...]}
+ "texts": {SECTION: TEXT}, "smoothed_change": ..., "hidden": ..., "images": [WIDTH, ...],
+ "rasters": [[LABEL, WIDTH, HEIGHT, INK], ...]}
 
 Exit code 77: there is no browser here.
 """
@@ -30,6 +31,11 @@ INK = """([key, least, most]) => {  // pixels of the chart with an opacity in th
   }
   return ink;
 }"""
+RASTERS = """() => [...document.querySelectorAll("#samples canvas")].map(canvas => {
+  const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  let ink = 0;
+  for (let i = 3; i < pixels.length; i += 4) ink += pixels[i] > 0;
+  return [canvas.getAttribute("aria-label"), canvas.width, canvas.height, ink]; })"""
 ROWS = """id =>
   [...document.querySelectorAll(`#${id} tr`)].map(row => [...row.children].map(cell => cell.textContent))"""
 MEANS = """() => { const g = hearthReport.charts.loss; const values = [];
@@ -64,6 +70,7 @@ def main():
                                        ".map(s => [s.id, s.textContent]))")
         found["rows"] = {key: page.evaluate(ROWS, key) for key in found["texts"]}
         found["images"] = page.evaluate("[...document.images].map(image => image.naturalWidth)")
+        found["rasters"] = page.evaluate(RASTERS)
         if "loss" in keys:
             use_charts(page, keys, found)
         browser.close()

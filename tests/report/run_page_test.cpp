@@ -99,6 +99,28 @@ TEST_F(RunPageInABrowser, ItDrawsZoomsAndAsksNothingOfTheNetwork) {
   EXPECT_THAT(rows[2], ElementsAre("training.steps", "200", "80", "0"));
 }
 
+// Three neurons. The model read a bin with one spike, and made two bins with three spikes in all.
+TEST_F(RunPageInABrowser, ARecordingStandsNextToTheModelsContinuation) {
+  const Path file = make_page_run("one", 40, "");
+  metrics::JsonlWriter(file).append(metrics::SampleText{
+      .step = 40,
+      .prompt = "a.npy",
+      .bins = {.made = {{0, 2, 0}, {1, 0, 0}}, .before = {{0, 1, 0}}, .real = {{0, 0, 0}, {0, 40, 0}}}});
+  metrics::JsonlWriter(file).append(
+      metrics::SampleText{.step = 40, .prompt = "b.npy", .bins = {.made = {{0, 2, 0}}, .before = {}, .real = {}}});
+  RunPage page{.title = "rasters", .runs = {}};
+  page.runs.push_back(page_run("one", file));
+  const json found = browse(page);
+  if (found.is_null()) GTEST_SKIP() << "there is no Chromium or no Playwright";
+  EXPECT_EQ(found.at("errors"), json::array());
+  // Cells of 8 x 8 pixels, and a line of 2 x 24 of which 16 pixels may hide a part of the cell before it.
+  EXPECT_THAT(found.at("rasters"),
+              ElementsAre((json{"Recording, 5.83 spikes a bin and neuron", 24, 24, 2 * 64 + 48 - 8}),
+                          (json{"Model, 0.500 spikes a bin and neuron", 24, 24, 3 * 64 + 48 - 16})));
+  EXPECT_THAT(found["texts"]["samples"].get<std::string>(), HasSubstr("Step 40"));
+  EXPECT_THAT(found["texts"]["samples"].get<std::string>(), HasSubstr("The model read the bins before the line."));
+}
+
 TEST_F(RunPageInABrowser, SamplesScoresPlanAndMixtureHaveTheirPlaces) {
   const Path file = make_page_run("one", 40, "[training]\nsteps = 200\n");
   File::open_append(file).write(

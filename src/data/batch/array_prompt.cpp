@@ -1,0 +1,100 @@
+#include "data/batch/array_prompt.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "data/shard/array_stream.h"
+#include "data/source/npy_source.h"
+
+namespace hearth::data {
+namespace {
+
+SpikeArray with_neurons(const SpikeArray& array, int64_t neurons) {
+  SpikeArray result = array;
+  result.shape.neurons = neurons;
+  result.counts.clear();
+  for (int64_t bin = 0; bin < array.shape.bins; ++bin) {
+    for (int64_t neuron = 0; neuron < neurons; ++neuron)
+      result.counts.push_back(
+          array.counts[static_cast<size_t>(bin * array.shape.neurons + neuron % array.shape.neurons)]);
+  }
+  return result;
+}
+
+// Keeps the first `bins` bins in `array` and returns the others.
+SpikeArray cut_after(SpikeArray& array, int64_t bins) {
+  SpikeArray rest = array;
+  rest.shape.bins = array.shape.bins - bins;
+  const auto at = bins * array.shape.neurons;
+  rest.counts.erase(rest.counts.begin(), rest.counts.begin() + at);
+  array.shape.bins = bins;
+  array.counts.resize(static_cast<size_t>(at));
+  return rest;
+}
+
+}  // namespace
+
+ArrayPrompt read_array_prompt(const tokenizer::ArrayTokenizer& tokenizer, const std::string& path,
+                              const ArrayPromptOptions& options) {
+  const std::string &source = options.source, &why = options.why;
+  const char* fix = "give a .npy of uint8, neurons x time bins (0 bins are enough: numpy.zeros((100, 0), numpy.uint8))";
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    throw user_error(fmt::format("{}: there is no file \"{}\"", source, path), why, fix);
+  SourceFile file;
+  file.path = file.real_path = path;
+  file.size_bytes = static_cast<int64_t>(std::filesystem::file_size(path));
+  file.format = Format::kNpy;
+  Record record;
+  open_npy_source(file, {})->next(record);
+  if (record.array == nullptr) throw user_error(fmt::format("{} {}: {}", source, path, record.why), why, fix);
+  SpikeArray prompt = *record.array;
+  if (prompt.shape.neurons == 0) throw user_error(fmt::format("{} {}: it has no neurons", source, path), why, fix);
+  if (options.neurons > 0) prompt = with_neurons(prompt, options.neurons);
+  if (options.context_bins > prompt.shape.bins)
+    throw user_error(fmt::format("{} {}: {} has {} time bins", options.context_source, options.context_bins, path,
+                                 prompt.shape.bins),
+                     {}, "give fewer, or a longer recording");
+  const SpikeArray after = cut_after(prompt, options.context_bins > 0 ? options.context_bins : prompt.shape.bins);
+  const int64_t left_out = prompt.shape.bins % tokenizer.patch_shape().bins;
+  prompt.shape.bins -= left_out;
+  prompt.counts.erase(prompt.counts.begin(), prompt.counts.begin() + left_out * prompt.shape.neurons);
+  const auto largest = std::max_element(prompt.counts.begin(), prompt.counts.end());
+  if (largest != prompt.counts.end() && *largest > tokenizer.largest_count())
+    throw user_error(fmt::format("{} {}: it has the count {}", source, path, *largest),
+                     fmt::format("{}; its largest count is {}", why, tokenizer.largest_count()), fix);
+  return {std::move(prompt), after};
+}
+
+std::vector<int32_t> array_prompt_tokens(const tokenizer::ArrayTokenizer& tokenizer, const SpikeArray& context) {
+  const ArrayStream stream(tokenizer, 0);
+  std::vector<int32_t> tokens(static_cast<size_t>(stream.tokens(context.shape)));
+  stream.read(context.shape, context.counts.data(), 0, 0, tokens);
+  tokens.push_back(static_cast<int32_t>(*tokenizer.bos()));
+  return tokens;
+}
+
+int64_t column_tokens(const tokenizer::ArrayTokenizer& tokenizer, int64_t neurons) {
+  return ArrayStream(tokenizer, 0).column_tokens({.neurons = neurons, .bins = 1});
+}
+
+int64_t num_patch_ids(const tokenizer::ArrayTokenizer& tokenizer) {
+  uint32_t end = *tokenizer.bos();
+  while (end > 0 && tokenizer.patch_of(end - 1).empty()) --end;
+  return end;
+}
+
+std::vector<std::vector<uint8_t>> bins_of_column(const tokenizer::ArrayTokenizer& tokenizer,
+                                                 const std::vector<uint32_t>& ids, int64_t neurons) {
+  const tokenizer::PatchShape cut = tokenizer.patch_shape();
+  std::vector<std::vector<uint8_t>> bins(static_cast<size_t>(cut.bins));
+  for (const uint32_t id : ids) {
+    const auto patch = tokenizer.patch_of(id);
+    for (size_t cell = 0; cell < patch.size(); ++cell) bins[cell % bins.size()].push_back(patch[cell]);
+  }
+  for (auto& bin : bins) bin.resize(static_cast<size_t>(neurons));  // the last patch may contain more neurons
+  return bins;
+}
+
+}  // namespace hearth::data
