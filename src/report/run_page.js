@@ -65,6 +65,12 @@ function count(value) {
   return Number(value.toPrecision(3)) + units[unit];
 }
 
+// The labels of an axis have one form: learning rates are powers of ten, and large numbers short.
+function axisLabel(key) {
+  if (key === "lr") return (value) => value === 0 ? "0" : String(Number(value.toPrecision(3)).toExponential());
+  return (value) => Math.abs(value) >= 1e4 ? count(value) : number(value);
+}
+
 // Four digits, with zeros at the end, so that the numbers of a column compare.
 function digits(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "";
@@ -273,7 +279,7 @@ function addChart(chart, parent) {
     ...made, file: undefined, customBars: true, connectSeparatedPoints: true, labelsDiv: legend, legend: "always",
     drawPoints: chart.key === "validation" || chart.key === "scores", pointSize: 2, strokeWidth: 1.4,
     plotter: [drawBand, Dygraph.Plotters.linePlotter], gridLineColor: "#8886",
-    axisLineColor: "#888", axes: {y: {valueFormatter: number, axisLabelFormatter: number, axisLabelWidth: 70},
+    axisLineColor: "#888", axes: {y: {valueFormatter: number, axisLabelFormatter: axisLabel(chart.key), axisLabelWidth: 70},
                                   x: {valueFormatter: (x) => `${xAxis} ${number(x)}`, axisLabelFormatter: number}},
     underlayCallback: drawMarks, zoomCallback: () => zoomAll(graph), animatedZooms: false,
     highlightCircleSize: 3, logscale: chosen[`log-${chart.key}`] === true,

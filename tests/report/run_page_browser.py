@@ -4,7 +4,7 @@
  "charts": {KEY: {"labels": [...], "points": ..., "ink": ..., "band": ...}},
  "whole": [LOW, HIGH], "zoomed": {KEY: [LOW, HIGH]}, "unzoomed": [LOW, HIGH], "log": true, "rows": {SECTION: [[...]]},
  "texts": {SECTION: TEXT}, "smoothed_change": ..., "hidden": ..., "images": [WIDTH, ...],
- "rasters": [[LABEL, WIDTH, HEIGHT, INK], ...]}
+ "axis_labels": {KEY: [TEXT, ...]}, "rasters": [[LABEL, WIDTH, HEIGHT, INK], ...]}
 
 Exit code 77: there is no browser here.
 """
@@ -70,6 +70,8 @@ def main():
                                        ".map(s => [s.id, s.textContent]))")
         found["rows"] = {key: page.evaluate(ROWS, key) for key in found["texts"]}
         found["images"] = page.evaluate("[...document.images].map(image => image.naturalWidth)")
+        found["axis_labels"] = {key: page.evaluate("""key => [...document.querySelectorAll(
+            `#chart-${key} .dygraph-axis-label-y`)].map(label => label.textContent)""", key) for key in keys}
         found["rasters"] = page.evaluate(RASTERS)
         if "loss" in keys:
             use_charts(page, keys, found)

@@ -76,6 +76,9 @@ TEST_F(RunPageInABrowser, ItDrawsZoomsAndAsksNothingOfTheNetwork) {
   EXPECT_EQ(found["charts"]["loss"]["points"], 100);
   EXPECT_THAT(found["charts"]["validation"]["labels"], ElementsAre("one", "one: web", "two", "two: web"));
   EXPECT_THAT(found["charts"]["lr"]["labels"], ElementsAre("one", "one: planned", "two", "two: planned"));
+  for (const json& label : found["axis_labels"]["lr"])
+    EXPECT_THAT(label.get<std::string>(), testing::MatchesRegex("0|[0-9.]+e-[0-9]")) << "one form for all";
+  EXPECT_FALSE(found["axis_labels"]["lr"].empty());
   EXPECT_THAT(found.at("whole"), ElementsAre(1, 100));
   for (const auto& [key, range] : found.at("zoomed").items()) {  // dragged from a quarter to a half
     EXPECT_NEAR(range[0].get<double>(), 25.75, 4) << key;

@@ -37,16 +37,16 @@ int config_check(CommandLine& line) {
   if (!line.parse()) return 0;
   const config::RunConfig config = config::load(toml, sets);
   fmt::print("{} has no errors\n", toml.string());
-  fmt::print("{}",
-             format_rows({
-                 {"run folder", config.run_folder().lexically_normal().string()},
-                 {"data", data_text(config)},
-                 {"step", fmt::format("{} tokens = {} (ranks) x {} (micro-batches) x {} (sequences) x {} (tokens)",
-                                      config::tokens_per_step(config), config.parallelism.ranks(),
-                                      config::accumulation_steps(config), config.training.local_batch_size,
-                                      config.training.seq_len)},
-                 {"length", length_text(config)},
-             }));
+  fmt::print("{}", format_rows({
+                       {"run folder", config.run_folder().lexically_normal().string()},
+                       {"data", data_text(config)},
+                       {"step", fmt::format("{} tokens = {} x {} x {} x {}", config::tokens_per_step(config),
+                                            counted(config.parallelism.ranks(), "rank"),
+                                            counted(config::accumulation_steps(config), "micro-batch"),
+                                            counted(config.training.local_batch_size, "sequence"),
+                                            counted(config.training.seq_len, "token"))},
+                       {"length", length_text(config)},
+                   }));
   return 0;
 }
 

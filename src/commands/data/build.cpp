@@ -7,6 +7,7 @@
 #include "base/quantity.h"
 #include "commands/commands.h"
 #include "commands/data/first_document.h"
+#include "commands/data/split_rows.h"
 #include "commands/progress_line.h"
 #include "commands/source_options.h"
 #include "commands/tokenizer/options.h"
@@ -19,7 +20,6 @@
 namespace hearth::commands {
 namespace {
 
-using tokenizer::is_name_of_arrays;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -72,12 +72,7 @@ void print_found(const data::Manifest& m) {
   if (records.other_source_dataset > 0)
     fmt::print("left out {} of another source_dataset\n", counted(records.other_source_dataset, "array"));
   if (records.empty_dropped > 0) fmt::print("dropped {}\n", counted(records.empty_dropped, "empty record"));
-  for (const data::SplitEntry& split : m.splits) {
-    fmt::print("{:<10} {:>9} {} {:>14} tokens{} {:>5} shards\n", split.name, split.documents,
-               is_name_of_arrays(m.rules.tokenizer) ? "arrays" : "documents", split.tokens,
-               split.text_bytes > 0 ? fmt::format(" {:>12} of text", format_bytes(split.text_bytes)) : "",
-               split.shards.size());
-  }
+  print_split_rows(m);
   for (const data::SplitEntry& split : m.splits)
     if (const auto weights = split.weights())
       fmt::print("{:<10} {}\n", split.name, data::describe_weights(*weights, split.tokens));

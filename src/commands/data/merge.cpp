@@ -3,22 +3,17 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "commands/commands.h"
+#include "commands/data/split_rows.h"
 #include "data/build/merge_datasets.h"
 #include "data/build/merge_parts.h"
 
 namespace hearth::commands {
 namespace {
 
-void print_sizes(const data::Manifest& manifest) {
-  for (const data::SplitEntry& split : manifest.splits)
-    fmt::print("{:<10} {:>9} documents {:>14} tokens {:>12} of text {:>5} shards\n", split.name, split.documents,
-               split.tokens, format_bytes(split.text_bytes), split.shards.size());
-}
-
 void merge_into(const std::vector<Path>& folders, const Path& out, bool overwrite) {
   if (out.has_parent_path()) make_folders(out.parent_path());
   const data::MergeResult result = data::merge_datasets(folders, out, overwrite);
-  print_sizes(result.manifest);
+  print_split_rows(result.manifest);
   for (const std::string& note : result.notes) fmt::print("{}\n", note);
   if (result.was_complete)
     fmt::print("{} is complete already: nothing to do\n", out.string());
@@ -47,7 +42,7 @@ int data_merge(CommandLine& line) {
   if (folders.size() > 1)
     merge_into(folders, out, overwrite);
   else
-    print_sizes(data::merge_parts(folders.front()));
+    print_split_rows(data::merge_parts(folders.front()));
   return 0;
 }
 

@@ -73,7 +73,7 @@ TEST_F(CheckpointsCommand, PruneObeysItsRulesAndSaysWhatItDeleted) {
   EXPECT_EQ(steps(), (std::vector<int64_t>{10, 20, 30, 40}));
   EXPECT_THAT(run("prune {} --keep-latest 1 --keep-best 1").output, HasSubstr("deleted 2 checkpoints"));
   EXPECT_EQ(steps(), (std::vector<int64_t>{20, 40}));
-  EXPECT_THAT(run("prune {} --keep-latest 2").output, HasSubstr("nothing to delete: the rules keep all 2"));
+  EXPECT_THAT(run("prune {} --keep-latest 2").output, HasSubstr("nothing to delete: the rules keep 2 checkpoints"));
 }
 
 TEST_F(CheckpointsCommand, PruneKeepsTheNewestGoodOneAndWaitsForNoTraining) {

@@ -90,7 +90,7 @@ TEST_F(ConfigCommandsTest, AnImportIsARunFileThatCheckAccepts) {
   file("data/full_set/manifest.json", "{}");
   const CommandResult checked = run("config check run.toml");
   EXPECT_EQ(checked.exit_code, 0) << checked.output;
-  EXPECT_THAT(checked.output, HasSubstr("512 tokens = 4 (ranks) x 1 (micro-batches) x 2 (sequences) x 64 (tokens)"));
+  EXPECT_THAT(checked.output, HasSubstr("512 tokens = 4 ranks x 1 micro-batch x 2 sequences x 64 tokens"));
   EXPECT_EQ(run("config import theirs.toml").output, read_file(folder_ / "run.toml"));
   const CommandResult again = run("config import theirs.toml --out run.toml");
   EXPECT_EQ(again.exit_code, 2);
@@ -109,7 +109,7 @@ TEST_F(ConfigCommandsTest, CheckSaysWhatARunFileAmountsTo) {
             "run.toml has no errors\n"
             "  run folder  .\n"
             "  data        d\n"
-            "  step        1024 tokens = 1 (ranks) x 4 (micro-batches) x 4 (sequences) x 64 (tokens)\n"
+            "  step        1024 tokens = 1 rank x 4 micro-batches x 4 sequences x 64 tokens\n"
             "  length      100 steps, 102 k tokens\n");
 }
 

@@ -42,9 +42,9 @@ TEST_F(TokenizerCommands, EncodeReadsStandardInputAndParsesSpecialTextWhenAsked)
   CommandResult result = run_hearth(command + " < " + path("text"));
   EXPECT_EQ(
       result.output,
-      "256 32 60 47 115 62\nthe text spells special tokens 1 times; they stay text (--parse-special reads them)\n");
+      "256 32 60 47 115 62\nthe text spells special tokens 1 time; they stay text (--parse-special reads them)\n");
   result = run_hearth(command + " --parse-special < " + path("text"));
-  EXPECT_EQ(result.output, "256 32 257\nthe text spells special tokens 1 times; they became these tokens\n");
+  EXPECT_EQ(result.output, "256 32 257\nthe text spells special tokens 1 time; they became these tokens\n");
   EXPECT_EQ(run_hearth(command + " < /dev/null").output, "\n");
   result = run_hearth(command + " 'a text'");
   EXPECT_EQ(result.exit_code, 2);
@@ -139,7 +139,7 @@ TEST_F(TokenizerCommands, SpecialTextOfDocumentsIsCountedTheSameAfterAnInterrupt
       fmt::format("data build --out {} --tokenizer {} {}", path("out"), path("tokenizer.json"), path("text"));
   CommandResult result = run_hearth(build);
   ASSERT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("the text spells special tokens 1 times; they stay text\n")) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("the text spells special tokens 1 time; they stay text\n")) << result.output;
   const std::string manifest = read_file(scratch / "out" / "manifest.json");
   remove_file(scratch / "out" / "manifest.json");  // the state after a kill before the last write
   EXPECT_EQ(run_hearth(build).exit_code, 0);
