@@ -44,7 +44,7 @@ TEST(TrainingState, WithoutARunFileOnlyTheWeightsBecomeAnotherFolderOfPyTorch) {
   const test::ScratchFolder scratch;
   const std::string in = theirs() + "/run", at = scratch.path().string(), run = theirs() + "/run.toml";
   EXPECT_THAT(converted(fmt::format("--to dcp {} {}/dcp", in, at)),
-              HasSubstr("of a training's state stay behind, such as optimizer."));
+              HasSubstr("of a training's state left behind, such as optimizer."));
   EXPECT_THAT(test::run_hearth(fmt::format("inspect {}/dcp", at)).output, HasSubstr("other state  0 B"));
   converted(fmt::format("--to hf --config {} {} {}/truth", run, in, at));
   converted(fmt::format("--to hf --config {0} {1}/dcp {1}/hf", run, at));
