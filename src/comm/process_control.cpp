@@ -23,6 +23,8 @@ constexpr auto kOwnErrorFirst = std::chrono::milliseconds(250);
 constexpr auto kToldToEnd = std::chrono::seconds(5);
 // How much longer than the time for all ranks to come a rank waits for rank 0's answer.
 constexpr double kAnswerAfterAll_s = 2;
+// A rank says hello at once. Another program that connects, such as a probe of ports, may say nothing.
+constexpr double kHello_s = 1;
 // A rank waits this much longer than rank 0, which can name the missing ranks.
 constexpr double kLongerThanRank0_s = 1;
 
@@ -32,17 +34,25 @@ void put(std::string& to, std::string_view part) {
   to += part;
 }
 
-std::vector<std::string> parts_of(std::string_view bytes) {
+// The parts that put() wrote; nullopt for other bytes.
+std::optional<std::vector<std::string>> find_parts(std::string_view bytes) {
   std::vector<std::string> parts;
   while (!bytes.empty()) {
     uint64_t size = 0;
-    HEARTH_CHECK(bytes.size() >= sizeof size);
+    if (bytes.size() < sizeof size) return std::nullopt;
     std::memcpy(&size, bytes.data(), sizeof size);
-    HEARTH_CHECK(bytes.size() - sizeof size >= size);
+    if (bytes.size() - sizeof size < size) return std::nullopt;
     parts.emplace_back(bytes.substr(sizeof size, size));
     bytes.remove_prefix(sizeof size + size);
   }
   return parts;
+}
+
+// The same, of a message from a rank that has been met.
+std::vector<std::string> parts_of(std::string_view bytes) {
+  std::optional<std::vector<std::string>> parts = find_parts(bytes);
+  HEARTH_CHECK(parts.has_value(), "a message of {} bytes has no parts", bytes.size());
+  return std::move(*parts);
 }
 
 template <class... Parts>
@@ -52,10 +62,10 @@ std::string message_of(const Parts&... parts) {
   return bytes;
 }
 
-std::string this_host() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return fmt::format("{}, process {}", name, ::getpid());
+std::string this_process() {
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  return fmt::format("{}, process {}", host, ::getpid());
 }
 
 }  // namespace
@@ -108,10 +118,8 @@ void ProcessControl::meet_all() {
                   fmt::format("{} did not start within {}", list_ranks(absent()), format_duration(me_.join_timeout_s)),
                   fmt::format("rank 0 waited for them at {}", me_.address), "see the messages of the missing ranks");
     }
-    const std::optional<std::string> bytes = socket.receive();  // a hello is short: it arrives whole
-    if (!bytes || bytes->size() < sizeof(Head)) continue;
-    const std::vector<std::string> hello = parts_of(std::string_view(*bytes).substr(sizeof(Head)));
-    if (hello.size() != 5 || hello[0] != me_.key) continue;  // not ours
+    const std::vector<std::string> hello = read_hello(socket, std::min(left_s, kHello_s));
+    if (hello.empty()) continue;
     const int64_t rank = std::stoll(hello[2]), size = std::stoll(hello[3]);
     std::string problem;
     if (hello[1] != HEARTH_VERSION) problem = fmt::format("has version {}, rank 0 {}", hello[1], HEARTH_VERSION);
@@ -125,7 +133,14 @@ void ProcessControl::meet_all() {
     peer.socket = std::move(socket);
     peer.host = hello[4];
   }
-  for (Peer& peer : peers_) send(peer, {Kind::kHello, 0, this_host()});
+  for (Peer& peer : peers_) send(peer, {Kind::kHello, 0, this_process()});
+}
+
+std::vector<std::string> ProcessControl::read_hello(const Socket& socket, double timeout_s) const {
+  const std::optional<std::string> bytes = socket.wait(timeout_s) ? socket.receive() : std::nullopt;
+  if (!bytes || bytes->size() < sizeof(Head)) return {};  // a hello is short: it arrives whole
+  const auto parts = find_parts(std::string_view(*bytes).substr(sizeof(Head)));
+  return parts && parts->size() == 5 && parts->front() == me_.key ? *parts : std::vector<std::string>();
 }
 
 void ProcessControl::meet_rank_0() {
@@ -139,7 +154,7 @@ void ProcessControl::meet_rank_0() {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   const std::string hello = message_of(me_.key, std::string_view(HEARTH_VERSION), std::to_string(me_.rank),
-                                       std::to_string(me_.size), this_host());
+                                       std::to_string(me_.size), this_process());
   send(peer, {Kind::kHello, 0, hello});
   // Rank 0 answers when all ranks have come, or ends.
   const double left_s = std::chrono::duration<double>(deadline - Clock::now()).count() + kAnswerAfterAll_s;
@@ -318,7 +333,7 @@ void ProcessControl::check_deadlines() {
 }
 
 std::string ProcessControl::name_of(int64_t rank) const {
-  if (rank == me_.rank) return fmt::format("rank {} ({})", rank, this_host());
+  if (rank == me_.rank) return fmt::format("rank {} ({})", rank, this_process());
   return fmt::format("rank {} ({})", rank, peers_[me_.rank == 0 ? static_cast<size_t>(rank) - 1 : 0].host);
 }
 

@@ -83,6 +83,8 @@ class ProcessControl final : public Control {
   };
 
   void meet_all();
+  // The parts of a rank's hello; empty if another program connected.
+  std::vector<std::string> read_hello(const Socket& socket, double timeout_s) const;
   void meet_rank_0();
   void listen();
   void receive(Peer& peer);

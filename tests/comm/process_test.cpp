@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "comm/join.h"
@@ -195,6 +196,26 @@ TEST(Process, MeetsOthersByHostAndPort) {
                 3, [](Group& group) { sum(group); }, by_port)
                 .code,
             0);
+}
+
+// Scanners of ports and health checks of a cluster connect to every open port.
+TEST(Process, MeetsOthersAlsoWhereStrangersConnect) {
+  const auto with_strangers = [](Membership& me) {
+    me.join_timeout_s = 10;
+    if (me.rank != 1) return;
+    static std::vector<Socket> strangers;  // open until the process ends
+    for (const char* says : {"", "GET / HTTP/1.1\r\nHost: node1:29500\r\nAccept: */*\r\n\r\n"}) {
+      Socket stranger;
+      for (int i = 0; i < 5000 && !(stranger = Socket::connect(me.address)).valid(); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      stranger.send(says);
+      strangers.push_back(std::move(stranger));
+    }
+  };
+  const End end = end_of(
+      3, [](Group& group) { sum(group); }, with_strangers);
+  EXPECT_EQ(end.code, 0) << end.said;
+  EXPECT_LT(end.taken_s, 9);
 }
 
 TEST(Process, ThatFindsItsPortTakenSaysSo) {
