@@ -64,8 +64,8 @@ void print_dry_run(const Path& folder, const hub::Upload& upload) {
   const std::vector<FileEntry> files = files_under(folder);
   int64_t bytes = 0;
   for (const FileEntry& file : files) bytes += file.bytes;
-  fmt::print("would send {} files, {}, to hf:{}{}:\n", files.size(), format_bytes(bytes), upload.repository,
-             upload.is_private ? ", private" : "");
+  fmt::print("would send {}, {}, to hf:{}{}:\n", counted(std::ssize(files), "file"), format_bytes(bytes),
+             upload.repository, upload.is_private ? ", private" : "");
   for (const FileEntry& file : files) fmt::print("  {:>10}  {}\n", format_bytes(file.bytes), file.path.string());
   fmt::print("\nREADME.md:\n\n{}\nnothing was sent\n", read_file(folder / "README.md"));
 }
