@@ -6,18 +6,26 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/text.h"
 #include "support/hearth_command.h"
 #include "support/python.h"
 
 namespace hearth::convert {
 
+// The last line that a command printed; a test failure if it failed. `words`: the command, for the message.
+inline std::string last_line(const test::CommandResult& result, const std::string& words) {
+  EXPECT_EQ(result.exit_code, 0) << words << "\n" << result.output;
+  const std::vector<std::string> lines = split_lines(result.output);
+  const auto last = std::find_if(lines.rbegin(), lines.rend(), [](const std::string& line) { return !line.empty(); });
+  return last == lines.rend() ? "" : *last;
+}
+
 // Runs a command of tests/convert/foreign.py; returns the last line that it prints.
 inline std::string foreign(const std::string& words) {
   const test::CommandResult result = test::run_python("tests/convert/foreign.py " + words);
-  EXPECT_EQ(result.exit_code, 0) << words << "\n" << result.output;
-  std::string text = result.output;
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
+  return last_line(result, words);
 }
 
 // Runs `hearth convert`, which has to succeed; returns what it prints.

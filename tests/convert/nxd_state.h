@@ -8,10 +8,7 @@ namespace hearth::convert {
 // Runs a command of tests/convert/nxd_state.py; returns the last line that it prints.
 inline std::string nxd_state(const std::string& words) {
   const test::CommandResult result = test::run_python("tests/convert/nxd_state.py " + words);
-  EXPECT_EQ(result.exit_code, 0) << words << "\n" << result.output;
-  std::string text = result.output;
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
+  return last_line(result, words);
 }
 
 struct NxdStateCase {

@@ -11,10 +11,7 @@ std::string nxd_xla(const std::string& words) {
   const std::string script = test::source_path("tests/convert/nxd_xla.py");
   const test::CommandResult result =
       test::run_command(fmt::format("'{}' '{}' {} 2>&1", std::getenv("HEARTH_XLA_PYTHON"), script, words));
-  EXPECT_EQ(result.exit_code, 0) << words << "\n" << result.output;
-  std::string text = result.output;
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
+  return last_line(result, words);
 }
 
 TEST(TorchXla, WritesWhatHearthReadsAndGoesOnFromWhatHearthWrites) {

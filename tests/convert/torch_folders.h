@@ -13,10 +13,7 @@ inline std::string torch_folders(const std::string& words, bool several_ranks = 
   const test::CommandResult result =
       several_ranks ? test::run_command(fmt::format("{} -W ignore {} {}", test::oracle_python(), script, words))
                     : test::run_python(script + " " + words);
-  EXPECT_EQ(result.exit_code, 0) << words << "\n" << result.output;
-  std::string text = result.output;
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
+  return last_line(result, words);
 }
 
 // A run file that describes these models and goes on with their training.

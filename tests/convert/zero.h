@@ -18,10 +18,7 @@ struct ZeroCase {
 // Runs a command of tests/convert/zero.py; returns the last line that it prints.
 inline std::string zero(const std::string& words) {
   const test::CommandResult result = test::run_python("tests/convert/zero.py " + words);
-  EXPECT_EQ(result.exit_code, 0) << words << "\n" << result.output;
-  std::string text = result.output;
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
+  return last_line(result, words);
 }
 
 // A model of GPT-NeoX in SCRATCH/f. Slots need a part of a key for each of 6 heads.

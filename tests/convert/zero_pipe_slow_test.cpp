@@ -18,10 +18,7 @@ std::string pipe(const std::string& words) {
   const std::string script = test::source_path("tests/convert/zero_pipe.py");
   const test::CommandResult result = test::run_command(
       fmt::format("DS_ACCELERATOR=cpu '{}' '{}' {} 2>&1", std::getenv("HEARTH_DEEPSPEED_PYTHON"), script, words));
-  EXPECT_EQ(result.exit_code, 0) << words << "\n" << result.output;
-  std::string text = result.output;
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
+  return last_line(result, words);
 }
 
 // A model with a file for each layer in SCRATCH/NAME, for this many ranks of tensor parallel.

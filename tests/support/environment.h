@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cstdio>
@@ -44,13 +45,25 @@ class ScratchFolder {
 };
 
 struct CommandResult {
-  int exit_code;       // 128 + signal if killed
+  int exit_code;       // 128 + signal if killed; 124 after kCommandLimit_s
   std::string output;  // stdout and stderr together
 };
 
+// A command that hangs ends with its output in the test's message, before CTest ends the whole program.
+inline constexpr int kCommandLimit_s = 1200;
+
+// The text as one word of sh.
+inline std::string shell_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
 inline CommandResult run_command(const std::string& command_line) {
   std::fflush(nullptr);
-  FILE* pipe = ::popen((command_line + " 2>&1").c_str(), "r");
+  const std::string limited =
+      fmt::format("timeout --kill-after=10 {} sh -c {} 2>&1", kCommandLimit_s, shell_quoted(command_line + " 2>&1"));
+  FILE* pipe = ::popen(limited.c_str(), "r");
   CommandResult result{-1, {}};
   char buffer[4096];
   for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.output.append(buffer, n);

@@ -27,7 +27,14 @@ inline Path reference_folder(const std::string& kind, const std::string& name = 
   const Path partial = folder.string() + ".partial";
   make_folders(all);
   std::unique_ptr<FileLock> lock;
-  while ((lock = FileLock::try_lock(folder.string() + ".lock")) == nullptr) ::usleep(50'000);  // another test makes it
+  // Another test may be making it.
+  for (int waited_ms = 0; (lock = FileLock::try_lock(folder.string() + ".lock")) == nullptr; waited_ms += 50) {
+    if (waited_ms > 1000 * kCommandLimit_s) {
+      ADD_FAILURE() << folder << ".lock is locked by another process";
+      return folder;
+    }
+    ::usleep(50'000);
+  }
   if (path_exists(folder)) return folder;
   remove_tree(partial);
   const CommandResult result = run_python(script + " " + partial.string() + " " + kind);

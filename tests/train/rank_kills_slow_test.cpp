@@ -89,8 +89,13 @@ TEST_P(RankKills, ChangeNothing) {
     const pid_t victim = ranks[random_u64(key, 3 * i + 2) % static_cast<uint64_t>(num_ranks)];
     const auto begin = std::chrono::steady_clock::now();
     ::kill(victim, SIGKILL);
-    while (std::any_of(ranks.begin(), ranks.end(), runs)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    std::chrono::duration<double> taken{};
+    while (std::any_of(ranks.begin(), ranks.end(), runs)) {
+      taken = std::chrono::steady_clock::now() - begin;
+      ASSERT_LT(taken.count(), 120) << "ranks still run after " << victim << " was killed\n" << read_file(log);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    taken = std::chrono::steady_clock::now() - begin;
     slowest_s = std::max(slowest_s, taken.count());
     EXPECT_NE(process.wait(), 0);
     // srun --kill-on-bad-exit ends the others at once: it may be faster than their message, and then names the task.
