@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/run_checkpoints.h"
 #include "checkpoint/save.h"
 #include "checkpoint/verify.h"
 #include "config/config.h"
@@ -89,7 +90,7 @@ std::vector<int64_t> list_steps(const Path& checkpoints) {
 
 std::optional<Path> checkpoint_in(const Path& folder) {
   if (path_exists(folder / kManifestFile) || path_exists(folder / kMetadataFile)) return folder;
-  for (const Path& checkpoints : {folder, folder / config::Checkpoint{}.folder, folder / kTorchtitanFolder})
+  for (const Path& checkpoints : {folder, checkpoint_folder_of(folder), folder / kTorchtitanFolder})
     if (Path newest = newest_step(checkpoints); !newest.empty()) return newest;
   return std::nullopt;
 }

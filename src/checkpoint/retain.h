@@ -21,8 +21,9 @@ inline constexpr const char* kDoneFile = "done.json";
 // Steps with a folder of a final name, ascending. Empty if the folder is missing. Nothing is opened.
 std::vector<int64_t> list_steps(const Path& checkpoints);
 
-// The checkpoint of `folder`: `folder` itself (ours or PyTorch's), or the newest step of a run folder, its checkpoints/
-// or torchtitan's checkpoint/ with names like step-7. Nothing is opened. Throws user_error if there is no checkpoint.
+// The checkpoint of `folder`: `folder` itself (ours or PyTorch's), or the newest step in it, in the checkpoints of a
+// run folder (checkpoint_folder_of), or in torchtitan's checkpoint/ with names like step-7. No checkpoint is opened.
+// Throws user_error without one.
 Path find_checkpoint(const Path& folder);
 // The same, or nothing.
 std::optional<Path> checkpoint_in(const Path& folder);

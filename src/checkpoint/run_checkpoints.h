@@ -1,4 +1,4 @@
-// The checkpoints of a run folder.
+// Where the checkpoints of a run folder are.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,11 @@
 
 namespace hearth::checkpoint {
 
-// The folder with the step-... folders: RUN/checkpoints, or what RUN/config.toml calls it, or `run` itself. Throws
-// user_error if there are no checkpoints.
+// The folder or store that RUN/config.toml names (checkpoint.folder); RUN/checkpoints without that file. It need not
+// exist.
+Path checkpoint_folder_of(const Path& run);
+
+// The same, or `run` itself: the one with step-... folders. Throws user_error if there are no checkpoints.
 Path checkpoints_of(const Path& run);
 
 }  // namespace hearth::checkpoint

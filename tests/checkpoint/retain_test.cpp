@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "checkpoint/run_checkpoints.h"
 #include "example.h"
 #include "support/errors.h"
 
@@ -44,6 +45,20 @@ TEST(Retain, ACheckpointIsFoundByItsOwnFolderThatOfAllOrTheRun) {
   make_folders(scratch / "empty");
   EXPECT_EQ(problem(scratch / "empty"), (scratch / "empty").string() + " is not a checkpoint");
   EXPECT_EQ(problem(scratch / "nowhere"), "there is no folder " + (scratch / "nowhere").string());
+}
+
+TEST(Retain, ACheckpointIsFoundInTheFolderThatTheRunNames) {
+  const test::ScratchFolder scratch;
+  const Path run = scratch / "run", elsewhere = scratch / "elsewhere";
+  make_folders(run);
+  for (const std::string& name : {std::string("mine"), elsewhere.string()}) {
+    write_file_atomic(run / "config.toml", fmt::format("[checkpoint]\nfolder = \"{}\"\n", name));
+    EXPECT_FALSE(checkpoint_in(run).has_value());
+    const Path checkpoints = join_path(run, name);
+    save_example(checkpoints, tiny(), 7, 1);
+    EXPECT_EQ(find_checkpoint(run), checkpoints / "step-00000007");
+    EXPECT_EQ(checkpoints_of(run), checkpoints);
+  }
 }
 
 // torchtitan writes no zeros in front, and `.metadata` last.
