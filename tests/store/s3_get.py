@@ -33,5 +33,7 @@ if len(sys.argv) == 3:
 else:
     os.makedirs(sys.argv[3], exist_ok=True)
     for found in re.findall("<Key>(.*?)</Key>", get("?list-type=2&prefix=" + urllib.parse.quote(NAME)).decode()):
-        with open(f"{sys.argv[3]}/{os.path.basename(found)}", "wb") as file:
+        path = os.path.join(sys.argv[3], os.path.relpath(found, NAME))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
             file.write(content(found))

@@ -103,8 +103,8 @@ TEST_F(ReportCommand, ADamagedOrHalfWrittenRunHasAClearOutcome) {
   const std::string half = page_of("half");
   EXPECT_THAT(half, HasSubstr("its configuration is not known: "));
   EXPECT_THAT(half, HasSubstr("its newest checkpoint cannot be read: "));
-  EXPECT_THAT(half, HasSubstr("cannot read half/scores.jsonl"));
-  EXPECT_THAT(half, HasSubstr("cannot read half/plan.json"));
+  EXPECT_THAT(half, HasSubstr("half/scores.jsonl is a folder, not a file"));
+  EXPECT_THAT(half, HasSubstr("half/plan.json is a folder, not a file"));
 
   make_folders(folder / "empty");
   const auto empty = report("empty --out page.html");
