@@ -3,7 +3,7 @@
     .deps/oracle/bin/python bench/step.py [--rounds 9] [--shape small|medium|all] [--dtype float32|bfloat16]
         [--eager-only]
     .deps/oracle/bin/python bench/step.py --device cuda [--rounds 9] [--table eager|compiled|float8|graph|all]
-        [--shape mlm_1b|llama3_8b_slice|llama3_1b|llama3_3b|all]
+        [--shape llama_1b_16k|llama3_8b_slice|llama3_1b|llama3_3b|all]
     .deps/oracle/bin/python bench/step.py --against OTHER/bin/hearth [--shape small]   two builds, without PyTorch
 
 Every program is a process. It takes two steps to warm up, then one step in each round; the order of programs rotates.
@@ -42,8 +42,8 @@ SHAPES = {
 # Causal, where models on a GPU differ in what is asked of attention alone: a 1B model of the masked-LM seed at 16k, a
 # slice of four layers of Llama 3 8B, and Llama 3.2.
 GPU_SHAPES = {
-    "mlm_1b": {"dim": 2048, "n-layers": 16, "n-heads": 16, "n-kv-heads": 16, "hidden-dim": 5632, "vocab-size": 32000,
-               "seq-len": 16384, "local-batch-size": 1},
+    "llama_1b_16k": {"dim": 2048, "n-layers": 16, "n-heads": 16, "n-kv-heads": 16, "hidden-dim": 5632,
+                     "vocab-size": 32000, "seq-len": 16384, "local-batch-size": 1},
     "llama3_8b_slice": {"dim": 4096, "n-layers": 4, "n-heads": 32, "n-kv-heads": 8, "hidden-dim": 14336,
                         "vocab-size": 128256, "seq-len": 8192, "local-batch-size": 1},
     "llama3_1b": {"dim": 2048, "n-layers": 16, "n-heads": 32, "n-kv-heads": 8, "hidden-dim": 8192, "vocab-size": 128256,

@@ -73,7 +73,7 @@ __version__ = "2.11.0+cu130"
 class version: cuda = "13.0"
 class cuda: is_available = staticmethod(lambda: SEES_A_GPU)
 """
-SHAPES = ["mlm_1b", "llama3_8b_slice", "llama3_1b", "llama3_3b"]  # the order of bench/results/gpu.md
+SHAPES = ["llama_1b_16k", "llama3_8b_slice", "llama3_1b", "llama3_3b"]  # the order of bench/results/gpu.md
 BINARIES = {"bin/hearth": HEARTH, "bin/hearth-train": HEARTH, "bin/libhearth_cuda.so": "kernels", "bin/libhearth_cuda_graph.so": "graphs",
             "bin/libhwy.so.1": "hwy", "bin/libarrow.so": "not needed", "tests/libhearth_emulated.so": "emulator",
             "tests/test_kernels_fast": TESTS, "tests/test_train_fast": TESTS, "tests/test_ops_fast": TESTS}
@@ -229,7 +229,7 @@ class Gpu(Scratch):
     def test_a_whole_run_names_what_failed_and_was_skipped_and_has_every_table(self):
         self.packed()
         os.chmod(os.path.join(self.folder, "pack/bin/hearth"), 0o644)  # a copy that lost the mode
-        code, output = self.gpu("--from", "pack", "--out", "out", "--only", "test_kernels", "mlm", "3b", "memory")
+        code, output = self.gpu("--from", "pack", "--out", "out", "--only", "test_kernels", "16k", "3b", "memory")
         self.assertEqual(code, 1, output)
         page, results = self.page(), self.results()
         for said in ("# On a GPU: NVIDIA H100 80GB HBM3, ", "Driver 580.159.04, 80 GiB, PyTorch 2.11.0+cu130 (CUDA 13.0), Transformers 5.17.0",
@@ -237,15 +237,15 @@ class Gpu(Scratch):
                      "- failed: `On/Some.Crashes/AGpu`\n\n      the program ended in it: killed by SIGSEGV",
                      "- skipped: `On/Some.IsSkipped/AGpu` this GPU has no float8",
                      "- failed: `On/Some.SeesNoGpu/AGpu`\n\n      a_test.cpp:3: Skipped\n      needs a GPU: error: no driver",
-                     "| Hearth | mlm_1b compiled |\nGEMM: 700000",
+                     "| Hearth | llama_1b_16k compiled |\nGEMM: 700000",
                      "| 1.00 GiB | 1.02 GiB | 1.020 | 9.50 |"):
             self.assertIn(said, page)
         # The program's two streams may come in any order, but in whole lines.
-        self.assertIn("      out of memory\n", page.split("## mlm_1b_float8\n\n")[1].split("\n## ")[0])
-        self.assertNotIn("some words", page.split("## mlm_1b_float8")[0])  # of a table that is done only the table
+        self.assertIn("      out of memory\n", page.split("## llama_1b_16k_float8\n\n")[1].split("\n## ")[0])
+        self.assertNotIn("some words", page.split("## llama_1b_16k_float8")[0])  # of a table that is done only the table
         self.assertEqual(results["test_kernels_fast"], "2 passed, 4 failed, 1 skipped")
-        self.assertEqual((results["mlm_1b_compiled"], results["memory_131k"]), ("done", "done"))
-        self.assertEqual(results["mlm_1b_float8"], "failed: exit code 1")
+        self.assertEqual((results["llama_1b_16k_compiled"], results["memory_131k"]), ("done", "done"))
+        self.assertEqual(results["llama_1b_16k_float8"], "failed: exit code 1")
         self.assertEqual(results["llama3_3b_graph"], "left out: needs a GPU of 170 GiB")
         path = re.search(r"library path: (.*)", page)[1].split(":")
         here = os.path.realpath(self.folder)
@@ -253,24 +253,26 @@ class Gpu(Scratch):
                          ["pack/bin", "pack/tests", "site/torch/lib", "site/nvidia/cu13/lib"])
         for said in ("out of memory", "some words", "$ python3 "):
             self.assertIn(said, self.read("out/gpu.log"))
-        self.assertIn("2 failed: test_kernels_fast, mlm_1b_float8", output)
+        self.assertIn("2 failed: test_kernels_fast, llama_1b_16k_float8", output)
 
-        code, output = self.gpu("--from", "pack", "--out", "out", "--only", "mlm_1b_graph")  # beside the first page
+        # Beside the first page.
+        code, output = self.gpu("--from", "pack", "--out", "out", "--only", "llama_1b_16k_graph")
         self.assertEqual(code, 0, output)
         self.assertEqual(len(glob.glob(os.path.join(self.folder, "out", "*_h100_80gb_hbm3*.md"))), 2)
 
     def test_without_a_pack_it_builds_and_runs_the_build(self):
-        code, output = self.gpu("--out", "out", "--only", "1b_graph")
+        code, output = self.gpu("--out", "out", "--only", "1b_graph", "16k_graph")
         self.assertEqual(code, 0, output)
-        self.assertEqual(self.results(), {"mlm_1b_graph": "done", "llama3_1b_graph": "done"})
+        self.assertEqual(self.results(), {"llama_1b_16k_graph": "done", "llama3_1b_graph": "done"})
         self.assertTrue(os.path.exists(os.path.join(self.folder, "set-up")))
         self.assertIn("test_kernels_fast test_train_fast", self.read("built"))
 
     def start_and_hang(self, *options):
-        """A run that has come to the table mlm_1b_graph, which hangs: gpu.sh's process, and that of the table."""
+        """A run that has come to the table llama_1b_16k_graph, which hangs: gpu.sh's process, and that of the table."""
         self.packed()
-        line = ["/bin/bash", "scripts/gpu.sh", "--from", "pack", "--out", "out", "--only", "mlm", *options]
-        settings = {"PATH": self.path, "HOME": self.folder, "PYTHONPATH": os.path.join(self.folder, "site"), "HANG": "mlm_1b_graph"}
+        line = ["/bin/bash", "scripts/gpu.sh", "--from", "pack", "--out", "out", "--only", "16k", *options]
+        settings = {"PATH": self.path, "HOME": self.folder, "PYTHONPATH": os.path.join(self.folder, "site"),
+                    "HANG": "llama_1b_16k_graph"}
         process = subprocess.Popen(line, cwd=self.folder, env=settings, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self.addCleanup(process.kill)
         limit = time.monotonic() + 60
@@ -286,16 +288,16 @@ class Gpu(Scratch):
         process.wait()
         os.kill(table, signal.SIGKILL)  # nobody is left to end it
         results = self.results()
-        self.assertEqual((results["mlm_1b_compiled"], results["mlm_1b_eager"]), ("done", "not reached"))
-        self.assertRegex(results["mlm_1b_graph"], r"^running since \d\d:\d\d:\d\d$")
-        self.assertIn("| Hearth | mlm_1b compiled |", self.page())
+        self.assertEqual((results["llama_1b_16k_compiled"], results["llama_1b_16k_eager"]), ("done", "not reached"))
+        self.assertRegex(results["llama_1b_16k_graph"], r"^running since \d\d:\d\d:\d\d$")
+        self.assertIn("| Hearth | llama_1b_16k compiled |", self.page())
 
     def test_a_signal_stops_the_program_that_runs_and_the_page_says_so(self):
         process, table = self.start_and_hang()
         process.terminate()
         self.assertEqual(process.wait(timeout=30), 128 + signal.SIGTERM)
-        self.assertEqual(self.results()["mlm_1b_graph"], "stopped by SIGTERM")
-        self.assertEqual(self.results()["mlm_1b_compiled"], "done")
+        self.assertEqual(self.results()["llama_1b_16k_graph"], "stopped by SIGTERM")
+        self.assertEqual(self.results()["llama_1b_16k_compiled"], "done")
         with self.assertRaises(ProcessLookupError):
             os.kill(table, 0)
 
@@ -303,12 +305,15 @@ class Gpu(Scratch):
         self.edit("scripts/gpu.py", '"graph": 35', '"graph": 1')
         self.packed()
         started = time.monotonic()
-        code, output = self.gpu("--from", "pack", "--out", "out", "--minutes", "0.3", "--only", "mlm_1b", HANG="mlm_1b_graph")
+        code, output = self.gpu("--from", "pack", "--out", "out", "--minutes", "0.3", "--only", "llama_1b_16k",
+                                HANG="llama_1b_16k_graph")
         self.assertEqual(code, 0, output)
         self.assertLess(time.monotonic() - started, 30)
-        self.assertEqual(self.results()["mlm_1b_graph"], "stopped: the minutes were over")
-        self.assertRegex(self.results()["mlm_1b_compiled"], r"^left out, no time: takes about 95 s, \d+ s were left$")
-        self.assertIn("== no time for: scripts/gpu.sh --only mlm_1b_compiled mlm_1b_float8 mlm_1b_eager", output)
+        self.assertEqual(self.results()["llama_1b_16k_graph"], "stopped: the minutes were over")
+        self.assertRegex(self.results()["llama_1b_16k_compiled"],
+                         r"^left out, no time: takes about 95 s, \d+ s were left$")
+        left_out = "llama_1b_16k_compiled llama_1b_16k_float8 llama_1b_16k_eager"
+        self.assertIn(f"== no time for: scripts/gpu.sh --only {left_out}", output)
 
 
 if __name__ == "__main__":
