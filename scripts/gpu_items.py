@@ -1,5 +1,6 @@
 """Runs one item of scripts/gpu.py's plan: a test program, case by case, or a benchmark. The item gets its result."""
 
+import contextlib
 import json
 import os
 import queue
@@ -29,7 +30,9 @@ class Clock:
 
 
 class Stopped(Exception):
-    """A signal asked us to stop."""
+    """A signal asked us to stop. It is raised at once, or after hold() where release() is called."""
+
+    is_held, waiting = False, None
 
     def __init__(self, number):
         super().__init__(signal.Signals(number).name)
@@ -37,11 +40,39 @@ class Stopped(Exception):
 
     @staticmethod
     def raise_it(number, _):
-        raise Stopped(number)
+        if Stopped.is_held:
+            Stopped.waiting = number
+        else:
+            raise Stopped(number)
+
+    @staticmethod
+    def hold():
+        Stopped.is_held = True
+
+    @staticmethod
+    def release():
+        Stopped.is_held = False
+        if Stopped.waiting is not None:
+            raise Stopped(Stopped.waiting)
+
+
+@contextlib.contextmanager
+def running(command, environment, log, stderr):
+    """The program of the command, which ends when this is left. A signal cannot come between its start and that."""
+    Stopped.hold()
+    program = None
+    try:
+        program = Program(command, environment, log, stderr)
+        Stopped.release()
+        yield program
+    finally:
+        Stopped.is_held = False
+        if program is not None:
+            program.end()
 
 
 class Program:
-    """A process with a group of its own, whose output is read line by line up to a time. Leaving it ends the group.
+    """A process with a group of its own, whose output is read line by line up to a time.
 
     Both streams go to the log in whole lines: a program that writes there by itself could write into one of ours.
     """
@@ -84,10 +115,8 @@ class Program:
             return f"killed by {signal.Signals(-code).name}"
         return f"exit code {code}" if code else ""
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def end(self):
+        """Ends the group."""
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -162,7 +191,7 @@ def run_cases(command, cases, until, timeout_s, environment, log, report):
     line_of_end = re.compile(r"\[ +(OK|FAILED|SKIPPED) +\] (\S+?)(?:,| \(|$)")
     words = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
     current, limit = "", min(until, time.monotonic() + timeout_s)
-    with Program([*command, "--gtest_filter=" + ":".join(names)], environment, log, subprocess.STDOUT) as program:
+    with running([*command, "--gtest_filter=" + ":".join(names)], environment, log, subprocess.STDOUT) as program:
         while True:
             try:
                 line = program.line(limit)
@@ -228,7 +257,7 @@ def run_benchmark(item, clock, environment, log):
     outputs = []
     for command in item.commands:
         lines, log_start = [], os.path.getsize(log.name)
-        with Program(command, environment, log, subprocess.PIPE) as program:
+        with running(command, environment, log, subprocess.PIPE) as program:
             try:
                 while (line := program.line(clock.last_call())) is not None:
                     lines.append(line)

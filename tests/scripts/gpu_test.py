@@ -34,7 +34,7 @@ for name in (f"On/Some.{name}/AGpu" for name in names):
         why = "needs a GPU: error: no driver" if "NoGpu" in name else "this GPU has no float8"
         print(f"a_test.cpp:3: Skipped\\n{why}\\n[  SKIPPED ] {name} (0 ms)")
     elif "Hangs" in name:
-        time.sleep(60)
+        time.sleep(3600)
     elif "Crashes" in name:
         os.kill(os.getpid(), signal.SIGSEGV)
     else:
@@ -59,7 +59,7 @@ if os.environ.get("HANG") == f"{o.shape}_{o.table}":
     with open("hangs.new", "w") as file:
         file.write(str(os.getpid()))
     os.rename("hangs.new", "hangs")
-    time.sleep(60)
+    time.sleep(3600)
 print(f"some words\\n| program | tokens/s |\\n|---|---|\\n| Hearth | {o.shape} {o.table} |\\nGEMM: 700000 GFLOP/s", flush=True)
 if o.table == "float8":
     for stream, text in ((sys.stderr, "out of "), (sys.stdout, "some words\\n"), (sys.stderr, "memory\\n")):
@@ -275,7 +275,7 @@ class Gpu(Scratch):
                     "HANG": "llama_1b_16k_graph"}
         process = subprocess.Popen(line, cwd=self.folder, env=settings, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self.addCleanup(process.kill)
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + 600
         while not os.path.exists(os.path.join(self.folder, "hangs")):
             self.assertIsNone(process.poll())
             self.assertLess(time.monotonic(), limit)
@@ -293,9 +293,18 @@ class Gpu(Scratch):
         self.assertIn("| Hearth | llama_1b_16k compiled |", self.page())
 
     def test_a_signal_stops_the_program_that_runs_and_the_page_says_so(self):
+        self.stop_by_a_signal()
+
+    def test_a_signal_while_a_program_starts_stops_it_too(self):
+        # The signal comes while gpu.py has not returned from the program's start, as on a machine with much to do.
+        self.edit("scripts/gpu_items.py", "        threading.Thread(target=self.read, daemon=True)",
+                  "        time.sleep(2 if 'graph' in command else 0)\n        threading.Thread(target=self.read, daemon=True)")
+        self.stop_by_a_signal()
+
+    def stop_by_a_signal(self):
         process, table = self.start_and_hang()
         process.terminate()
-        self.assertEqual(process.wait(timeout=30), 128 + signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=600), 128 + signal.SIGTERM)
         self.assertEqual(self.results()["llama_1b_16k_graph"], "stopped by SIGTERM")
         self.assertEqual(self.results()["llama_1b_16k_compiled"], "done")
         with self.assertRaises(ProcessLookupError):
@@ -308,7 +317,7 @@ class Gpu(Scratch):
         code, output = self.gpu("--from", "pack", "--out", "out", "--minutes", "0.3", "--only", "llama_1b_16k",
                                 HANG="llama_1b_16k_graph")
         self.assertEqual(code, 0, output)
-        self.assertLess(time.monotonic() - started, 30)
+        self.assertLess(time.monotonic() - started, 1200)  # it would hang for an hour
         self.assertEqual(self.results()["llama_1b_16k_graph"], "stopped: the minutes were over")
         self.assertRegex(self.results()["llama_1b_16k_compiled"],
                          r"^left out, no time: takes about 95 s, \d+ s were left$")
