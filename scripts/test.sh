@@ -23,6 +23,18 @@ done
 selection=(--label-exclude '^slow$')
 if [ "$run_slow" = yes ]; then selection=(); fi
 
+# The skipped tests in a log of CTest, "NAME: reason" each. GoogleTest prints the reason before the name, unittest (-v)
+# after it, and a test without cases says "skipped: reason".
+skipped_tests() {
+  awk '/^[0-9]+\/[0-9]+ Test: / { program = $NF }
+       /^skipped: / { print "  " program ": " substr($0, 10) }
+       / \.\.\. skipped / { name = $1; sub(/.* \.\.\. skipped /, ""); print "  " program " " name ": " $0 }
+       /^\[ RUN      \]/ { reason = "" }
+       /: Skipped$/ { in_reason = 1; next }
+       /^\[  SKIPPED \] .*\([0-9]+ ms\)$/ { print "  " $4 ": " reason; reason = ""; in_reason = 0 }
+       in_reason && NF { reason = reason (reason == "" ? "" : " ") $0 }' "$1" 2>/dev/null | sort -u
+}
+
 cd "$root"
 started=$SECONDS
 scripts/setup.sh --oracle
@@ -46,6 +58,8 @@ grep --extended-regexp '^[0-9]+% tests passed|^No tests were found' "$log" || tr
 awk '/^\[  PASSED  \] [0-9]+ test/ { passed += $4 } /^\[  SKIPPED \] [0-9]+ test/ { skipped += $4 }
      END { if (passed) printf "in their binaries: %d tests passed, %d skipped\n", passed, skipped }' \
   build/release/Testing/Temporary/LastTest.log || true
+skipped="$(skipped_tests build/release/Testing/Temporary/LastTest.log)"
+if [ -n "$skipped" ]; then say "skipped, and why:"; printf '%s\n' "$skipped"; fi
 if [ "$passed" = no ]; then
   say "what failed printed this (again, since other tests ran in between):"
   awk '/^ *[0-9]+\/[0-9]+ Test +#/ { failed = /\*\*\*/ } /^ +Start +[0-9]+:/ { next } /^\[( RUN  |  *OK |-+)/ { next } /% tests passed/ { exit } failed' "$log" | tail -n 200

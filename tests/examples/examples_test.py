@@ -386,6 +386,6 @@ if __name__ == "__main__":
         sys.exit(f"{HEARTH} is not built")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        unittest.main(argv=[sys.argv[0], f"{chosen[sys.argv[1]].__name__}", *sys.argv[2:]])
+        unittest.main(verbosity=2, argv=[sys.argv[0], f"{chosen[sys.argv[1]].__name__}", *sys.argv[2:]])
     finally:
         chosen[sys.argv[1]].doClassCleanups()  # whatever ended it: the cluster's daemons end, too

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The scripts of who changes Hearth: check.sh, which looks at the sources, and release.sh, which makes an archive.
+"""The scripts of who changes Hearth: check.sh, which looks at the sources, test.sh, and release.sh, which makes an archive.
 
-Registered in CTest as scripts.check and scripts.release. By hand:
-    python3 tests/scripts/maintainer_test.py check|release
+Registered in CTest as scripts.check, scripts.test and scripts.release. By hand:
+    python3 tests/scripts/maintainer_test.py check|test|release
 As in scripts_test.py, they run from a copy in a scratch folder, and programs that take long are replaced.
 """
 
@@ -232,8 +232,54 @@ class Release(Maintainer):
         self.assertEqual((self.archives(), self.git("tag")), ([], ""))
 
 
+# CTest's log of tests that are skipped in each of three ways, and of others.
+LAST_TEST_LOG = """1/3 Testing: train.fast
+1/3 Test: train.fast
+[ RUN      ] Step.IsRight
+[       OK ] Step.IsRight (3 ms)
+[ RUN      ] On/Step.IsRight/AGpu
+/src/tests/train/step_test.cpp:30: Skipped
+needs a GPU: no driver
+
+[  SKIPPED ] On/Step.IsRight/AGpu (0 ms)
+[  PASSED  ] 1 test.
+[  SKIPPED ] 1 test, listed below:
+[  SKIPPED ] On/Step.IsRight/AGpu
+2/3 Test: scripts.wandb
+test_real (__main__.Wandb.test_real) ... skipped 'the package wandb is not installed'
+test_other (__main__.Wandb.test_other) ... ok
+3/3 Test: kernels.nvcc
+skipped: nothing here builds hearth_cuda
+"""
+
+
+class Test(Maintainer):
+    """Nothing is built or run: ctest leaves the log above."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("scripts/setup.sh", "exit 0\n")
+        os.chmod(os.path.join(self.folder, "scripts/setup.sh"), 0o755)
+        self.write("build/release/build.ninja", "")
+        self.replace("ninja", "exit 0")
+
+    def test_what_is_skipped_is_named_with_its_reason(self):
+        self.write("log", LAST_TEST_LOG)
+        self.replace("ctest", "mkdir -p build/release/Testing/Temporary; cp log build/release/Testing/Temporary/LastTest.log; "
+                              "echo '100% tests passed, 0 tests failed out of 3'")
+        output = self.passes(["100% tests passed", "1 tests passed, 1 skipped"], "scripts/test.sh")
+        self.assertEqual(output.split("skipped, and why:\n")[1],
+                         "  On/Step.IsRight/AGpu: needs a GPU: no driver\n"
+                         "  kernels.nvcc: nothing here builds hearth_cuda\n"
+                         "  scripts.wandb test_real: 'the package wandb is not installed'\n")
+
+    def test_without_skipped_tests_nothing_is_said_of_them(self):
+        self.replace("ctest", "mkdir -p build/release/Testing/Temporary; : >build/release/Testing/Temporary/LastTest.log")
+        self.assertNotIn("skipped", self.passes([], "scripts/test.sh"))
+
+
 if __name__ == "__main__":
     part = sys.argv[1].capitalize() if len(sys.argv) > 1 else ""
-    if part not in ("Check", "Release"):
-        sys.exit("usage: maintainer_test.py check|release")
+    if part not in ("Check", "Test", "Release"):
+        sys.exit("usage: maintainer_test.py check|test|release")
     unittest.main(argv=[sys.argv[0], part])

@@ -150,4 +150,4 @@ class WandbSync(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)
