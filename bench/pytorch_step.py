@@ -1,69 +1,79 @@
 """Times transformers.LlamaForCausalLM on random tokens: the same shape and the same work as `hearth bench step`.
 
-One measurement of bench/step.py, which calls it: a step is forward, backward, clipping to a norm of 1 and fused AdamW.
-With bfloat16 the weights, moments and gradients stay float32 (autocast), as Hearth's do. Prints one JSON object.
+One measurement of bench/step.py, which calls it. --compile is one of
+  layers  each layer compiled by itself, as torchtitan does; on a GPU cuDNN's attention comes first; the loss in chunks
+  eager   not compiled, full float32 logits
+  whole   torch.compile(model), as most people write it. With PyTorch below 2.14 attention then has a mask.
+layers and eager refuse to report a figure if attention gets a mask or repeated keys. Prints one JSON object.
 """
 
-import argparse
-import json
-import resource
-import statistics
-import sys
-import time
-
-parser = argparse.ArgumentParser()
-for name, value in (("dim", 512), ("n-layers", 8), ("n-heads", 8), ("n-kv-heads", 4), ("hidden-dim", 1408),
-                    ("vocab-size", 32000), ("seq-len", 1024), ("local-batch-size", 4), ("steps", 6), ("warmup", 2)):
-    parser.add_argument(f"--{name}", type=int, default=value)
-parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
-parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-parser.add_argument("--compile", action="store_true")
-parser.add_argument("--turns", action="store_true", help="as hearth bench step --turns")
-options = parser.parse_args()
-
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+import transformers
 
-B, S, V = options.local_batch_size, options.seq_len, options.vocab_size
-torch.manual_seed(0)
-torch.set_flush_denormal(True)
-model = LlamaForCausalLM(LlamaConfig(
-    hidden_size=options.dim, num_hidden_layers=options.n_layers, num_attention_heads=options.n_heads,
-    num_key_value_heads=options.n_kv_heads, intermediate_size=options.hidden_dim, vocab_size=V,
-    max_position_embeddings=S, tie_word_embeddings=False, attn_implementation="sdpa"))
-model = model.float().to(options.device).train()
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1, fused=True)
-tokens = torch.randint(V, (B, S), device=options.device)
-parameters = sum(p.numel() for p in model.parameters())
-forward = torch.compile(model) if options.compile else model
+import training_loop
+from attention_check import AttentionCheck
+
+NAMES = {"layers": "compiled by layer", "eager": "eager", "whole": "compiled whole, as most people write it"}
 
 
-def faults():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+def made_model(options):
+    torch.manual_seed(0)
+    torch.set_flush_denormal(True)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        hidden_size=options.dim, num_hidden_layers=options.n_layers, num_attention_heads=options.n_heads,
+        num_key_value_heads=options.n_kv_heads, intermediate_size=options.hidden_dim, vocab_size=options.vocab_size,
+        max_position_embeddings=options.seq_len, tie_word_embeddings=False, use_cache=False,
+        attn_implementation="sdpa"))
+    return model.float().to(options.device).train()
 
 
-times = []
-for step in range(options.warmup + options.steps):
-    if step == options.warmup:
-        faults_before = faults()
-    if options.turns:
-        sys.stdin.readline()
-    start = time.perf_counter()
-    with torch.autocast(options.device, torch.bfloat16, enabled=options.dtype == "bfloat16"):
-        loss = forward(input_ids=tokens, labels=tokens).loss
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    loss.item()
-    times.append(time.perf_counter() - start)
-    if options.turns:
-        print(times[-1], flush=True)
-    if step == 0:
-        first_step_end = time.time()
-median_s = statistics.median(times[options.warmup:])
-print(json.dumps({
-    "parameters": parameters, "median_step_s": median_s, "tokens_per_second": B * S / median_s,
-    "memory_bytes": torch.cuda.max_memory_allocated() if options.device == "cuda" else 0,
-    "first_step_end": first_step_end, "page_faults_per_step": (faults() - faults_before) / options.steps,
-    "threads": torch.get_num_threads()}))
+def trainee_of(options):
+    model, check = made_model(options), AttentionCheck(options.n_kv_heads)
+    tokens, labels = training_loop.random_tokens(options)
+
+    def whole_loss(forward=model):
+        return forward(input_ids=tokens, labels=tokens).loss
+
+    def with_full_logits(forward):
+        with training_loop.autocast(options):
+            loss = whole_loss(forward) / options.accumulate
+        loss.backward()
+        return loss.detach()
+
+    def eager():
+        with check:
+            return with_full_logits(model)
+
+    if options.compile == "layers":
+        for layer in model.model.layers:
+            layer.compile(backend=check.backend, fullgraph=True)
+        loss = training_loop.ChunkedLoss(model.lm_head, options, check.backend)
+
+        def micro_batch():
+            return loss.backward(lambda ids: model.model(input_ids=ids).last_hidden_state, tokens, labels)
+    elif options.compile == "eager":
+        micro_batch = eager
+    else:
+        compiled = torch.compile(model, backend=check.backend)
+
+        def micro_batch():
+            return with_full_logits(compiled)
+    program = f"transformers {transformers.__version__}, {NAMES[options.compile]}"
+    return training_loop.Trainee(program, model.parameters(), micro_batch, whole_loss, check)
+
+
+def main():
+    parser = training_loop.parser(__doc__)
+    parser.add_argument("--compile", choices=tuple(NAMES), default="layers")
+    options = parser.parse_args()
+    training_loop.check_sizes(options)
+    trainee = trainee_of(options)
+    if options.compile == "layers":
+        with training_loop.cudnn_first(options):
+            training_loop.run(trainee, options)
+    else:
+        training_loop.run(trainee, options, clean=options.compile == "eager")
+
+
+if __name__ == "__main__":
+    main()

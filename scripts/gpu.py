@@ -25,18 +25,19 @@ from gpu_items import ROOT, Clock, Stopped, run_benchmark, run_tests
 MANIFEST = "pack.json"
 LIBRARIES = ("bin/libhearth_cuda.so", "bin/libhearth_cuda_graph.so", "bin/libhwy.so.*", "tests/libhearth_emulated.so")
 
-# Seconds for each table of bench/step.py, by shape, as an H200 took them; llama3_3b's are guesses. A table starts two
-# programs, compiles and makes eleven steps of each.
-TABLES = ("compiled", "float8", "graph")  # the tables with a goal; the eager ones come after all shapes
+# Seconds for each table of bench/step.py, by shape, as an H200 took them. Those of llama3_3b are guesses, and those of
+# the programs compiled by layer. A table starts two programs, compiles and makes twelve steps of each.
+TABLES = ("compiled", "torchtitan", "float8", "graph")  # the tables with a goal; the eager ones come after all shapes
 STEP_S = {
-    "llama_1b_16k": {"compiled": 95, "float8": 35, "graph": 35, "eager": 45},
-    "llama3_8b_slice": {"compiled": 80, "float8": 30, "graph": 30, "eager": 45},
-    "llama3_1b": {"compiled": 90, "float8": 30, "graph": 30, "eager": 45},
-    "llama3_3b": {"compiled": 150, "float8": 80, "graph": 80, "eager": 90},
+    "llama_1b_16k": {"compiled": 70, "torchtitan": 70, "float8": 35, "graph": 35, "eager": 45},
+    "llama3_8b_slice": {"compiled": 60, "torchtitan": 60, "float8": 30, "graph": 30, "eager": 45},
+    "llama3_1b": {"compiled": 65, "torchtitan": 65, "float8": 30, "graph": 30, "eager": 45},
+    "llama3_3b": {"compiled": 120, "torchtitan": 120, "float8": 80, "graph": 80, "eager": 90},
 }
 MEMORY_GIB = {"llama3_3b": 170}  # the GPU's memory that a shape needs, where 80 GiB cannot hold its two programs
 TEST_S = {"test_kernels_fast": 30, "test_train_fast": 60}
 TEST_TIMEOUT_S = 60
+NO_TORCHTITAN = "torchtitan is not here; bench/torchtitan_step.py says how to install it, --torchtitan names its folder"
 WINDOW = "configs/llama3_1b_131k.toml"
 
 
@@ -169,14 +170,17 @@ def library_path(folder, torch_folder):
 class Item:
     """A line of the plan, and what came of it."""
 
-    def __init__(self, name, needs_s, *commands, needs_gib=0):
+    def __init__(self, name, needs_s, *commands, needs_gib=0, lacks=""):
         self.name, self.needs_s, self.commands, self.needs_gib = name, needs_s, commands, needs_gib
+        self.lacks = lacks  # what is not here, and how to get it
         self.result, self.took_s = "", None  # "" is: not reached
         self.failed = False
         self.section = []  # lines of Markdown
 
     def why_not(self, left_s, gpu_gib):
         """Why it does not start now; empty: it does."""
+        if self.lacks:
+            return f"left out: {self.lacks}"
         if gpu_gib < self.needs_gib:
             return f"left out: needs a GPU of {self.needs_gib} GiB"
         if left_s < self.needs_s:
@@ -184,13 +188,17 @@ class Item:
         return ""
 
 
-def items(folder, python, only):
+def items(folder, python, only, torchtitan):
     """The tests, the tables of each shape in the order of bench/results/gpu.md, memory at the long window, and eager."""
     hearth = os.path.join(folder, "bin", "hearth")
 
     def table(shape, name):
         step = [python, os.path.join(ROOT, "bench", "step.py"), "--device", "cuda", "--shape", shape, "--table", name]
-        return Item(f"{shape}_{name}", STEP_S[shape][name], [*step, "--hearth", hearth], needs_gib=MEMORY_GIB.get(shape, 0))
+        more, lacks = ["--hearth", hearth], ""
+        if name == "torchtitan":
+            more += ["--torchtitan", torchtitan]
+            lacks = "" if os.path.isdir(os.path.join(torchtitan, "torchtitan")) else NO_TORCHTITAN
+        return Item(f"{shape}_{name}", STEP_S[shape][name], [*step, *more], needs_gib=MEMORY_GIB.get(shape, 0), lacks=lacks)
 
     every = [Item(name, TEST_S.get(name, 30), [os.path.join(folder, "tests", name), "--gtest_color=no", "--gtest_filter=*/AGpu"])
              for name in gpu_tests()]
@@ -282,7 +290,7 @@ def run_plan(plan, page, clock, gpu_gib, environment, log):
 
 def run(options):
     folder = os.path.abspath(options.build or getattr(options, "from"))
-    plan = items(folder, options.python, options.only)
+    plan = items(folder, options.python, options.only, os.path.abspath(options.torchtitan))
     if not plan:
         fail(2, f"--only: nothing has {' or '.join(options.only)} in its name", "", "scripts/gpu.sh --dry-run shows the names")
     if options.dry_run:
@@ -326,6 +334,7 @@ def main():
     running.add_argument("--out", required=True)
     running.add_argument("--minutes", type=float, default=8)
     running.add_argument("--only", nargs="*", default=[])
+    running.add_argument("--torchtitan", default=os.path.join(ROOT, ".deps", "torchtitan"))
     running.add_argument("--gpu", default="", help="name, driver, MiB")
     running.add_argument("--dry-run", action="store_true")
     options = parser.parse_args()

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# scripts/gpu.sh [--from DIR] [--out DIR] [--minutes N] [--only WORD...] [--dry-run]: every test on the GPU, then the benchmarks.
+# scripts/gpu.sh [--from DIR] [--out DIR] [--minutes N] [--only WORD...] [--torchtitan DIR] [--dry-run]: every test on
+# the GPU, then the benchmarks.
 #
 #   scripts/gpu.sh   builds preset cuda here and runs; the minutes count from the end of the build
 #   --from DIR       builds nothing: runs what --pack wrote to DIR on another machine, with the PyTorch of this machine's python3
 #   --out DIR        where the results go (default runs/gpu): gpu_<date>_<device>.md, rewritten after each result, and gpu.log
 #   --minutes N      everything ends within them (default 8); what no longer fits is left out and named
 #   --only WORD...   only what has one of the words in its name; --dry-run shows the names
+#   --torchtitan DIR the folder with its package (default .deps/torchtitan); without it, its tables are left out
 #   --dry-run        prints the plan with every command, and runs nothing; needs no GPU
 #   --pack DIR       builds preset cuda and writes to DIR the programs, the kernels and the tests that --from needs; needs nvcc
 #                    and no GPU
@@ -19,17 +21,18 @@
 # shellcheck source-path=SCRIPTDIR source=steps.sh
 source "$(dirname "${BASH_SOURCE[0]}")/steps.sh"
 
-from="" pack="" out="$root/runs/gpu" minutes=8 limit=64 dry_run=no only=()
+from="" pack="" out="$root/runs/gpu" torchtitan="$root/.deps/torchtitan" minutes=8 limit=64 dry_run=no only=()
 while [ $# -gt 0 ]; do
   option="$1"
   shift
   case "$option" in
-    --from | --pack | --out | --minutes | --limit)
+    --from | --pack | --out | --minutes | --limit | --torchtitan)
       [ $# -gt 0 ] || fail 2 "$option needs a value" "" "scripts/gpu.sh --help"
       case "$option" in
         --from) from="$(realpath --canonicalize-missing "$1")" ;;
         --pack) pack="$(realpath --canonicalize-missing "$1")" ;;
         --out) out="$(realpath --canonicalize-missing "$1")" ;;
+        --torchtitan) torchtitan="$(realpath --canonicalize-missing "$1")" ;;
         --minutes) minutes="$1" ;;
         --limit) limit="$1" ;;
       esac
@@ -75,7 +78,7 @@ find_gpu() {
   sed -n 1p <<<"$seen"
 }
 
-run=(--out "$out" --minutes "$minutes" --only "${only[@]}")
+run=(--out "$out" --minutes "$minutes" --torchtitan "$torchtitan" --only "${only[@]}")
 if [ "$dry_run" = yes ]; then
   if [ -z "$from" ]; then say "build: build/cuda, ${programs[*]}"; fi
   run+=(--dry-run)

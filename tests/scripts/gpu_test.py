@@ -52,7 +52,7 @@ esac
 STEP = """
 import argparse, os, sys, time
 parser = argparse.ArgumentParser()
-for name in ("--device", "--shape", "--table", "--hearth"):
+for name in ("--device", "--shape", "--table", "--hearth", "--torchtitan"):
     parser.add_argument(name)
 o = parser.parse_args()
 if os.environ.get("HANG") == f"{o.shape}_{o.table}":
@@ -77,7 +77,8 @@ SHAPES = ["llama_1b_16k", "llama3_8b_slice", "llama3_1b", "llama3_3b"]  # the or
 BINARIES = {"bin/hearth": HEARTH, "bin/hearth-train": HEARTH, "bin/libhearth_cuda.so": "kernels", "bin/libhearth_cuda_graph.so": "graphs",
             "bin/libhwy.so.1": "hwy", "bin/libarrow.so": "not needed", "tests/libhearth_emulated.so": "emulator",
             "tests/test_kernels_fast": TESTS, "tests/test_train_fast": TESTS, "tests/test_ops_fast": TESTS}
-ALL = (["test_kernels_fast", "test_train_fast"] + [f"{shape}_{table}" for shape in SHAPES for table in ("compiled", "float8", "graph")] +
+ALL = (["test_kernels_fast", "test_train_fast"] + [f"{shape}_{table}" for shape in SHAPES
+                                                   for table in ("compiled", "torchtitan", "float8", "graph")] +
        ["memory_131k", "memory_zero3", "nccl_one_rank"] + [f"{shape}_eager" for shape in SHAPES])
 
 
@@ -86,6 +87,7 @@ class Gpu(Scratch):
         super().setUp()
         self.write("scripts/setup.sh", "touch set-up\n")
         self.write("bench/step.py", STEP)
+        self.write(".deps/torchtitan/torchtitan/__init__.py", "")
         for room in ("kernels", "train"):
             self.write(f"tests/{room}/a_test.cpp", "HEARTH_ON_EACH_GPU(Some);\n")
         self.write("tests/ops/a_test.cpp", "TEST(Some, CaseOfTheCpu) {}\n")
@@ -159,17 +161,32 @@ class Gpu(Scratch):
     def test_what_does_not_fit_the_minutes_is_left_out_and_what_comes_later_and_fits_is_not(self):
         needs = {name: int(re.match(r"about (\d+) s", said)[1]) for name, said in self.planned("--minutes", "60")[1]}
         fits_behind = False
-        for minutes in (4, 8):
-            left_s, expected = 60 * minutes, []
+        for seconds in (240, 330, 480):
+            left_s, expected = seconds, []
             for name in ALL:
                 fits = needs[name] <= left_s
                 fits_behind |= fits and any(said.startswith("left out") for said in expected)
                 expected.append(f"about {needs[name]} s" if fits else f"left out, no time: takes about {needs[name]} s, {left_s} s were left")
                 left_s -= needs[name] if fits else 0
-            output, plan = self.planned("--minutes", str(minutes))
+            output, plan = self.planned("--minutes", str(seconds / 60))
             self.assertEqual([said.split(", on a GPU")[0] for _, said in plan], expected)
-            self.assertIn(f"== {left_s} s of {60 * minutes} would be left", output)
+            self.assertIn(f"== {left_s} s of {seconds} would be left", output)
         self.assertTrue(fits_behind)
+
+    def test_without_torchtitan_its_tables_are_left_out_with_the_reason_and_an_option_names_another_folder(self):
+        output, plan = self.planned("--minutes", "60", "--only", "llama3_1b")
+        self.assertEqual(dict(plan)["llama3_1b_torchtitan"], "about 65 s")
+        here = os.path.realpath(self.folder)
+        self.assertIn(f"--table torchtitan --hearth {here}/build/cuda/bin/hearth --torchtitan {here}/.deps/torchtitan", output)
+        os.rename(os.path.join(self.folder, ".deps/torchtitan"), os.path.join(self.folder, "elsewhere"))
+        output, plan = self.planned("--minutes", "60", "--only", "llama3_1b")
+        self.assertEqual(dict(plan)["llama3_1b_torchtitan"],
+                         "left out: torchtitan is not here; bench/torchtitan_step.py says how to install it, "
+                         "--torchtitan names its folder")
+        self.assertEqual(dict(plan)["llama3_1b_compiled"], "about 65 s")
+        output, plan = self.planned("--minutes", "60", "--only", "llama3_1b", "--torchtitan", "elsewhere")
+        self.assertEqual(dict(plan)["llama3_1b_torchtitan"], "about 65 s")
+        self.assertIn(f"--torchtitan {here}/elsewhere", output)
 
     def test_only_takes_words_of_names(self):
         self.assertEqual([name for name, _ in self.planned("--only", "kernels", "3b_graph")[1]], ["test_kernels_fast", "llama3_3b_graph"])
@@ -320,8 +337,8 @@ class Gpu(Scratch):
         self.assertLess(time.monotonic() - started, 1200)  # it would hang for an hour
         self.assertEqual(self.results()["llama_1b_16k_graph"], "stopped: the minutes were over")
         self.assertRegex(self.results()["llama_1b_16k_compiled"],
-                         r"^left out, no time: takes about 95 s, \d+ s were left$")
-        left_out = "llama_1b_16k_compiled llama_1b_16k_float8 llama_1b_16k_eager"
+                         r"^left out, no time: takes about 70 s, \d+ s were left$")
+        left_out = "llama_1b_16k_compiled llama_1b_16k_torchtitan llama_1b_16k_float8 llama_1b_16k_eager"
         self.assertIn(f"== no time for: scripts/gpu.sh --only {left_out}", output)
 
 

@@ -44,7 +44,7 @@ WIDE_LINES = {
     "FindLibTorch.cmake": 3, "build.py": 4, "build_rules.py": 3, "doc_rules.py": 5,
     "gpu.py": 15, "gpu.sh": 6, "gpu_test.py": 17, "quickstart.sh": 4,
     "reference_tokenizers.py": 4, "scripts_test.py": 8,
-    "setup.sh": 13, "source_rules.py": 7, "src/CMakeLists.txt": 5, "step.py": 3, "steps.sh": 3, "test.sh": 3,
+    "setup.sh": 13, "source_rules.py": 7, "src/CMakeLists.txt": 5, "step.py": 2, "steps.sh": 3, "test.sh": 3,
     "tests/CMakeLists.txt": 11, "tidy_test.py": 21, "unicode_tables.py": 5,
 }
 
