@@ -177,7 +177,8 @@ class Gpu(Scratch):
         output, plan = self.planned("--minutes", "60", "--only", "llama3_1b")
         self.assertEqual(dict(plan)["llama3_1b_torchtitan"], "about 65 s")
         here = os.path.realpath(self.folder)
-        self.assertIn(f"--table torchtitan --hearth {here}/build/cuda/bin/hearth --torchtitan {here}/.deps/torchtitan", output)
+        self.assertIn(f"--table torchtitan --hearth {here}/build/cuda/bin/hearth "
+                      f"--torchtitan {here}/.deps/torchtitan", output)
         os.rename(os.path.join(self.folder, ".deps/torchtitan"), os.path.join(self.folder, "elsewhere"))
         output, plan = self.planned("--minutes", "60", "--only", "llama3_1b")
         self.assertEqual(dict(plan)["llama3_1b_torchtitan"],
@@ -338,8 +339,8 @@ class Gpu(Scratch):
         self.assertEqual(self.results()["llama_1b_16k_graph"], "stopped: the minutes were over")
         self.assertRegex(self.results()["llama_1b_16k_compiled"],
                          r"^left out, no time: takes about 70 s, \d+ s were left$")
-        left_out = "llama_1b_16k_compiled llama_1b_16k_torchtitan llama_1b_16k_float8 llama_1b_16k_eager"
-        self.assertIn(f"== no time for: scripts/gpu.sh --only {left_out}", output)
+        left_out = [f"llama_1b_16k_{table}" for table in ("compiled", "torchtitan", "float8", "eager")]
+        self.assertIn(f"== no time for: scripts/gpu.sh --only {' '.join(left_out)}", output)
 
 
 if __name__ == "__main__":
