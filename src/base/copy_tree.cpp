@@ -28,10 +28,10 @@ std::string hash_of(const Path& path) {
   return hash.digest_128_hex();
 }
 
-// Returns the hash of what was read.
-std::string copy_file(const Path& from, const Path& to, CopyProgress& progress) {
+// These return the hash of what was read.
+std::string copy_to_disk(const Path& from, const Path& to, CopyProgress& progress) {
   Path temporary = to;
-  if (!is_object(to)) temporary += ".tmp";
+  temporary += ".tmp";
   File target = File::create(temporary);
   StreamingHash hash;
   read_in_portions(File::open_read(from), [&](std::span<const std::byte> portion) {
@@ -41,12 +41,31 @@ std::string copy_file(const Path& from, const Path& to, CopyProgress& progress) 
   });
   target.sync();
   target.close();
-  if (!is_object(to)) rename_path(temporary, to);
+  rename_path(temporary, to);
+  return hash.digest_128_hex();
+}
+
+// `damaged_version`: of what the try before has left there; empty: none.
+std::string copy_to_store(const Path& from, const Path& to, const std::string& damaged_version,
+                          CopyProgress& progress) {
+  const std::unique_ptr<ObjectFile> target = ObjectFile::create(to, damaged_version);
+  StreamingHash hash;
+  read_in_portions(File::open_read(from), [&](std::span<const std::byte> portion) {
+    hash.update(portion);
+    target->write(portion);
+    progress.done_bytes += std::ssize(portion);
+  });
+  target->finish();
   return hash.digest_128_hex();
 }
 
 bool is_there(const Path& from, const Path& to, int64_t bytes) {
-  return path_exists(to) && File::open_read(to).size_bytes() == bytes && hash_of(to) == hash_of(from);
+  if (!path_exists(to)) return false;
+  if (File::open_read(to).size_bytes() == bytes && hash_of(to) == hash_of(from)) return true;
+  if (!is_object(to)) return false;
+  throw user_error(fmt::format("{} is there already, with another content than {}", to.string(), from.string()),
+                   "in a store no object is replaced: late requests of an earlier copy could come after the new ones",
+                   "copy to another folder, or remove the object first");
 }
 
 }  // namespace
@@ -55,8 +74,10 @@ void copy_checked(const Path& from, const Path& to, CopyProgress& progress) {
   const int64_t bytes = File::open_read(from).size_bytes();
   for (int attempt = 0; attempt < kCopyAttempts; ++attempt) {
     if (attempt > 0) progress.done_bytes -= bytes;
+    const std::string damaged_version = is_object(to) && attempt > 0 ? ObjectFile::open(to)->version() : "";
     // A store is read twice, so that a bit that flipped on the way here is seen, too.
-    const std::string written = copy_file(from, to, progress);
+    const std::string written =
+        is_object(to) ? copy_to_store(from, to, damaged_version, progress) : copy_to_disk(from, to, progress);
     if (written == hash_of(to) && (!is_object(from) || written == hash_of(from))) return;
   }
   throw Error(ExitCode::kHardware,

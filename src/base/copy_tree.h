@@ -21,10 +21,11 @@ struct CopyResult {
 // Every file is read back from `to` and compared; one that differs is written again, three times at most. Files by
 // whose presence a folder is known (hearth.json, manifest.json, config.json, an index) come last, so an interrupted
 // copy is not taken for a whole one. Called again, it goes on: files with the same content stay. Other files at `to`
-// stay, too. Throws an Error that names the file.
+// stay, too. A file with another content is replaced on a disk, and refused in a store (user_error), where a late
+// request of an earlier copy could replace it again. Throws an Error that names the file.
 CopyResult copy_tree(const Path& from, const Path& to, CopyProgress& progress);
 
-// One file, which is read back and written again as above.
+// One file, which is read back and written again as above. In a store it must be new.
 void copy_checked(const Path& from, const Path& to, CopyProgress& progress);
 
 // Reads a file that was written from memory. Throws an Error (kHardware) unless it has this XXH3-128, in hexadecimal

@@ -2,9 +2,9 @@
 //
 // Every function throws system_error naming the path; none returns an error code.
 //
-// A path that begins with s3:// names an object in a store (base/object_store.h). Reading, creating, listing and
-// removing take it like any path. Folders need not be made there, nothing is renamed, and a file is there when close()
-// returns, whole. MappedFile maps a copy on this host (base/object_cache.h).
+// A path that begins with s3:// names an object in a store (base/object_store.h). Reading, listing and removing take it
+// like any path. A new file must not be there yet; it is there when close() returns, whole. Folders need not be made,
+// and nothing is renamed. MappedFile maps a copy on this host (base/object_cache.h).
 #pragma once
 
 #include <cstddef>

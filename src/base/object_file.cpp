@@ -23,8 +23,8 @@ void check(const StoreResult& result, std::string_view verb, const Path& path) {
     case Kind::kMissing:
       throw user_error(what, "no such object in the store");
     case Kind::kThere:
-      throw Error(ExitCode::kHardware, what, "another writer has created it meanwhile",
-                  "make sure that only one training writes here");
+      throw Error(ExitCode::kHardware, what, "the store has it already, from another writer",
+                  "make sure that only one program writes here");
     case Kind::kRefused:
       throw user_error(what, result.why, "check the credentials and the region that the AWS tools use");
     case Kind::kUnreachable:
@@ -51,9 +51,9 @@ std::unique_ptr<ObjectFile> ObjectFile::open(const Path& path) {
   return file;
 }
 
-std::unique_ptr<ObjectFile> ObjectFile::create(const Path& path) {
+std::unique_ptr<ObjectFile> ObjectFile::create(const Path& path, const std::string& replaced_version) {
   std::unique_ptr<ObjectFile> file(new ObjectFile(path));
-  check(object_store().create(object_name(path), file->writer_), "create", path);
+  check(object_store().create(object_name(path), replaced_version, file->writer_), "create", path);
   return file;
 }
 

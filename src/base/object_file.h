@@ -24,7 +24,8 @@ std::string object_name(const Path& path);
 class ObjectFile {
  public:
   static std::unique_ptr<ObjectFile> open(const Path& path);
-  static std::unique_ptr<ObjectFile> create(const Path& path);
+  // `replaced_version`: what version() says of the content that may be replaced. Empty: there must be no such object.
+  static std::unique_ptr<ObjectFile> create(const Path& path, const std::string& replaced_version = {});
 
   // Small ranges come from a window of the object in memory, which is read as a whole, and is large where a read begins
   // at the end of the one before. Thread-safe.

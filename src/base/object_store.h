@@ -63,8 +63,12 @@ class ObjectStore {
   virtual ~ObjectStore() = default;
   virtual StoreResult find(const std::string& name, ObjectInfo& info) const = 0;
   virtual StoreResult open(const std::string& name, std::unique_ptr<ObjectReader>& reader) const = 0;
-  virtual StoreResult create(const std::string& name, std::unique_ptr<ObjectWriter>& writer) const = 0;
-  // Creates an object that must not exist yet (kThere). A store that cannot tell replaces it.
+  // An object that must not exist yet, or must have the content of this ObjectReader::version(): finish() gives kThere
+  // otherwise. So a request that the store executes late replaces nothing that was written after it. Only a store that
+  // knows such conditions can tell; another one replaces what it has.
+  virtual StoreResult create(const std::string& name, const std::string& replaced_version,
+                             std::unique_ptr<ObjectWriter>& writer) const = 0;
+  // The same for an object that must not exist yet, in one request.
   virtual StoreResult put_new(const std::string& name, std::string_view content) const = 0;
   // What is directly under a folder, sorted by name. A folder exists while objects are under it.
   virtual StoreResult list(const std::string& name, std::vector<ObjectInfo>& found) const = 0;

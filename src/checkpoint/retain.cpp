@@ -18,17 +18,15 @@ namespace {
 
 constexpr const char* kTorchtitanFolder = "checkpoint";  // of its runs' steps, unless they say otherwise
 
-enum class NameOf { kHearth, kTorchtitan };
-
-// The step of "step-00000100", or of torchtitan's "step-100"; -1 for another name.
-int64_t step_of(std::string_view name, NameOf program = NameOf::kHearth) {
+// The step of torchtitan's "step-100"; -1 for another name.
+int64_t torchtitan_step(std::string_view name) {
   constexpr std::string_view kPrefix = "step-";
   if (!name.starts_with(kPrefix)) return -1;
   int64_t step = -1;
   const std::string_view digits = name.substr(kPrefix.size());
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
   if (error != std::errc() || end != digits.data() + digits.size() || step < 0) return -1;
-  return name == (program == NameOf::kHearth ? step_name_of(step) : fmt::format("step-{}", step)) ? step : -1;
+  return name == fmt::format("step-{}", step) ? step : -1;
 }
 
 // Whether `name` is a step's name with this suffix, or with the number of a start and this suffix; `base` becomes the
@@ -36,9 +34,10 @@ int64_t step_of(std::string_view name, NameOf program = NameOf::kHearth) {
 bool strip(std::string_view name, std::string_view suffix, std::string& base) {
   if (!name.ends_with(suffix)) return false;
   base = name.substr(0, name.size() - suffix.size());
+  if (parse_step_name(base)) return true;  // a save's number, as in a store
   const size_t dot = base.rfind('.');
   if (dot != std::string::npos && base.find_first_not_of("0123456789", dot + 1) == std::string::npos) base.resize(dot);
-  return step_of(base) >= 0;
+  return parse_step_name(base).has_value();
 }
 
 std::vector<std::string> names_in(const Path& checkpoints) {
@@ -62,34 +61,29 @@ std::optional<double> validation_loss(const Path& folder) {
 // The folder of the newest step of any program, or an empty path. torchtitan's names have no zeros in front, and a
 // folder of its steps is whole where it has `.metadata`.
 Path newest_step(const Path& checkpoints) {
-  Path newest;
-  int64_t most = -1;
+  const std::vector<StepFolder> ours = list_step_folders(checkpoints);
+  Path newest = ours.empty() ? Path() : ours.back().folder;
+  int64_t most = ours.empty() ? -1 : ours.back().step;
   for (const std::string& name : names_in(checkpoints)) {
-    const Path folder = checkpoints / name;
-    int64_t step = step_of(name);
-    if (step < 0 && path_exists(folder / kMetadataFile)) step = step_of(name, NameOf::kTorchtitan);
-    if (step > most && folder_exists(folder)) {
-      most = step;
-      newest = folder;
-    }
+    const int64_t step = torchtitan_step(name);
+    if (step <= most || !path_exists(checkpoints / name / kMetadataFile)) continue;
+    most = step;
+    newest = checkpoints / name;
   }
   return newest;
 }
 
-}  // namespace
-
-std::vector<int64_t> list_steps(const Path& checkpoints) {
-  std::vector<int64_t> steps;
-  for (const std::string& name : names_in(checkpoints)) {
-    const int64_t step = step_of(name);
-    if (step >= 0 && folder_exists(checkpoints / name)) steps.push_back(step);
-  }
-  std::sort(steps.begin(), steps.end());
-  return steps;
+void remove_from_store(const Path& folder) {
+  remove_file(folder / kManifestFile);  // without it, it is no checkpoint any more, whatever happens to the rest
+  remove_tree(folder);
 }
+
+}  // namespace
 
 std::optional<Path> checkpoint_in(const Path& folder) {
   if (path_exists(folder / kManifestFile) || path_exists(folder / kMetadataFile)) return folder;
+  if (const auto name = parse_step_name(folder.filename().string()))
+    if (Path save = step_folder(folder.parent_path(), name->step); save != folder && path_exists(save)) return save;
   for (const Path& checkpoints : {folder, checkpoint_folder_of(folder), folder / kTorchtitanFolder})
     if (Path newest = newest_step(checkpoints); !newest.empty()) return newest;
   return std::nullopt;
@@ -106,23 +100,23 @@ Path find_checkpoint(const Path& folder) {
 
 NewestGood newest_good(const Path& checkpoints) {
   NewestGood result;
-  std::vector<int64_t> steps = list_steps(checkpoints);
-  for (; !steps.empty(); steps.pop_back()) {
-    const Path folder = step_folder(checkpoints, steps.back());
+  const std::vector<StepFolder> folders = list_step_folders(checkpoints);
+  for (auto at = folders.rbegin(); at != folders.rend(); ++at) {
+    const Path& folder = at->folder;
     std::string reason;
     if (!path_exists(folder / kManifestFile)) {
       reason = fmt::format("{} is missing", (folder / kManifestFile).string());
     } else {
       const Verification verification = verify_checkpoint(folder);
       if (verification.problems.empty()) {
-        result.step = steps.back();
+        result.step = at->step;
         result.folder = folder;
         return result;
       }
       reason = verification.problems[0];
       if (verification.problems.size() > 1) reason += fmt::format(" (and {} more)", verification.problems.size() - 1);
     }
-    result.damaged.push_back({steps.back(), folder, reason});
+    result.damaged.push_back({at->step, folder, reason});
   }
   return result;
 }
@@ -159,20 +153,27 @@ std::vector<int64_t> prune(const Path& checkpoints, const KeepRules& rules, int6
   std::erase_if(steps, [&](int64_t step) { return step > verified_step; });
   std::vector<int64_t> deleted = steps_to_delete(checkpoints, steps, rules);
   std::erase(deleted, verified_step);
-  for (const int64_t step : deleted) {
+  const std::set<int64_t> doomed_steps(deleted.begin(), deleted.end());
+  for (const StepFolder& found : list_step_folders(checkpoints)) {
+    if (!doomed_steps.contains(found.step)) continue;
     if (is_object(checkpoints)) {
-      // Without this file it is no checkpoint any more, whatever happens to the rest.
-      remove_file(step_folder(checkpoints, step) / kManifestFile);
-      remove_tree(step_folder(checkpoints, step));
+      remove_from_store(found.folder);
       continue;
     }
-    Path doomed = step_folder(checkpoints, step);
+    Path doomed = found.folder;
     doomed += kDeletedSuffix;
     remove_tree(doomed);
-    rename_path(step_folder(checkpoints, step), doomed);
+    rename_path(found.folder, doomed);
     remove_tree(doomed);
   }
   return deleted;
+}
+
+void remove_older_saves(const Path& newest) {
+  const std::optional<StepName> name = parse_step_name(newest.filename().string());
+  if (!is_object(newest) || !name) return;
+  for (const StepFolder& other : list_step_folders(newest.parent_path()))
+    if (other.step == name->step && other.number < name->number) remove_from_store(other.folder);
 }
 
 std::vector<std::string> remove_leftovers(const Path& checkpoints) {
@@ -180,7 +181,7 @@ std::vector<std::string> remove_leftovers(const Path& checkpoints) {
   for (const std::string& name : names_in(checkpoints)) {
     std::string base;
     if (is_object(checkpoints)) {
-      if (step_of(name) < 0 || path_exists(checkpoints / name / kManifestFile)) continue;
+      if (!parse_step_name(name) || path_exists(checkpoints / name / kManifestFile)) continue;
       remove_tree(checkpoints / name);
     } else if (strip(name, kTemporarySuffix, base) || strip(name, kDeletedSuffix, base)) {
       // Renamed first: a start that was replaced and still writes there cannot give it a checkpoint's name any more.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "checkpoint/step_folder.h"
 #include "config/config.h"
 
 namespace hearth::checkpoint {
@@ -18,12 +19,9 @@ inline constexpr const char* kRunLock = "run.lock";
 // RUN/done.json: the training has made its last step and everything is saved. {"step": 2000}
 inline constexpr const char* kDoneFile = "done.json";
 
-// Steps with a folder of a final name, ascending. Empty if the folder is missing. Nothing is opened.
-std::vector<int64_t> list_steps(const Path& checkpoints);
-
 // The checkpoint of `folder`: `folder` itself (ours or PyTorch's), or the newest step in it, in the checkpoints of a
-// run folder (checkpoint_folder_of), or in torchtitan's checkpoint/ with names like step-7. No checkpoint is opened.
-// Throws user_error without one.
+// run folder (checkpoint_folder_of), or in torchtitan's checkpoint/ with names like step-7. For CHECKPOINTS/step-N
+// without a number of a save, step_folder() of it. No checkpoint is opened. Throws user_error without one.
 Path find_checkpoint(const Path& folder);
 // The same, or nothing.
 std::optional<Path> checkpoint_in(const Path& folder);
@@ -60,10 +58,14 @@ KeepRules keep_rules(const config::Checkpoint& config);
 std::vector<int64_t> steps_to_delete(const Path& checkpoints, const std::vector<int64_t>& steps,
                                      const KeepRules& rules);
 
-// Deletes what the rules do not keep. `verified_step`, just committed or loaded and known to be good, is never deleted,
-// nor is a later step: it is damaged, or will be written again. Each folder is first renamed, or loses its hearth.json
-// in a store: a half-deleted one must not look like a checkpoint. Returns the deleted steps.
+// Deletes what the rules do not keep, all folders of a step. `verified_step`, just committed or loaded and known to be
+// good, is never deleted, nor is a later step: it is damaged, or will be written again. Each folder is first renamed,
+// or loses its hearth.json in a store: a half-deleted one must not look like a checkpoint. Returns the deleted steps.
 std::vector<int64_t> prune(const Path& checkpoints, const KeepRules& rules, int64_t verified_step);
+
+// Deletes the checkpoints whose place `newest`, a checkpoint in a store, takes: older saves of the same step. On a disk
+// commit() has replaced them.
+void remove_older_saves(const Path& newest);
 
 // Call once before training, with the run's lock held. Removes folders of interrupted saves and deletions, and restores
 // a checkpoint whose replacement was interrupted. In a store, a step without hearth.json is such a folder. Returns the

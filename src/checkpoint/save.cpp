@@ -162,21 +162,10 @@ void publish_objects(const Path& folder, const std::string& manifest_text) {
 
 }  // namespace
 
-std::string step_name_of(int64_t step) { return fmt::format("step-{:08}", step); }
-Path step_folder(const Path& checkpoints, int64_t step) { return checkpoints / step_name_of(step); }
-Path temporary_folder(const Path& checkpoints, int64_t step, int64_t start) {
-  if (is_object(checkpoints)) return step_folder(checkpoints, step);
-  return checkpoints / (step_name_of(step) + (start > 0 ? fmt::format(".{}", start) : "") + kTemporarySuffix);
-}
-
-std::string rank_file_name(const Path& temporary, int64_t rank, int64_t start) {
-  if (!is_object(temporary) || start <= 0) return fmt::format("__R_{}.distcp", rank);
-  return fmt::format("__R_{}.{}.distcp", rank, start);
-}
+std::string rank_file_name(int64_t rank) { return fmt::format("__R_{}.distcp", rank); }
 
 void begin_save(const Path& temporary) {
-  // First the file that makes a folder of a store a checkpoint.
-  if (is_object(temporary)) remove_file(temporary / kManifestFile);
+  if (is_object(temporary)) return;
   remove_tree(temporary);
   make_folders(temporary);
 }
@@ -192,8 +181,8 @@ struct RankFile::State {
   std::pair<int64_t, uint64_t> append(formats::ZipWriter& zip);
 };
 
-RankFile::RankFile(const Path& temporary, int64_t rank, int64_t start) {
-  const std::string name = rank_file_name(temporary, rank, start);
+RankFile::RankFile(const Path& temporary, int64_t rank) {
+  const std::string name = rank_file_name(rank);
   state_ = std::unique_ptr<State>(new State{name, DirectWriter(File::create(temporary / name))});
   if (!is_object(temporary)) state_->read_back.emplace(state_->writer.file());
 }
@@ -263,14 +252,13 @@ void check_stop(const Path& temporary, const std::stop_token& stop) {
 }
 
 std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces,
-                            const std::stop_token& stop, int64_t start) {
-  const std::string name = rank_file_name(temporary, rank, start);
+                            const std::stop_token& stop) {
   if (pieces.empty()) {
     std::string bytes;
-    Json::to_cbor({name, Json::array()}, bytes);
+    Json::to_cbor({rank_file_name(rank), Json::array()}, bytes);
     return bytes;
   }
-  RankFile file(temporary, rank, start);
+  RankFile file(temporary, rank);
   for (const mesh::TensorPiece& piece : pieces) {
     check_stop(temporary, stop);
     file.add(piece);

@@ -4,16 +4,15 @@
 //   barrier
 //   every rank: items = write_rank_file(temporary, rank, pieces)
 //   rank 0 gathers the strings (Control::gather)
-//   rank 0:     commit(temporary, final, gathered, manifest)
+//   rank 0:     commit(temporary, final_folder_of(temporary), gathered, manifest)
 //
 // When commit() returns, every byte was fsynced, read back and compared with memory (checkpoint/read_back.h), and the
 // folder has its final name.
 // After an exception no folder of that name has appeared, and an older one is still there.
 //
 // A store (s3://) has no names to change. There the temporary folder is the final one, and it becomes a checkpoint with
-// its last object, hearth.json, which is created only if it is not there yet. Rank files have the number of the start
-// in their names, so a start that was replaced and still writes does not touch a newer one's. An older checkpoint of
-// the same step is removed by begin_save().
+// its last object, hearth.json. The folder's name is new (checkpoint/step_folder.h), so nothing is removed before a
+// save. remove_older_saves() (checkpoint/retain.h) takes away older ones of the same step after the new one is whole.
 #pragma once
 
 #include <cstdint>
@@ -25,33 +24,23 @@
 
 #include "base/file.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/step_folder.h"
 #include "formats/scalar.h"
 #include "mesh/tensor_box.h"
 
 namespace hearth::checkpoint {
 
-// Suffixes of a step's folder while it is written, replaced or deleted. Stored on disk: never change.
-inline constexpr const char* kTemporarySuffix = ".tmp";
-inline constexpr const char* kReplacedSuffix = ".replaced";
-inline constexpr const char* kDeletedSuffix = ".deleted";
-
-std::string step_name_of(int64_t step);                   // "step-00000100"
-Path step_folder(const Path& checkpoints, int64_t step);  // CHECKPOINTS/step-00000100
-// CHECKPOINTS/step-00000100.3.tmp of start number 3 of the training, so that two starts never share it; 0: without. In
-// a store: step_folder().
-Path temporary_folder(const Path& checkpoints, int64_t step, int64_t start = 0);
-
-// Local. Makes the parents, removes the rest of an interrupted save of this name, creates the folder.
+// Local. Makes the parents, removes the rest of an interrupted save of this name, creates the folder. Sends nothing to
+// a store.
 void begin_save(const Path& temporary);
 
-// The rank's file: __R_<rank>.distcp, and __R_<rank>.<start>.distcp in a store for a start above 0.
-std::string rank_file_name(const Path& temporary, int64_t rank, int64_t start);
+std::string rank_file_name(int64_t rank);  // __R_<rank>.distcp
 
 // Local. Writes `pieces` as the rank's file, fsyncs it, reads it back and compares. Returns the list of its items for
 // commit(). A rank without pieces writes no file and returns an empty list. The same piece (name and box) must come
 // from one rank only. Throws an Error between two pieces if `stop` asks for it.
 std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces,
-                            const std::stop_token& stop = {}, int64_t start = 0);
+                            const std::stop_token& stop = {});
 
 // Throws the Error of write_rank_file if `stop` asks for it.
 void check_stop(const Path& temporary, const std::stop_token& stop);
@@ -59,7 +48,7 @@ void check_stop(const Path& temporary, const std::stop_token& stop);
 // The same file, piece by piece: only one piece is in memory.
 class RankFile {
  public:
-  RankFile(const Path& temporary, int64_t rank, int64_t start = 0);  // creates the file
+  RankFile(const Path& temporary, int64_t rank);  // creates the file
   ~RankFile();
   RankFile(RankFile&&) noexcept;
   void add(const mesh::TensorPiece& piece);

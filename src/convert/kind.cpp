@@ -63,7 +63,7 @@ std::optional<Kind> find_kind_name(std::string_view name) {
 }
 
 Found find_weights(const Path& folder, std::optional<Kind> wanted) {
-  if (!path_exists(folder)) checkpoint::find_checkpoint(folder);  // throws
+  if (!path_exists(folder)) return find_weights(checkpoint::find_checkpoint(folder), wanted);  // or throws
   if (!folder_exists(folder))
     throw user_error(fmt::format("{} is a file", folder.string()),
                      "the weights' names and shapes are in more than one file", "give the folder that contains it");

@@ -33,12 +33,18 @@ std::optional<int64_t> newest_with_moments(const Path& checkpoints, int64_t step
 
 std::vector<std::string> write_hugging_face(const Run& run, int64_t step, bool missing) {
   const Path native = checkpoint::step_folder(run.folder.checkpoints(), step), folder = hugging_face_folder(native);
-  if ((missing && path_exists(folder)) || convert::has_moments(checkpoint::Reader::open(native))) return {};
-  Path fresh = folder, old = folder;
   const bool in_store = is_object(folder);  // which renames nothing: config.json comes last there
+  const bool is_whole = path_exists(in_store ? folder / "config.json" : folder);
+  if ((missing && is_whole) || convert::has_moments(checkpoint::Reader::open(native))) return {};
+  if (in_store && path_exists(folder))
+    return {
+        fmt::format("warning: {} has a part of an export that was interrupted; remove this folder, and start the run "
+                    "again to have the export",
+                    folder.string())};
+  Path fresh = folder, old = folder;
   fresh += in_store ? "" : ".new";
   old += ".old";
-  remove_tree(fresh);
+  if (!in_store) remove_tree(fresh);
   convert::Options options{};
   options.in = native;
   options.out = fresh;
@@ -61,14 +67,14 @@ std::optional<DType> weights_alone(const Run& run, int64_t step) {
 }
 
 std::string write_weights(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces, DType dtype,
-                          const std::stop_token& stop, int64_t start) {
+                          const std::stop_token& stop) {
   std::vector<mesh::TensorPiece> weights;
   std::copy_if(pieces.begin(), pieces.end(), std::back_inserter(weights),
                [](const mesh::TensorPiece& piece) { return !plan::is_optimizer_state(piece.info.name); });
   const auto has_type = [dtype](const mesh::TensorPiece& piece) { return piece.info.dtype == dtype; };
   if (std::all_of(weights.begin(), weights.end(), has_type))
-    return checkpoint::write_rank_file(temporary, rank, weights, stop, start);
-  checkpoint::RankFile file(temporary, rank, start);
+    return checkpoint::write_rank_file(temporary, rank, weights, stop);
+  checkpoint::RankFile file(temporary, rank);
   std::vector<std::byte> rounded;
   for (const mesh::TensorPiece& piece : weights) {
     checkpoint::check_stop(temporary, stop);

@@ -20,7 +20,7 @@ std::optional<DType> weights_alone(const Run& run, int64_t step);
 // checkpoint::write_rank_file of the weights among `pieces`, rounded to `dtype`. One piece in that type is in memory at
 // a time. Local.
 std::string write_weights(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces, DType dtype,
-                          const std::stop_token& stop, int64_t start);
+                          const std::stop_token& stop);
 
 // Throws user_error if the run would have to go on from weights alone. It names the newest checkpoint that the run
 // could go on from.

@@ -27,22 +27,24 @@ void Saver::save(checkpoint::Manifest manifest, std::optional<DType> weights_as)
   finish();
   if (options_.lease) options_.lease->check();
   manifest_ = std::move(manifest);
-  std::string number;  // of the training's start, which rank 0 knows
+  std::string name;  // of the folder; rank 0 knows the number of the training's start
   if (control_.rank() == 0) {
-    number = std::to_string(options_.lease ? options_.lease->number() : 0);
-    checkpoint::begin_save(checkpoint::temporary_folder(options_.checkpoints, manifest_.step, std::stoll(number)));
+    if (number_.save++ == 0 && options_.lease)
+      number_.start = checkpoint::unused_start(options_.checkpoints, options_.lease->number());
+    const Path temporary = checkpoint::temporary_folder(options_.checkpoints, manifest_.step, number_);
+    checkpoint::begin_save(temporary);
+    name = temporary.filename().string();
   }
-  start_number_ = std::stoll(control_.broadcast("the beginning of a save", number));
-  temporary_ = checkpoint::temporary_folder(options_.checkpoints, manifest_.step, start_number_);
+  temporary_ = options_.checkpoints / control_.broadcast("the beginning of a save", name);
   snapshot_.take(manifest_.step - manifest_.optimizer_start);
   begin_s_ = begin_s;
-  saved_ = {.folder = checkpoint::step_folder(options_.checkpoints, manifest_.step)};
+  saved_ = {.folder = checkpoint::final_folder_of(temporary_)};
   phase_ = Phase::kWriting;
   is_open_ = true;
   start([this, weights_as](const std::stop_token& stop) {
     const std::span<const mesh::TensorPiece> pieces = snapshot_.pieces();
-    items_ = weights_as ? write_weights(temporary_, control_.rank(), pieces, *weights_as, stop, start_number_)
-                        : checkpoint::write_rank_file(temporary_, control_.rank(), pieces, stop, start_number_);
+    items_ = weights_as ? write_weights(temporary_, control_.rank(), pieces, *weights_as, stop)
+                        : checkpoint::write_rank_file(temporary_, control_.rank(), pieces, stop);
   });
   saved_.waited_s = monotonic_seconds() - begin_s;
   if (!options_.behind) finish();
@@ -101,6 +103,7 @@ void Saver::gather() {
     checkpoint::commit(temporary_, saved_.folder, items, manifest_, [&] {
       if (options_.lease) options_.lease->check();
     });
+    checkpoint::remove_older_saves(saved_.folder);
     if (options_.keep) checkpoint::prune(options_.checkpoints, *options_.keep, manifest_.step);
   });
 }

@@ -50,6 +50,9 @@ class Saver {
   // Returns when the last save has its name. Collective.
   void finish();
 
+  // What the checkpoint of the last save() is called, or will be. Local.
+  const Path& folder() const { return saved_.folder; }
+
   // A checkpoint that has its name.
   struct Saved {
     Path folder;
@@ -72,7 +75,7 @@ class Saver {
   Phase phase_ = Phase::kIdle;     // of this rank's thread
   bool is_open_ = false;           // between save() and finish(), which all ranks enter together
   checkpoint::Manifest manifest_;  // of the save under way
-  int64_t start_number_ = 0;       // of the training
+  checkpoint::SaveNumber number_;  // of the save under way; rank 0 knows it
   Path temporary_;
   std::string items_;  // that this rank has written
   int64_t written_step_ = 0;

@@ -94,7 +94,8 @@ Verdict verdict_of(long status, std::string_view body) {
   if (says_error) verdict.code = element(body, "Code").substr(0, 100);
   verdict.result.why = "the store answers " + std::to_string(status) + (verdict.code.empty() ? "" : " " + verdict.code);
   // A damaged or slow body of the request is an error of the way, although HTTP says that the sender is at fault.
-  verdict.try_again = status == 408 || status == 429 || (status / 100 == 5 && status != 501) ||
+  // ConditionalRequestConflict: another request for the same object is under way, perhaps our own earlier one.
+  verdict.try_again = status == 408 || status == 409 || status == 429 || (status / 100 == 5 && status != 501) ||
                       is_one_of(verdict.code, {"InternalError", "SlowDown", "ServiceUnavailable", "RequestTimeout",
                                                "BadDigest", "XAmzContentSHA256Mismatch", "IncompleteBody"});
   if (verdict.try_again)

@@ -130,15 +130,14 @@ class Store final : public ObjectStore {
     return {};
   }
 
-  StoreResult create(const std::string& name, std::unique_ptr<ObjectWriter>& writer) const override {
-    writer = std::make_unique<Upload>([this, name] { return place(name); }, name);
+  StoreResult create(const std::string& name, const std::string& replaced_version,
+                     std::unique_ptr<ObjectWriter>& writer) const override {
+    writer = std::make_unique<Upload>([this, name] { return place(name); }, name, Condition{replaced_version});
     return {};
   }
 
   StoreResult put_new(const std::string& name, std::string_view content) const override {
-    bool is_unknown = false;
-    const StoreResult result = s3::put_new(place(name), name, content, is_unknown);
-    if (is_unknown) return s3::put(place(name), name, content);
+    const StoreResult result = s3::put(place(name), name, content, {});
     // A lost answer: the first try may have created it.
     if (result.kind == Kind::kThere && holds(name, content)) return {};
     return result;

@@ -190,23 +190,33 @@ StoreResult Connection::send(const Place& place, const Call& call, Answer& answe
   return result;
 }
 
-StoreResult put_new(const Place& place, const std::string& name, std::string_view content, bool& is_unknown) {
-  Answer answer;
-  StoreResult result = Connection().send(
-      place, {.method = "PUT", .name = name, .headers = {{"if-none-match", "*"}}, .body = content}, answer);
-  if (result.is_done()) return result;
-  // 409: another conditional request to the same object is under way.
-  if (answer.status == 412 || answer.status == 409) result.kind = Kind::kThere;
-  is_unknown = answer.status == 501 || answer.code == "NotImplemented" || answer.code == "InvalidArgument";
-  return result;
+// Sends `call` with the condition. kThere: it does not hold.
+StoreResult send_if(const Place& place, Call call, const Condition& condition, Answer& answer) {
+  Connection connection;
+  call.headers.insert(condition.etag.empty() ? std::pair("if-none-match", "*")
+                                             : std::pair("if-match", condition.etag.c_str()));
+  StoreResult result = connection.send(place, call, answer);
+  if (answer.status == 412) result.kind = Kind::kThere;
+  const bool is_unknown = answer.status == 501 || answer.code == "NotImplemented" || answer.code == "InvalidArgument";
+  if (result.is_done() || !is_unknown) return result;
+  call.headers.erase("if-none-match");
+  call.headers.erase("if-match");
+  return connection.send(place, call, answer);
 }
 
-StoreResult put(const Place& place, const std::string& name, std::string_view content) {
+StoreResult find_ours(const Place& place, const std::string& name, int64_t bytes, const StoreResult& otherwise) {
+  Answer there;
+  const StoreResult found = Connection().send(place, {.method = "HEAD", .name = name}, there);
+  if (found.kind == Kind::kUnreachable) return found;
+  return found.is_done() && there.headers["content-length"] == std::to_string(bytes) ? StoreResult{} : otherwise;
+}
+
+StoreResult put(const Place& place, const std::string& name, std::string_view content, const Condition& condition) {
   Answer answer;
-  return Connection().send(
+  return send_if(
       place,
       {.method = "PUT", .name = name, .headers = {{"content-type", "application/octet-stream"}}, .body = content},
-      answer);
+      condition, answer);
 }
 
 StoreResult remove(const Place& place, const std::string& name) {
@@ -245,22 +255,20 @@ StoreResult put_part(Connection& connection, const Place& place, const std::stri
 }
 
 StoreResult complete_upload(const Place& place, const std::string& name, const std::string& upload,
-                            const std::vector<std::string>& tags, int64_t bytes) {
+                            const std::vector<std::string>& tags, int64_t bytes, const Condition& condition) {
   std::string body = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
   for (size_t i = 0; i < tags.size(); ++i)
     body += "<Part><PartNumber>" + std::to_string(i + 1) + "</PartNumber><ETag>" + escaped(tags[i]) + "</ETag></Part>";
   body += "</CompleteMultipartUpload>";
   Answer answer;
-  Connection connection;
-  StoreResult result = connection.send(
-      place, {.method = "POST", .name = name, .query = {{"uploadId", upload}}, .headers = {}, .body = body}, answer);
-  if (answer.code != "NoSuchUpload" || answer.tries == 0) return result;
-  // The answer of a try before was lost. The callers compare the content, so the size is enough here.
-  Answer there;
-  result = connection.send(place, {.method = "HEAD", .name = name}, there);
-  if (!result.is_done()) return result;
-  if (there.headers["content-length"] == std::to_string(bytes)) return {};
-  return {Kind::kUnreachable, "the store has forgotten the upload"};
+  const StoreResult result =
+      send_if(place, {.method = "POST", .name = name, .query = {{"uploadId", upload}}, .headers = {}, .body = body},
+              condition, answer);
+  if (result.kind == Kind::kThere) return find_ours(place, name, bytes, result);
+  // The answer of a try before was lost.
+  if (answer.code == "NoSuchUpload")
+    return find_ours(place, name, bytes, {Kind::kUnreachable, "the store has forgotten the upload"});
+  return result;
 }
 
 StoreResult abort_upload(const Place& place, const std::string& name, const std::string& upload) {

@@ -52,13 +52,19 @@ class Connection {
   std::unique_ptr<Handle> handle_;
 };
 
-// Creates an object only if it is not there yet (If-None-Match: *), for which Arrow cannot ask. kThere if it is:
+// What a write may replace: nothing, or the content with this ETag. Arrow cannot ask for it:
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
-// A store that does not know the condition refuses the request; `is_unknown` is then set.
-StoreResult put_new(const Place& place, const std::string& name, std::string_view content, bool& is_unknown);
+struct Condition {
+  std::string etag = {};  // empty: there must be no object
+};
 
-// Creates or replaces an object in one request.
-StoreResult put(const Place& place, const std::string& name, std::string_view content);
+// Writes an object in one request; kThere if the condition does not hold. A store that does not know conditions gets
+// the request without it.
+StoreResult put(const Place& place, const std::string& name, std::string_view content, const Condition& condition);
+
+// After a kThere: done if the object has our size, for an earlier try of ours may have written it; else `otherwise`.
+// The callers compare the content.
+StoreResult find_ours(const Place& place, const std::string& name, int64_t bytes, const StoreResult& otherwise);
 
 // Deletes an object; missing is fine. Arrow would also put an empty object in the place of its folder.
 StoreResult remove(const Place& place, const std::string& name);
@@ -69,9 +75,9 @@ StoreResult begin_upload(const Place& place, const std::string& name, std::strin
 // `number` begins at 1. `tag` is what complete_upload() needs of this part.
 StoreResult put_part(Connection& connection, const Place& place, const std::string& name, const std::string& upload,
                      int64_t number, std::string_view content, std::string& tag, const std::atomic<bool>& stop);
-// `bytes` is the object's size: if an answer was lost, the object is looked for.
+// `bytes` is the object's size: if an answer was lost, the object is looked for. The condition is put()'s.
 StoreResult complete_upload(const Place& place, const std::string& name, const std::string& upload,
-                            const std::vector<std::string>& tags, int64_t bytes);
+                            const std::vector<std::string>& tags, int64_t bytes, const Condition& condition);
 // The store forgets the parts. Until then it keeps them, and Amazon bills them.
 StoreResult abort_upload(const Place& place, const std::string& name, const std::string& upload);
 

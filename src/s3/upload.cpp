@@ -22,8 +22,8 @@ int64_t PartSizes::bytes_of(int64_t number) const {
   return std::min(bytes, kMostBytes);
 }
 
-Upload::Upload(std::function<Place()> place, std::string name, PartSizes sizes)
-    : place_(std::move(place)), name_(std::move(name)), sizes_(sizes) {}
+Upload::Upload(std::function<Place()> place, std::string name, Condition condition, PartSizes sizes)
+    : place_(std::move(place)), name_(std::move(name)), condition_(std::move(condition)), sizes_(sizes) {}
 
 Upload::~Upload() { take_back(); }
 
@@ -45,13 +45,16 @@ StoreResult Upload::write(std::span<const std::byte> bytes) {
 
 StoreResult Upload::finish() {
   if (!failure_.is_done()) return failure_;
-  if (upload_.empty()) return put(place_(), name_, part_.content);
+  if (upload_.empty()) {
+    const StoreResult result = put(place_(), name_, part_.content, condition_);
+    return result.kind == Kind::kThere ? find_ours(place_(), name_, bytes_, result) : result;
+  }
   StoreResult result = send_part();
   while (result.is_done() && done_parts_ < sent_.size()) result = wait_for_oldest();
   if (!result.is_done()) return fail(std::move(result));
   std::vector<std::string> tags;
   for (const Sent& sent : sent_) tags.push_back(*sent.tag);
-  result = complete_upload(place_(), name_, upload_, tags, bytes_);
+  result = complete_upload(place_(), name_, upload_, tags, bytes_, condition_);
   if (!result.is_done()) return fail(std::move(result));
   upload_.clear();
   return {};

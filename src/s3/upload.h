@@ -39,7 +39,7 @@ struct PartSizes {
 class Upload final : public ObjectWriter {
  public:
   // `place` is called for every request, because credentials may change meanwhile. It is called by several threads.
-  Upload(std::function<Place()> place, std::string name, PartSizes sizes = {});
+  Upload(std::function<Place()> place, std::string name, Condition condition = {}, PartSizes sizes = {});
   ~Upload() override;
   Upload(const Upload&) = delete;
   Upload& operator=(const Upload&) = delete;
@@ -60,6 +60,7 @@ class Upload final : public ObjectWriter {
 
   const std::function<Place()> place_;
   const std::string name_;
+  const Condition condition_;
   const PartSizes sizes_;
   Part part_{1, {}};
   int64_t bytes_ = 0;

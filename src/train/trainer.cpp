@@ -282,7 +282,7 @@ class Trainer {
     saver_.save(run_.manifest(progress_, record), run::weights_alone(run_, progress_.step));
     report_save();
     feed_.saved();
-    checkpoint_ = checkpoint::step_folder(run_.folder.checkpoints(), progress_.step);
+    checkpoint_ = saver_.folder();
     progress_.parent = checkpoint_->filename();
   }
 

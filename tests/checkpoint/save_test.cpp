@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(DiskFullAndBroken, SaveFails, testing::Values(ENOSPC, E
 TEST(Save, ThatIsForbiddenAtTheEndLeavesTheOldCheckpointAndIsRemovedByTheNextStart) {
   const test::ScratchFolder scratch;
   save_state(scratch, 1, 7);
-  const Path temporary = temporary_folder(scratch, 1, 3);
+  const Path temporary = temporary_folder(scratch, 1, {.start = 3});
   EXPECT_EQ(temporary.filename(), "step-00000001.3.tmp");
   begin_save(temporary);
   const std::vector<std::string> items = {write_rank_file(temporary, 0, flat_pieces(state_at(8), 0, 1))};

@@ -24,9 +24,9 @@ using testing::IsEmpty;
 TEST(StoredCheckpoint, HoldsTheStateAndIsPyTorchsToo) {
   HEARTH_NEEDS_STORE();
   const Path checkpoints = kStore / "plain";
-  save(checkpoints, 100, 3);
+  EXPECT_EQ(save(checkpoints, 100, {.start = 3, .save = 2}).filename(), "step-00000100.3.2");
   EXPECT_THAT(list_folder(step_folder(checkpoints, 100)),
-              ElementsAre(".metadata", "__R_0.3.distcp", "__R_1.3.distcp", "hearth.json"));
+              ElementsAre(".metadata", "__R_0.distcp", "__R_1.distcp", "hearth.json"));
   expect_state(step_folder(checkpoints, 100), 100);
   const Verification whole = verify_checkpoint(step_folder(checkpoints, 100));
   EXPECT_THAT(whole.problems, IsEmpty());
@@ -49,35 +49,44 @@ for name, tensor in sorted(state.items()):
     assert tensor.flatten().view(torch.uint8).numpy().tobytes() == data, name
     print(name)
 )",
-                 S3Server::get().folder("plain/step-00000100").string() + " " + (scratch / "raw").string());
+                 S3Server::get().folder("plain/step-00000100.3.2").string() + " " + (scratch / "raw").string());
   EXPECT_EQ(std::count(names.begin(), names.end(), '\n'), 6);
 }
 
 TEST(StoredCheckpoint, ASecondSaveOfAStepReplacesTheFirst) {
   HEARTH_NEEDS_STORE();
   const Path checkpoints = kStore / "again";
-  save(checkpoints, 5, 1);
-  save(checkpoints, 5, 2);
+  save(checkpoints, 5, {.start = 1, .save = 9});
+  save(checkpoints, 5, {.start = 2, .save = 1});
   expect_state(step_folder(checkpoints, 5), 5);
-  EXPECT_THAT(list_folder(step_folder(checkpoints, 5)),
-              ElementsAre(".metadata", "__R_0.2.distcp", "__R_1.2.distcp", "hearth.json"));
+  EXPECT_THAT(list_folder(checkpoints), ElementsAre("step-00000005.2.1"));
+  // A run whose own folder is new does not begin with 1 here.
+  EXPECT_EQ(unused_start(checkpoints, 1), 3);
+  EXPECT_EQ(unused_start(checkpoints, 7), 7);
+  // A person names the step alone.
+  EXPECT_EQ(find_checkpoint(checkpoints / "step-00000005").filename(), "step-00000005.2.1");
+  EXPECT_EQ(find_checkpoint(checkpoints).filename(), "step-00000005.2.1");
 }
 
 // A start that was replaced and comes back: it neither replaces the newer one's checkpoint nor damages it.
 TEST(StoredCheckpoint, ALateWriterChangesNothing) {
   HEARTH_NEEDS_STORE();
-  const Path checkpoints = kStore / "late", folder = step_folder(checkpoints, 8);
+  const Path checkpoints = kStore / "late", folder = temporary_folder(checkpoints, 8, {.start = 1, .save = 1});
   begin_save(folder);  // start 1 begins, and is cut off
-  std::vector<std::string> items = {write_rank_file(folder, 0, flat_pieces(state_at(8), 0, 2), {}, 1)};
-  save(checkpoints, 8, 2);
-  items.push_back(write_rank_file(folder, 1, flat_pieces(state_at(8), 1, 2), {}, 1));
+  std::vector<std::string> items = {write_rank_file(folder, 0, flat_pieces(state_at(8), 0, 2))};
+  const Path newer = save(checkpoints, 8, {.start = 2, .save = 1});
+  items.push_back(write_rank_file(folder, 1, flat_pieces(state_at(8), 1, 2)));
   // Its lease tells it.
   const auto lost = [] { throw Error(ExitCode::kHardware, "start 2 has the lease"); };
   EXPECT_THAT(error_of([&] { commit(folder, folder, items, example_manifest(8, 2), lost); }).what(),
               HasSubstr("lease"));
-  // And if the lease had not, the store does.
-  EXPECT_THAT(error_of([&] { put_new_object(folder / kManifestFile, "late"); }).what(), HasSubstr("another writer"));
-  EXPECT_THAT(read_file(folder / kManifestFile), HasSubstr("__R_0.2.distcp"));
+  // And if the lease had not, its part is gone: the newer one took its place.
+  EXPECT_THAT(error_of([&] { commit(folder, folder, items, example_manifest(8, 2)); }).what(),
+              HasSubstr("__R_0.distcp is missing"));
+  EXPECT_EQ(newest_good(checkpoints).folder, newer);
+  expect_state(newer, 8);
+  // Nobody replaces an object.
+  EXPECT_THAT(error_of([&] { put_new_object(newer / kManifestFile, "late"); }).what(), HasSubstr("another writer"));
 }
 
 TEST(StoredCheckpoint, PruneAndLeftovers) {
@@ -86,10 +95,10 @@ TEST(StoredCheckpoint, PruneAndLeftovers) {
   for (const int64_t step : {1, 2, 3, 4}) save(checkpoints, step);
   EXPECT_THAT(list_steps(checkpoints), ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(prune(checkpoints, {.latest_k = 1, .every = 2}, 4), ElementsAre(1, 3));
-  EXPECT_THAT(list_folder(checkpoints), ElementsAre("step-00000002", "step-00000004"));
+  EXPECT_THAT(list_steps(checkpoints), ElementsAre(2, 4));
   // An interrupted save or deletion has no hearth.json.
   remove_file(step_folder(checkpoints, 4) / kManifestFile);
-  EXPECT_THAT(remove_leftovers(checkpoints), ElementsAre("step-00000004"));
+  EXPECT_THAT(remove_leftovers(checkpoints), ElementsAre(testing::StartsWith("step-00000004.")));
   EXPECT_THAT(list_steps(checkpoints), ElementsAre(2));
   EXPECT_EQ(newest_good(checkpoints).step, 2);
 }
@@ -102,6 +111,7 @@ TEST(StoredCheckpoint, DamageIsFoundAndAnOlderOneTaken) {
   const Path file = step_folder(checkpoints, 2) / "__R_1.distcp";
   std::string content = read_file(file);
   content[content.size() / 2] ^= 1;
+  remove_file(file);
   write_file_atomic(file, content);
   const NewestGood found = newest_good(checkpoints);
   EXPECT_EQ(found.step, 1);

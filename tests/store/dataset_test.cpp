@@ -122,6 +122,7 @@ TEST_F(StoredDataset, AFlipOnTheWayIsHealedAndOneInTheStoreIsNot) {
   const std::string name = dataset.manifest().splits.at(0).shards.at(0).file;
   std::string content = read_file(remote_ / name);
   content[content.size() / 2] ^= 4;
+  remove_file(remote_ / name);
   write_file_atomic(remote_ / name, content);
   std::vector<int32_t> part(100);
   const Error error = error_of([&] { dataset.split("train").read(0, part); });

@@ -64,6 +64,11 @@ class S3Server {
     write_text(scratch_ / "faults.new", fmt::format("# {}\n{}\n", ++changes_, lines));
     rename_path(scratch_ / "faults.new", scratch_ / "faults");
   }
+  // Does the requests with the fault "late".
+  void do_late_requests() {
+    write_text(scratch_ / "late", "");
+    while (path_exists(scratch_ / "late")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   std::vector<std::string> take_log() {
     std::vector<std::string> lines;
     std::string line;

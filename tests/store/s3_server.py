@@ -15,11 +15,15 @@ from 1) get the action:
     hang            no answer until the client gives up
     cut             half of the answer's body
     lost            the request is done, but its answer never comes
+    twice           the request is done twice, and the answer is the second one
+    late            no answer. The request is done when the test writes FOLDER/late, which is removed after that
     flip            a bit of the request's body is flipped
     rflip           a bit of the answer's body is flipped
 
-"If-None-Match: *", which moto knows and rclone does not, is obeyed here for rclone: 412 if the object exists.
+"If-None-Match: *" and "If-Match: ETAG", which moto knows and rclone does not, are obeyed here for rclone: 412.
 """
+import contextlib
+import hashlib
 import http.client
 import http.server
 import os
@@ -31,12 +35,14 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 
 KIND, PYTHON, FOLDER = sys.argv[1], sys.argv[2], os.path.abspath(sys.argv[3])
 LOCK = threading.Lock()
 PUT_LOCK = threading.Lock()
 COUNTS = {}  # fault line -> requests that fit it, since the file changed
 LAST = [""]
+HELD = []  # late requests: (method, path, headers, body)
 STATUS = {"400": "InvalidArgument", "404": "NoSuchKey", "500": "InternalError", "501": "NotImplemented",
           "503": "SlowDown"}
 
@@ -74,6 +80,49 @@ def action_for(method, path):
 def flipped(data):
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1:]
+
+
+def sent_headers(headers):
+    skipped = ("connection", "expect", "transfer-encoding")
+    names = {"if-none-match": "If-None-Match", "if-match": "If-Match"}
+    return {names.get(name.lower(), name): value for name, value in headers.items() if name.lower() not in skipped}
+
+
+def send(connection, method, path, headers, body):
+    connection.request(method, path, body, headers)
+    answer = connection.getresponse()
+    return answer, answer.read()
+
+
+def may_write(path, headers):
+    """Whether the object is as the request's condition wants it, for rclone. The caller has PUT_LOCK."""
+    if KIND != "rclone":
+        return True
+    file = FOLDER + "/objects" + urllib.parse.unquote(path.split("?")[0])
+    wanted = headers.get("If-Match")
+    if wanted is not None:
+        if not os.path.exists(file):
+            return False
+        with open(file, "rb") as content:
+            return hashlib.md5(content.read()).hexdigest() == wanted.strip('"')
+    return headers.get("If-None-Match") != "*" or not os.path.exists(file)
+
+
+def do_late_requests():
+    while True:
+        time.sleep(0.01)
+        if not os.path.exists(f"{FOLDER}/late"):
+            continue
+        with LOCK:
+            held = HELD[:]
+            HELD.clear()
+        for method, path, headers, body in held:
+            connection = http.client.HTTPConnection("127.0.0.1", SERVER_PORT, timeout=60)
+            with PUT_LOCK:
+                if may_write(path, headers):
+                    send(connection, method, path, headers, body)
+            connection.close()
+        os.remove(f"{FOLDER}/late")
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -121,12 +170,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.upstream = http.client.HTTPConnection("127.0.0.1", SERVER_PORT, timeout=60)
             self.upstream.connect()
             self.upstream.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        skipped = ("connection", "expect", "transfer-encoding")
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in skipped}
         try:
-            self.upstream.request(method, self.path, body, headers)
-            answer = self.upstream.getresponse()
-            return answer, answer.read()
+            return send(self.upstream, method, self.path, sent_headers(self.headers), body)
         except OSError:  # an answer without reading the request
             self.upstream = None
             raise
@@ -145,13 +190,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.vanish()
         if action == "flip" and body:
             body = flipped(body)
-        if self.headers.get("If-None-Match") == "*" and KIND == "rclone":
-            with PUT_LOCK:
-                if os.path.exists(f"{FOLDER}/objects{self.path}"):
-                    return self.refuse(412, "PreconditionFailed")
+        if action == "late":
+            with LOCK:
+                HELD.append((self.command, self.path, sent_headers(self.headers), body))
+            return self.vanish()
+        for _ in range(2 if action == "twice" else 1):
+            with PUT_LOCK if self.command in ("PUT", "POST") else contextlib.nullcontext():
+                if not may_write(self.path, sent_headers(self.headers)):
+                    self.refuse(412, "PreconditionFailed")
+                    return self.vanish() if action == "lost" else None
                 answer, data = self.ask(self.command, body)
-        else:
-            answer, data = self.ask(self.command, body)
         if action == "lost":
             return self.vanish()
         if action == "rflip" and data:
@@ -197,6 +245,7 @@ if KIND == "moto":
     upstream.request("PUT", "/bucket")
     upstream.getresponse().read()
 http.server.ThreadingHTTPServer.daemon_threads = True
+threading.Thread(target=do_late_requests, daemon=True).start()
 proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 threading.Thread(target=proxy.serve_forever, daemon=True).start()
 with open(f"{FOLDER}/server_port", "w", encoding="utf-8") as file:

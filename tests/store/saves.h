@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "checkpoint/example.h"
+#include "checkpoint/retain.h"
 #include "checkpoint/verify.h"
 #include "s3_server.h"
 
@@ -24,13 +25,23 @@ inline std::vector<ExampleTensor> state_at(int64_t step) {
   return tensors;
 }
 
-inline void save(const Path& checkpoints, int64_t step, int64_t start = 0) {
-  const Path folder = temporary_folder(checkpoints, step, start);
+// Each save of a test has a number of its own, as each save of a training has.
+inline SaveNumber next_number() {
+  static SaveNumber number{.start = 1};
+  ++number.save;
+  return number;
+}
+
+// Returns the folder of the new checkpoint.
+inline Path save(const Path& checkpoints, int64_t step, SaveNumber number = next_number()) {
+  const Path folder = temporary_folder(checkpoints, step, number);
   begin_save(folder);
   std::vector<std::string> items;
   for (int64_t rank = 0; rank < 2; ++rank)
-    items.push_back(write_rank_file(folder, rank, flat_pieces(state_at(step), rank, 2), {}, start));
-  commit(folder, step_folder(checkpoints, step), items, example_manifest(step, 2));
+    items.push_back(write_rank_file(folder, rank, flat_pieces(state_at(step), rank, 2)));
+  commit(folder, final_folder_of(folder), items, example_manifest(step, 2));
+  remove_older_saves(folder);
+  return folder;
 }
 
 inline void expect_state(const Path& folder, int64_t step) {
@@ -41,18 +52,17 @@ inline void expect_state(const Path& folder, int64_t step) {
 // Every request of a save gets each fault, once, or from then on. After that the step is whole or absent, the older
 // one is whole, and the next save works.
 inline void with_faults_at_every_request(const std::vector<std::string>& actions, int64_t stride) {
-  const Path checkpoints = kStore / "faults", older = step_folder(checkpoints, 1), step = step_folder(checkpoints, 2);
+  const Path checkpoints = kStore / "faults";
   test::S3Server& server = test::S3Server::get();
-  save(checkpoints, 1);
+  const Path older = save(checkpoints, 1);
   server.take_log();
-  save(checkpoints, 2);
+  remove_tree(save(checkpoints, 2));
   const int64_t requests = std::ssize(server.take_log());
   EXPECT_GT(requests, 10);
   int64_t failed = 0, healed = 0;
   for (const std::string& action : actions) {
     for (const bool lasting : {false, true}) {
       for (int64_t nth = 1; nth <= requests; nth += stride) {
-        remove_tree(step);
         server.set_faults(fmt::format("* . {} {} {}", nth, lasting ? 99999 : nth, action));
         bool saved = false;
         try {
@@ -65,6 +75,7 @@ inline void with_faults_at_every_request(const std::vector<std::string>& actions
         }
         server.set_faults("");
         SCOPED_TRACE(fmt::format("{} at request {}, {}", action, nth, lasting ? "lasting" : "once"));
+        const Path step = step_folder(checkpoints, 2);
         if (saved) {
           expect_state(step, 2);
         } else if (path_exists(step / kManifestFile)) {
@@ -72,12 +83,12 @@ inline void with_faults_at_every_request(const std::vector<std::string>& actions
           EXPECT_THAT(verify_checkpoint(step).problems, testing::IsEmpty());
         }
         if (testing::Test::HasFailure()) return;
+        remove_tree(step);
       }
     }
   }
   expect_state(older, 1);
-  save(checkpoints, 2);
-  expect_state(step, 2);
+  expect_state(save(checkpoints, 2), 2);
   EXPECT_GT(failed, 0);
   EXPECT_GT(healed, 0);
 }

@@ -3,6 +3,7 @@
 #include "base/copy_tree.h"
 #include "base/error.h"
 #include "base/quantity.h"
+#include "checkpoint/step_folder.h"
 #include "commands/commands.h"
 #include "commands/progress_line.h"
 
@@ -13,6 +14,9 @@ int copy(CommandLine& line) {
   line.positional("FROM", &from, "folder of a checkpoint, a dataset or an export, on a disk or s3://BUCKET/FOLDER");
   line.positional("TO", &to, "the folder's copy, on a disk or s3://BUCKET/FOLDER");
   if (!line.parse()) return 0;
+  // A step of a store, without the number of its save.
+  const auto step = checkpoint::parse_step_name(from.filename().string());
+  if (step && !path_exists(from)) from = checkpoint::step_folder(from.parent_path(), step->step);
   const Stopwatch clock;
   CopyProgress progress;
   const CopyResult result = [&] {
