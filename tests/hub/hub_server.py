@@ -127,7 +127,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             log.write(f"{self.command} {path} {'with a token' if self.headers.get('Authorization') else 'anonymous'}\n")
         self.fault = self.find_fault(path)
         if self.fault == "hang":
-            time.sleep(60)
+            time.sleep(3600)
         if self.fault.isdigit():
             return self.answer(int(self.fault), {"error": "this fault was asked for"})
         if self.command == "POST" and not authorized:

@@ -55,7 +55,7 @@ TEST_F(ServedReport, AnswersThisHostAloneAndCtrlCEndsItWell) {
   EXPECT_EQ(found.at("status"), (json{{"/", 200}, {"/nothing", 404}, {"foreign", 403}, {"POST", 405}, {"HEAD", 200}}));
   EXPECT_EQ(found.at("data_steps"), json::array({6, 9}));
   EXPECT_EQ(found.at("versions_differ"), true);
-  EXPECT_LT(found.at("beside_others_s"), 1.5);
+  EXPECT_EQ(found.at("beside_others"), true);
   ASSERT_EQ(found.at("unreadable").size(), 1u);
   EXPECT_THAT(found.at("unreadable")[0].get<std::string>(), HasSubstr("it cannot be read now: "));
 }
