@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -93,7 +94,7 @@ Record from_json(const nlohmann::json& object) {
   r.lr = maybe(object, "lr");
   r.tokens = object.at("tokens").get_ref<const int64_t&>();
   r.tokens_per_second = object.at("tokens_per_second").get<double>();
-  r.mfu = object.at("mfu").get<double>();
+  r.mfu = std::min(1.0, object.at("mfu").get<double>());  // an older Hearth wrote more on a busy machine
   if (object.contains("samples")) {
     r.first_sample = object.at("first_sample").get_ref<const uint64_t&>();
     r.samples = object.at("samples").get_ref<const int64_t&>();

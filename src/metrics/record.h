@@ -18,7 +18,7 @@ struct Record {
   std::optional<double> lr{};
   int64_t tokens = 0;                       // since the start of the training, with this step
   double tokens_per_second = 0;             // of this step
-  double mfu = 0;                           // share of the peak rate; on a CPU the GEMM rate measured at the start
+  double mfu = 0;                           // share of the rate of matrix products, at most 1 (metrics/peak_rate.h)
   uint64_t first_sample = 0;                // of this step, counted over the whole training: `hearth data sample --at`
   int64_t samples = 0;                      // of this step; 0: validation only, or an older Hearth wrote it
   std::string skipped{};                    // why the update was skipped: "no_labels", "nan" or "spike"; empty: applied

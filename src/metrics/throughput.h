@@ -1,6 +1,7 @@
 // Speed, and its share of what the machine can reach.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -9,11 +10,13 @@ namespace hearth::metrics {
 struct Throughput {
   double tokens_per_step;  // over all ranks
   double flops_per_token;  // forward and backward, plan::computed_flops_per_token
-  double peak_flops;       // per second, over all ranks; on a CPU the GEMM rate measured at start
+  double peak_flops;       // per second, over all ranks: the rate of matrix products, as timed
 
   double tokens_per_second(double step_s) const { return tokens_per_step / step_s; }
-  // Model FLOPs utilisation: PaLM (arXiv 2204.02311) appendix B.
-  double mfu(double step_s) const { return tokens_per_second(step_s) * flops_per_token / peak_flops; }
+  double flops_per_second(double step_s) const { return tokens_per_second(step_s) * flops_per_token; }
+  // Model FLOPs utilisation: PaLM (arXiv 2204.02311) appendix B. At most 1: a step above the rate shows that it
+  // was timed on a busy machine. A training times it again (metrics/peak_rate.h).
+  double mfu(double step_s) const { return std::min(1.0, flops_per_second(step_s) / peak_flops); }
 };
 
 // Largest resident set of this process so far.

@@ -1,5 +1,6 @@
 #include "run/compute_device.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -68,7 +69,8 @@ double gemm_flops(at::Device device, DType dtype, int64_t threads) {
 }
 
 double peak_flops(at::Device device, DType compute, int64_t threads) {
-  return gemm_flops(device, device.is_cpu() ? DType::kFloat32 : compute, threads);
+  const double of_compute = gemm_flops(device, compute, threads);
+  return device.is_cpu() ? std::max(of_compute, gemm_flops(device, DType::kFloat32, threads)) : of_compute;
 }
 
 }  // namespace hearth::run

@@ -31,7 +31,7 @@ int64_t available_memory(at::Device device);
 // FLOP/s of large matrix products of this type on the device. Measured once per process (0.1 to 0.2 s).
 double gemm_flops(at::Device device, DType dtype, int64_t threads);
 
-// The rate at which mfu is 1: on a GPU gemm_flops of `compute`, on a CPU always gemm_flops of float32.
+// The rate at which mfu is 1: gemm_flops of `compute`, and on a CPU of float32 where that is faster.
 double peak_flops(at::Device device, DType compute, int64_t threads);
 
 }  // namespace hearth::run

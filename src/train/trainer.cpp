@@ -16,6 +16,7 @@
 #include "comm/mesh_groups.h"
 #include "config/derived.h"
 #include "mesh/spans.h"
+#include "metrics/peak_rate.h"
 #include "metrics/throughput.h"
 #include "model/transformer.h"
 #include "ops/gpu/gpu.h"
@@ -224,7 +225,7 @@ class Trainer {
         .lr = step.lr,
         .tokens = progress_.tokens_seen,
         .tokens_per_second = run_.throughput.tokens_per_second(step_s),
-        .mfu = run_.throughput.mfu(step_s),
+        .mfu = utilisation(step_s),
         .first_sample = first_sample,
         .samples = static_cast<int64_t>(step.next_sample - first_sample),
         .skipped = result.applied ? "" : judgement.kind,
@@ -233,6 +234,27 @@ class Trainer {
         .step_s = step_s,
         .time = metrics::wall_seconds(),
         .memory_bytes = run_.device.is_cpu() ? metrics::peak_memory_bytes() : ops::gpu_memory().peak_bytes};
+  }
+
+  // The mfu of a step of this time, and 0 on ranks that do not report it.
+  double utilisation(double step_s) {
+    if (control_.rank() != 0) return 0;
+    const double before = peak_.flops_per_s(), share = peak_.share(run_.throughput.flops_per_second(step_s));
+    if (peak_.flops_per_s() > before)
+      journal_.message(LogLevel::kInfo,
+                       fmt::format("mfu is the share of {}/s from here on: step {} was faster than the matrix products "
+                                   "that were timed before it",
+                                   format_flops(peak_.flops_per_s()), progress_.step));
+    return share;
+  }
+
+  // Products can be timed again where no other rank, and no GPU ahead of the host, computes meanwhile.
+  metrics::PeakRate peak_rate() const {
+    if (!run_.device.is_cpu() || control_.size() > 1) return metrics::PeakRate(run_.throughput.peak_flops);
+    return metrics::PeakRate(run_.throughput.peak_flops, [this] {
+      return std::max(ops::measure_gemm_flops(run_.device, run_.precision.compute),
+                      ops::measure_gemm_flops(run_.device, DType::kFloat32));
+    });
   }
 
   // Goes back to the last checkpoint and continues with the data after the step's.
@@ -312,6 +334,7 @@ class Trainer {
   const SaveTimes save_times_;
   StepFeed feed_;
   Journal journal_;
+  metrics::PeakRate peak_ = peak_rate();
   std::optional<Path> checkpoint_;  // the last one, for a rewind
   uint64_t paused_sample_ = 0;      // samples before it were followed by a pause
   double ended_s_ = 0;              // when the last step ended

@@ -208,6 +208,8 @@ TEST(Throughput, MfuIsModelFlopsOverThePeak) {
   const Throughput t{4096, 1e6, 1e12};
   EXPECT_DOUBLE_EQ(t.tokens_per_second(2.0), 2048);
   EXPECT_DOUBLE_EQ(t.mfu(2.0), 2048 * 1e6 / 1e12);
+  EXPECT_DOUBLE_EQ(t.flops_per_second(2.0), 2048 * 1e6);
+  EXPECT_DOUBLE_EQ(t.mfu(1e-3), 1) << "a share that cannot be is not shown";
 }
 
 TEST(Throughput, PeakMemoryCountsWhatWasTouched) {

@@ -48,6 +48,15 @@ std::vector<int64_t> steps_of(const std::vector<Record>& records) {
   return steps;
 }
 
+// An older Hearth wrote what a busy machine had measured.
+TEST(Jsonl, AShareOfTheProductsRateIsReadAsAtMostOne) {
+  test::ScratchFolder scratch;
+  Record r = record(1, 2);
+  r.mfu = 1.21;
+  JsonlWriter(scratch / "metrics.jsonl").append(r);
+  EXPECT_EQ(read_metrics(scratch / "metrics.jsonl").front().mfu, 1);
+}
+
 TEST(Jsonl, EveryNumberReadsBackAsTheSameBits) {
   test::ScratchFolder scratch;
   const Path path = scratch / "metrics.jsonl";
