@@ -89,9 +89,11 @@ std::string drawn_axes(const Axis& x, const Axis& y) {
     text += fmt::format("<text class=\"loss\" x=\"{}\" y=\"{:.2f}\" text-anchor=\"end\">{:.4g}</text>\n", kLeft - 8,
                         y.pixel(value) + 4, value);
   }
-  for (const double value : ticks(x, 8))
+  for (const double value : ticks(x, 8)) {
+    if (std::abs(value - std::round(value)) > 1e-9) continue;  // within a step of a short run
     text += fmt::format("<text class=\"step\" x=\"{:.2f}\" y=\"{}\" text-anchor=\"middle\">{:.7g}</text>\n",
                         x.pixel(value), kHeight - kBottom + 18, value);
+  }
   return text + fmt::format(
                     "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">step</text>\n"
                     "<text x=\"14\" y=\"{}\" text-anchor=\"middle\" "

@@ -71,6 +71,16 @@ function axisLabel(key) {
   return (value) => Math.abs(value) >= 1e4 ? count(value) : number(value);
 }
 
+// Marks of the x axis: none within a step or a token. dygraphs leaves out a mark at the very end.
+function xTicks(low, high, pixels, options, graph, values) {
+  const ticks = Dygraph.numericTicks(low, high, pixels, options, graph, values)
+      .filter((tick) => xAxis === "hours" || Number.isInteger(tick.v));
+  for (const tick of ticks) {
+    if (tick.v === high) tick.v -= 1e-9 * (high - low);
+  }
+  return ticks;
+}
+
 // Four digits, with zeros at the end, so that the numbers of a column compare.
 function digits(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "";
@@ -156,9 +166,12 @@ function linesOf(chart) {
   return lines;
 }
 
-// dygraphs wants one row for each x.
+// dygraphs wants one row for each x. The first and the last have no values where a line begins later or ends earlier: so
+// all charts have the same range, from the start of the training on.
 function rowsOf(lines) {
-  const rows = new Map();
+  const ends = data.runs.map((run) => xOf(run, run.last_step) ?? 0);
+  const least = xAxis === "step" ? 2 : 0;  // so that the point of a single step does not lie on the edge
+  const rows = new Map([0, Math.max(...ends, least)].map((x) => [x, [x, ...Array(lines.length).fill(null)]]));
   lines.forEach((line, column) => {
     for (const [x, low, middle, high] of line.points) {
       if (x === null) continue;
@@ -171,33 +184,25 @@ function rowsOf(lines) {
 
 // --- charts ------------------------------------------------------------------
 
+const eventColour = (event, index) => event.name === "rewind" ? "#d02020" : colourOf(index);
+
 // Restarts and rewinds are lines, skipped steps are marks at the lower edge.
 function drawMarks(context, area, graph) {
+  context.save();
+  context.beginPath();
+  context.rect(area.x, area.y, area.w, area.h);
+  context.clip();
   data.runs.forEach((run, index) => {
     if (!shown[index]) return;
-    context.save();
-    context.beginPath();
-    context.rect(area.x, area.y, area.w, area.h);
-    context.clip();
+    context.globalAlpha = 0.6;
     for (const event of run.events) {
       const x = graph.toDomXCoord(xOf(run, event.step));
-      context.strokeStyle = event.name === "rewind" ? "#d02020" : colourOf(index);
-      context.globalAlpha = 0.6;
+      context.strokeStyle = eventColour(event, index);
       context.setLineDash(event.name === "rewind" ? [] : [4, 4]);
       context.beginPath();
       context.moveTo(x, area.y);
       context.lineTo(x, area.y + area.h);
       context.stroke();
-    }
-    context.setLineDash([]);
-    if (run.events.length <= 8) {  // more of them would lie over each other
-      context.font = "11px system-ui, sans-serif";
-      context.globalAlpha = 0.9;
-      for (const event of run.events) {
-        context.fillStyle = event.name === "rewind" ? "#d02020" : colourOf(index);
-        context.fillText(event.name === "rewind" ? "rewind" : "restart", graph.toDomXCoord(xOf(run, event.step)) + 3,
-                         area.y + 10 + 12 * index);
-      }
     }
     context.fillStyle = "#d08000";
     context.globalAlpha = 1;
@@ -205,8 +210,67 @@ function drawMarks(context, area, graph) {
       const x = graph.toDomXCoord(xOf(run, skip.step));
       context.fillRect(x - 1.5, area.y + area.h - 9, 3, 9);
     }
-    context.restore();
   });
+  context.restore();
+  drawLabels(context, area, graph);
+}
+
+// The labels of restarts have a strip above the curves, and a row there for each run with restarts, up to a few.
+const kLabelRow = 13;
+const kLabelRows = 4;
+
+function labelledRuns() {
+  const indices = data.runs.map((run, index) => index).filter((i) => shown[i] && data.runs[i].events.length > 0);
+  return indices.slice(0, kLabelRows);
+}
+
+// "restart", "3 restarts", "2 restarts, 1 rewind".
+function labelText(events) {
+  const rewinds = events.filter((event) => event.name === "rewind").length;
+  const counted = (count, noun) => count === 1 && events.length === 1 ? noun : `${count} ${noun}${count === 1 ? "" : "s"}`;
+  const parts = [[events.length - rewinds, "restart"], [rewinds, "rewind"]].filter(([count]) => count > 0);
+  return parts.map(([count, noun]) => counted(count, noun)).join(", ");
+}
+
+// Labels are elements, because dygraphs draws nothing outside of the curves' area.
+function drawLabels(context, area, graph) {
+  const parent = graph.graphDiv.parentNode;
+  for (const old of parent.querySelectorAll(".event")) old.remove();
+  context.save();
+  context.font = "11px system-ui, sans-serif";  // as .event has
+  labelledRuns().forEach((index, row) => {
+    const run = data.runs[index];
+    const marks = run.events.map((event) => ({x: graph.toDomXCoord(xOf(run, event.step)), events: [event]}))
+        .filter((mark) => mark.x >= area.x - 0.5 && mark.x <= area.x + area.w + 0.5);
+    for (const label of labelsOf(marks, (text) => Math.ceil(context.measureText(text).width), area.x + area.w)) {
+      const rewinds = label.events.every((event) => event.name === "rewind");
+      const colour = rewinds ? eventColour(label.events[0], index) : colourOf(index);
+      element("span", label.text, parent,
+              {class: "event", style: `left: ${label.left}px; top: ${kLabelRow * row}px; color: ${colour}`});
+    }
+  });
+  context.restore();
+}
+
+// {left, right, text, events} of a row's labels, each beginning at its mark and none over another: neighbours that have no
+// room share one. A label at the right edge ends there.
+function labelsOf(marks, widthOf, edge) {
+  const gap = 6;
+  const placed = [];
+  const place = (x, events) => {
+    const text = labelText(events);
+    const left = Math.min(x + 3, edge - widthOf(text));
+    return {x, left, right: left + widthOf(text), text, events};
+  };
+  for (const mark of marks.sort((a, b) => a.x - b.x)) {
+    placed.push(place(mark.x, mark.events));
+    while (placed.length > 1 && placed[placed.length - 1].left < placed[placed.length - 2].right + gap) {
+      const last = placed.pop();
+      const before = placed.pop();
+      placed.push(place(before.x, [...before.events, ...last.events]));
+    }
+  }
+  return placed;
 }
 
 // The band from the least to the greatest values, as one polygon with a corner for each pixel at most. dygraphs draws a
@@ -258,7 +322,10 @@ function optionsOf(lines) {
     series[line.label] = line.dashed ? {strokePattern: [6, 3]} : {};
     colorsOfLines.push(colourOf(line.run));
   });
+  // dygraphs keeps the strip above the curves free for a title.
+  const rows = labelledRuns().length;
   return {
+    title: rows > 0 ? " " : null, titleHeight: kLabelRow * rows,
     file: rowsOf(lines), labels: [xAxis, ...lines.map((line) => line.label)], series, colors: colorsOfLines,
     visibility: lines.map((line) => shown[line.run]),
   };
@@ -280,7 +347,7 @@ function addChart(chart, parent) {
     drawPoints: chart.key === "validation" || chart.key === "scores", pointSize: 2, strokeWidth: 1.4,
     plotter: [drawBand, Dygraph.Plotters.linePlotter], gridLineColor: "#8886",
     axisLineColor: "#888", axes: {y: {valueFormatter: number, axisLabelFormatter: axisLabel(chart.key), axisLabelWidth: 70},
-                                  x: {valueFormatter: (x) => `${xAxis} ${number(x)}`, axisLabelFormatter: number}},
+                                  x: {valueFormatter: (x) => `${xAxis} ${number(x)}`, axisLabelFormatter: number, ticker: xTicks}},
     underlayCallback: drawMarks, zoomCallback: () => zoomAll(graph), animatedZooms: false,
     highlightCircleSize: 3, logscale: chosen[`log-${chart.key}`] === true,
   });
@@ -354,9 +421,6 @@ function addOverview() {
   const made = section("Runs", "runs");
   table(made, ["run", "state", "steps", "loss", "best validation loss", "tokens", "time in steps", "tokens/s", "mfu",
                "restarts", "rewinds", "skipped", "repeated"], rows);
-  if (data.runs.some((run) => run.mfu > 1))
-    element("p", "mfu is the share of the rate of matrix products that the start measured. Above 100 %, the machine was " +
-            "slower then.", made, {class: "hint"});
 }
 
 function addNotes() {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -50,6 +51,17 @@ TEST(LossCurve, ThePictureShowsTheLossOfEveryStep) {
   }
   ASSERT_EQ(found.at("validation").at(0).size(), 4u);
   EXPECT_NEAR(found["validation"][0][1][1].get<double>(), *records[99].validation_loss, 0.002);
+}
+
+TEST(LossCurve, AShortTrainingHasMarksOnWholeStepsAlone) {
+  for (const auto& [steps, expected] : {std::pair{1, "0 1 "}, {3, "0 1 2 3 "}, {20, "0 5 10 15 20 "}}) {
+    const std::string picture = loss_curves_svg({{"", falling(steps)}}, "short");
+    const std::regex mark("<text class=\"step\"[^>]*>([^<]*)<");
+    std::string marks;
+    for (std::sregex_iterator it(picture.begin(), picture.end(), mark), end; it != end; ++it)
+      marks += (*it)[1].str() + " ";
+    EXPECT_EQ(marks, expected) << steps << " steps";
+  }
 }
 
 TEST(LossCurve, ALongTrainingIsDrawnAsMeansOfNeighbours) {

@@ -4,7 +4,9 @@
  "charts": {KEY: {"labels": [...], "points": ..., "ink": ..., "band": ...}},
  "whole": [LOW, HIGH], "zoomed": {KEY: [LOW, HIGH]}, "unzoomed": [LOW, HIGH], "log": true, "rows": {SECTION: [[...]]},
  "texts": {SECTION: TEXT}, "smoothed_change": ..., "hidden": ..., "images": [WIDTH, ...],
- "axis_labels": {KEY: [TEXT, ...]}, "rasters": [[LABEL, WIDTH, HEIGHT, INK], ...]}
+ "axis_labels": {KEY: [TEXT, ...]}, "x_labels": {KEY: [TEXT, ...]}, "highest": {KEY: VALUE},
+ "events": {KEY: {"top": Y, "labels": [[TEXT, LEFT, TOP, RIGHT, BOTTOM, COLOUR], ...]}},
+ "zoomed_events": as one of events, "events_of_the_rest": likewise, "rasters": [[LABEL, WIDTH, HEIGHT, INK], ...]}
 
 Exit code 77: there is no browser here.
 """
@@ -38,6 +40,20 @@ RASTERS = """() => [...document.querySelectorAll("#samples canvas")].map(canvas 
   return [canvas.getAttribute("aria-label"), canvas.width, canvas.height, ink]; })"""
 ROWS = """id =>
   [...document.querySelectorAll(`#${id} tr`)].map(row => [...row.children].map(cell => cell.textContent))"""
+POINTS = """key => { const g = hearthReport.charts[key]; let points = 0;
+  for (let i = 0; i < g.numRows(); ++i)
+    points += g.getLabels().slice(1).some((_, column) => g.getValue(i, column + 1) !== null);
+  return points; }"""
+# The labels of restarts and rewinds, and the upper edge of the curves' area, in pixels of the page.
+EVENTS = """key => { const top = document.querySelector(`#chart-${key} .canvas`).getBoundingClientRect().top;
+  return {top: top + hearthReport.charts[key].getArea().y, labels: [...document.querySelectorAll(
+    `#chart-${key} .event`)].map(label => { const box = label.getBoundingClientRect();
+      return [label.textContent, box.left, box.top, box.right, box.bottom, getComputedStyle(label).color]; })}; }"""
+HIGHEST = """key => { const g = hearthReport.charts[key]; let most = -Infinity;
+  for (let i = 0; i < g.numRows(); ++i)
+    for (let column = 1; column < g.numColumns(); ++column)
+      most = Math.max(most, ...(g.getValue(i, column) || []));
+  return most; }"""
 MEANS = """() => { const g = hearthReport.charts.loss; const values = [];
   for (let i = 0; i < g.numRows(); ++i) { const v = g.getValue(i, 1); if (v) values.push(v[1]); } return values; }"""
 
@@ -61,7 +77,7 @@ def main():
         found["requests"] = [url for url in found["requests"] if url != "file://" + sys.argv[1]]
         keys = page.evaluate("Object.keys(hearthReport.charts)")
         found["charts"] = {key: {"labels": page.evaluate("key => hearthReport.charts[key].getLabels().slice(1)", key),
-                                 "points": page.evaluate("key => hearthReport.charts[key].numRows()", key),
+                                 "points": page.evaluate(POINTS, key),
                                  "ink": page.evaluate(INK, [key, 1, 255]),
                                  "band": page.evaluate(INK, [key, 44, 48])} for key in keys}
         if len(sys.argv) > 2:
@@ -70,6 +86,10 @@ def main():
                                        ".map(s => [s.id, s.textContent]))")
         found["rows"] = {key: page.evaluate(ROWS, key) for key in found["texts"]}
         found["images"] = page.evaluate("[...document.images].map(image => image.naturalWidth)")
+        found["x_labels"] = {key: page.evaluate("""key => [...document.querySelectorAll(
+            `#chart-${key} .dygraph-axis-label-x`)].map(label => label.textContent)""", key) for key in keys}
+        found["highest"] = {key: page.evaluate(HIGHEST, key) for key in keys}
+        found["events"] = {key: page.evaluate(EVENTS, key) for key in keys}
         found["axis_labels"] = {key: page.evaluate("""key => [...document.querySelectorAll(
             `#chart-${key} .dygraph-axis-label-y`)].map(label => label.textContent)""", key) for key in keys}
         found["rasters"] = page.evaluate(RASTERS)
@@ -91,6 +111,7 @@ def use_charts(page, keys, found):
     page.mouse.move(left + 0.5 * width, y + 3, steps=4)
     page.mouse.up()
     found["zoomed"] = {key: window(page, key) for key in keys}
+    found["zoomed_events"] = page.evaluate(EVENTS, "loss")
     page.mouse.dblclick(left + 0.5 * width, y)
     found["unzoomed"] = window(page, "loss")
     page.locator("#chart-loss figcaption input").check()
@@ -106,6 +127,7 @@ def use_charts(page, keys, found):
     page.locator("#x-axis").select_option("tokens")
     found["tokens"] = window(page, "loss")
     page.locator("input[data-run='0']").uncheck()
+    found["events_of_the_rest"] = page.evaluate(EVENTS, "loss")
     found["hidden"] = page.evaluate("hearthReport.charts.loss.visibility()")
 
 

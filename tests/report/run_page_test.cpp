@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "report/bins.h"
@@ -79,15 +81,15 @@ TEST_F(RunPageInABrowser, ItDrawsZoomsAndAsksNothingOfTheNetwork) {
   for (const json& label : found["axis_labels"]["lr"])
     EXPECT_THAT(label.get<std::string>(), testing::MatchesRegex("0|[0-9.]+e-[0-9]")) << "one form for all";
   EXPECT_FALSE(found["axis_labels"]["lr"].empty());
-  EXPECT_THAT(found.at("whole"), ElementsAre(1, 100));
+  EXPECT_THAT(found.at("whole"), ElementsAre(0, 100));
   for (const auto& [key, range] : found.at("zoomed").items()) {  // dragged from a quarter to a half
-    EXPECT_NEAR(range[0].get<double>(), 25.75, 4) << key;
-    EXPECT_NEAR(range[1].get<double>(), 50.5, 4) << key;
+    EXPECT_NEAR(range[0].get<double>(), 25, 4) << key;
+    EXPECT_NEAR(range[1].get<double>(), 50, 4) << key;
   }
-  EXPECT_THAT(found.at("unzoomed"), ElementsAre(1, 100));
+  EXPECT_THAT(found.at("unzoomed"), ElementsAre(0, 100));
   EXPECT_EQ(found.at("log"), true);
   EXPECT_LT(found.at("smoothed_change"), 0.6);
-  EXPECT_THAT(found.at("tokens"), ElementsAre(100, 10000));
+  EXPECT_THAT(found.at("tokens"), ElementsAre(0, 10000));
   EXPECT_EQ(found.at("hidden"), (json{false, true}));
   const json& runs = found.at("rows").at("runs");
   EXPECT_EQ(runs[1][1], "not finished");
@@ -162,8 +164,117 @@ TEST_F(RunPageInABrowser, ALongRunHasABandFromItsLeastToItsGreatestValues) {
   if (found.is_null()) GTEST_SKIP() << "there is no Chromium or no Playwright";
   EXPECT_EQ(found.at("errors"), json::array());
   EXPECT_EQ(found["charts"]["loss"]["points"], 1000);
-  EXPECT_GT(found["charts"]["loss"]["band"], 4000) << "about 12 pixels in each of 590 columns";
+  EXPECT_GT(found["charts"]["loss"]["band"], 3700) << "the label of a rewind takes 13 of the 240 pixels of height";
   EXPECT_LT(found["charts"]["tokens_per_second"]["band"], 1000);
+}
+
+// The labels of a chart as the browser laid them out: [text, left, top, right, bottom, colour] each.
+void expect_labels_apart(const json& events, const std::string& where) {
+  const json& labels = events.at("labels");
+  for (size_t i = 0; i < labels.size(); ++i) {
+    EXPECT_LE(labels[i][4].get<double>(), events.at("top").get<double>() + 0.5) << where << ": above the curves";
+    for (size_t k = 0; k < i; ++k) {
+      const bool apart = labels[i][1] >= labels[k][3] || labels[k][1] >= labels[i][3] || labels[i][2] >= labels[k][4] ||
+                         labels[k][2] >= labels[i][4];
+      EXPECT_TRUE(apart) << where << ": " << labels[i] << " lies over " << labels[k];
+    }
+  }
+}
+
+// The number of events that the labels name: "restart" one, "2 restarts, 1 rewind" three.
+int64_t events_in(const json& labels) {
+  int64_t count = 0;
+  for (const json& label : labels) {
+    const std::string text = label[0];
+    if (text == "restart" || text == "rewind") ++count;
+    for (size_t at = 0; (at = text.find_first_of("0123456789", at)) != std::string::npos;) {
+      size_t digits = 0;
+      count += std::stoll(text.substr(at), &digits);
+      at += digits;
+    }
+  }
+  return count;
+}
+
+TEST_F(RunPageInABrowser, LabelsOfManyRestartsLieOverNeitherEachOtherNorTheCurves) {
+  const std::vector<std::vector<int64_t>> restarts = {
+      {1, 2, 3, 4, 5, 6, 60, 61, 110, 150, 151, 200, 290, 297, 299}, {150}, {3, 298, 299}, {10, 20, 30, 40, 50}};
+  RunPage page{.title = "restarts", .runs = {}};
+  for (size_t run = 0; run < restarts.size(); ++run) {
+    const std::string name = fmt::format("run-{}", run);
+    make_folders(folder / name);
+    metrics::JsonlWriter writer(folder / name / "metrics.jsonl");
+    for (int64_t step = 1; step <= 300; ++step) {
+      writer.append(step_of_page(step));
+      if (std::find(restarts[run].begin(), restarts[run].end(), step) != restarts[run].end())
+        writer.append(metrics::Event{.name = step == 150 || step == 299 ? "rewind" : "resume",
+                                     .step = step,
+                                     .from_step = step,
+                                     .reason = {},
+                                     .time = 1764083000});
+    }
+    write_file_atomic(folder / name / "plan.json", R"({"tokens_per_second": 60, "memory_bytes": 1073741824})");
+    page.runs.push_back(page_run(name, folder / name / "metrics.jsonl"));
+  }
+  const json found = browse(page);
+  if (found.is_null()) GTEST_SKIP() << "there is no Chromium or no Playwright";
+  EXPECT_EQ(found.at("errors"), json::array());
+  for (const auto& [key, events] : found.at("events").items()) {
+    expect_labels_apart(events, key);
+    EXPECT_EQ(events_in(events.at("labels")), 15 + 1 + 3 + 5) << key << ": " << events.at("labels");
+  }
+  const json& labels = found["events"]["loss"]["labels"];
+  EXPECT_GT(labels.size(), 8u) << "neighbours share a label, others have their own: " << labels;
+  const auto count_of = [&labels](const std::string& text) {
+    return std::count_if(labels.begin(), labels.end(), [&](const json& label) { return label[0] == text; });
+  };
+  EXPECT_EQ(count_of("rewind"), 1) << labels;
+  EXPECT_GE(count_of("restart"), 2) << labels;
+  // About a quarter of the steps: the labels of what is there alone.
+  expect_labels_apart(found.at("zoomed_events"), "zoomed");
+  const double low = found["zoomed"]["loss"][0], high = found["zoomed"]["loss"][1];
+  int64_t inside = 0;
+  for (const std::vector<int64_t>& of_run : restarts)
+    inside += std::count_if(of_run.begin(), of_run.end(), [&](int64_t step) {
+      return low <= static_cast<double>(step) && static_cast<double>(step) <= high;
+    });
+  EXPECT_GE(inside, 1) << found["zoomed"];
+  EXPECT_EQ(events_in(found["zoomed_events"]["labels"]), inside) << found["zoomed_events"];
+  EXPECT_EQ(events_in(found["events_of_the_rest"]["labels"]), 1 + 3 + 5) << "the first run is hidden";
+}
+
+TEST_F(RunPageInABrowser, TheAxisOfAShortRunBeginsAtZeroAndHasWholeSteps) {
+  const std::map<int64_t, std::vector<std::string>> marks = {
+      {1, {"0", "1", "2"}}, {3, {"0", "1", "2", "3"}}, {20, {"0", "5", "10", "15", "20"}}};
+  for (const auto& [steps, expected] : marks) {
+    RunPage page{.title = "short", .runs = {}};
+    const std::string name = fmt::format("run-{}", steps);
+    page.runs.push_back(page_run(name, make_page_run(name, steps, "")));
+    const json found = browse(page);
+    if (found.is_null()) GTEST_SKIP() << "there is no Chromium or no Playwright";
+    EXPECT_EQ(found.at("errors"), json::array());
+    for (const auto& [key, labels] : found.at("x_labels").items())
+      EXPECT_EQ(labels, json(expected)) << key << " of " << steps << " steps";
+    EXPECT_EQ(found["charts"]["loss"]["points"], steps);
+    EXPECT_GT(found["charts"]["loss"]["ink"], 500);
+  }
+}
+
+// An older Hearth wrote such a share on a machine that was busy when the products were timed.
+TEST_F(RunPageInABrowser, NoShareOfTheProductsRateIsAboveOneHundredPercent) {
+  make_folders(folder / "one");
+  metrics::JsonlWriter writer(folder / "one/metrics.jsonl");
+  for (int64_t step = 1; step <= 30; ++step) {
+    metrics::Record record = step_of_page(step);
+    record.mfu = 1.21;
+    writer.append(record);
+  }
+  RunPage page{.title = "shares", .runs = {}};
+  page.runs.push_back(page_run("one", folder / "one/metrics.jsonl"));
+  const json found = browse(page);
+  if (found.is_null()) GTEST_SKIP() << "there is no Chromium or no Playwright";
+  EXPECT_EQ(found["rows"]["runs"][1][8], "100.0 %");
+  EXPECT_EQ(found["highest"]["mfu"], 100);
 }
 
 TEST_F(RunPageInABrowser, ADamagedRunIsShownWithANote) {
