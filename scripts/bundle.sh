@@ -95,8 +95,8 @@ copy_licences() {
   licence hearth "$root/LICENSE"
   licence arrow "$root"/.deps/arrow/pyarrow-*.dist-info/{licenses/,}LICENSE.txt
   for package in libfmt-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev zlib1g-dev \
-    libzstd-dev libssl-dev libcurl4-openssl-dev libsentencepiece-dev libpcre2-dev libyaml-cpp-dev unicode-data \
-    libjs-dygraphs libhwy-dev; do
+    libzstd-dev liblzma-dev libbz2-dev libssl-dev libcurl4-openssl-dev libsentencepiece-dev libpcre2-dev \
+    libyaml-cpp-dev unicode-data libjs-dygraphs libhwy-dev; do
     licence "$package" "/usr/share/doc/$package/copyright"
   done
 }

@@ -26,9 +26,9 @@
 source "$(dirname "${BASH_SOURCE[0]}")/steps.sh"
 
 packages=(g++ cmake ninja-build ccache libfmt-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
-          libxxhash-dev zlib1g-dev libzstd-dev libssl-dev libcurl4-openssl-dev libsentencepiece-dev libpcre2-dev
-          libyaml-cpp-dev unicode-data libjs-dygraphs libhwy-dev libgtest-dev libgmock-dev ca-certificates python3
-          python3-venv)
+          libxxhash-dev zlib1g-dev libzstd-dev liblzma-dev libbz2-dev libssl-dev libcurl4-openssl-dev
+          libsentencepiece-dev libpcre2-dev libyaml-cpp-dev unicode-data libjs-dygraphs libhwy-dev libgtest-dev
+          libgmock-dev ca-certificates python3 python3-venv)
 check_packages=(clang-format-14 clang-tidy-14 shellcheck)
 text_package=python3-doc
 torch_version=2.11.0
@@ -110,8 +110,8 @@ install_packages() {
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     # Not Debian's family: the same libraries may be there under other names. Ask the compiler.
     if command -v cmake >/dev/null && command -v ninja >/dev/null && printf '#include <%s>\n' fmt/core.h spdlog/spdlog.h CLI/CLI.hpp toml++/toml.h \
-        nlohmann/json.hpp xxhash.h zlib.h zstd.h openssl/evp.h curl/curl.h pcre2.h sentencepiece_processor.h \
-        hwy/highway.h gmock/gmock.h |
+        nlohmann/json.hpp xxhash.h zlib.h zstd.h lzma.h bzlib.h openssl/evp.h curl/curl.h pcre2.h \
+        sentencepiece_processor.h hwy/highway.h gmock/gmock.h |
         g++ -std=c++20 -DPCRE2_CODE_UNIT_WIDTH=8 -E -x c++ - >/dev/null 2>&1; then
       say "packages: found (not Debian or Ubuntu: checked with the compiler)"
       return

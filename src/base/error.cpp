@@ -6,9 +6,27 @@
 #include "base/log.h"
 
 namespace hearth {
+namespace {
+
+// A name from outside may have control characters, which would move the cursor or begin a line that looks like ours.
+// Lists of ours begin their lines with spaces: those stay.
+std::string safe(const std::string& text) {
+  std::string safe;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool begins_a_row = c == '\n' && i + 1 < text.size() && text[i + 1] == ' ';
+    if ((c >= 0x20 && c != 0x7f) || c == '\t' || begins_a_row)
+      safe += text[i];
+    else
+      safe += c == '\n' ? "\\n" : fmt::format("\\x{:02x}", c);
+  }
+  return safe;
+}
+
+}  // namespace
 
 Error::Error(ExitCode code, std::string what, std::string why, std::string fix)
-    : code_(code), what_(std::move(what)), why_(std::move(why)), fix_(std::move(fix)) {
+    : code_(code), what_(safe(what)), why_(std::move(why)), fix_(std::move(fix)) {
   full_ = "error: " + what_;
   if (!why_.empty()) full_ += "\n  why: " + why_;
   if (!fix_.empty()) full_ += "\n  fix: " + fix_;

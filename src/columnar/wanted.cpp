@@ -30,12 +30,18 @@ bool is_any_text(Type::type id) {
 struct Found {
   std::shared_ptr<DataType> type;  // null: no such place
   std::vector<int> way;
-  int num_lists = 0;  // lists that the key passes through
+  int num_lists = 0;   // lists that the key passes through
+  int64_t equals = 1;  // fields of the same name at one step of the way
 };
+
+int64_t count_named(const arrow::FieldVector& fields, std::string_view name) {
+  return std::count_if(fields.begin(), fields.end(), [&](const auto& field) { return field->name() == name; });
+}
 
 std::shared_ptr<DataType> find(const arrow::FieldVector& fields, std::string_view key, Found& found) {
   for (size_t i = 0; i < fields.size(); ++i) {
     if (fields[i]->name() != key) continue;
+    found.equals = std::max(found.equals, count_named(fields, key));
     found.way.push_back(static_cast<int>(i));
     return fields[i]->type();
   }
@@ -45,11 +51,12 @@ std::shared_ptr<DataType> find(const arrow::FieldVector& fields, std::string_vie
     int num_lists = 0;
     const auto inner = without_lists(fields[i]->type(), num_lists);
     if (inner->id() != Type::STRUCT) continue;
+    const Found before = found;
+    found.equals = std::max(found.equals, count_named(fields, name));
     found.way.push_back(static_cast<int>(i));
     found.num_lists += num_lists;
     if (auto type = find(inner->fields(), key.substr(name.size() + 1), found)) return type;
-    found.way.pop_back();
-    found.num_lists -= num_lists;
+    found = before;
   }
   return nullptr;
 }
@@ -68,6 +75,14 @@ std::optional<ColumnKind> kind_of(const Found& found) {
   return num_lists == 1 ? std::optional(ColumnKind::kIds) : std::nullopt;
 }
 
+// Which of several columns is meant is not for us to guess.
+bool is_one(const Found& found, const std::string& key, data::ColumnFailure& failure) {
+  if (found.equals == 1) return true;
+  failure = {false, "has " + std::to_string(found.equals) + " columns \"" + key + "\"",
+             "columns of one name cannot be told apart", "write the table again with a name for each column"};
+  return false;
+}
+
 std::string list_of_columns(const arrow::Schema& schema) {
   constexpr int kMostNamed = 20;
   std::string text;
@@ -83,6 +98,9 @@ bool find_labels(const arrow::Schema& schema, WantedColumns& wanted, data::Colum
     const auto& fields = schema.fields();
     const auto field = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f->name() == name; });
     if (field == fields.end()) continue;
+    Found found;
+    found.equals = count_named(fields, name);
+    if (!is_one(found, name, failure)) return false;
     const auto type = without_extension((*field)->type());
     if (!is_text(*type) && !arrow::is_integer(type->id())) {
       failure = {false, "has no text in column \"" + name + "\"",
@@ -107,6 +125,7 @@ bool find_weight_column(const arrow::Schema& schema, const char* option, const s
                std::string("name another one with ") + option};
     return false;
   }
+  if (!is_one(found, key, failure)) return false;
   int num_lists = found.num_lists;
   const auto inner = without_lists(found.type, num_lists);
   const bool of_ids = kind == ColumnKind::kIds, integers = std::string_view(option) == "--labels-key";
@@ -297,6 +316,7 @@ bool find_wanted(const arrow::Schema& schema, const data::ReadRules& rules, Want
                  "name the one that holds text, token ids or arrays of counts with --text-key"};
       return false;
     }
+    if (!is_one(found, key, failure)) return false;
     const auto kind = kind_of(found);
     if (!kind) {
       failure = {false, "has no text in column \"" + key + "\"",

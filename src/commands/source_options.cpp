@@ -30,23 +30,28 @@ void SourceOptions::declare(CommandLine& line) {
   read.text_keys.clear();
   line.positional(
           "PATH", &paths,
-          "files, folders with all they contain, shell patterns, or hf: names that were fetched; text or JSON lines, "
-          "as they are or "
-          "compressed (gzip, zstd), Parquet or Arrow files, folders of Hugging Face's save_to_disk, token files "
-          "of Megatron and GPT-NeoX (NAME.bin with NAME.idx), or arrays of spike counts (.npy with a metadata.jsonl "
-          "beside them, or a table's column)")
+          "files, folders with all they contain, shell patterns, or hf: names that were fetched; text, JSON lines, "
+          "JSON or CSV, as they are or compressed (gzip, zstd, xz, bzip2), Parquet or Arrow files, folders of Hugging "
+          "Face's save_to_disk, token files of Megatron and GPT-NeoX (NAME.bin with NAME.idx), or arrays of spike "
+          "counts (.npy with a metadata.jsonl beside them, or a table's column). Hidden files of folders are left "
+          "out, and README, LICENSE and the like beside records")
       .optional();
   line.option("--source-list", "FILE", &source_list, "more paths, one per line, relative to FILE's folder");
   line.option("--include", "GLOB", &include, "only files of folders whose name matches, such as \"*.txt\"");
+  line.option("--exclude", "GLOB", &exclude, "leave out files and folders in folders whose name matches: \"*.png\"");
   line.option("--format", "NAME", &read.format, "read every file in this format; default: each file's content decides")
       .choices(data::format_names());
+  line.flag("--as-text", &as_text,
+            "read the bytes of files that are not text, and with --text-key of files without keys, as texts; otherwise "
+            "such files are refused");
   line.option("--dialect", "NAME", &read.dialect,
               "the numbering of float types in token files; default: found from each file's sizes")
       .choices(data::index_dialects());
   line.option("--document-bytes", "N", &read.document_bytes,
               "cut longer texts at line ends into documents of about N bytes; 0: a file is a document");
   line.option("--text-key", "KEY", &read.text_keys,
-              "the key of a JSON object's text, or a table's column of text, token ids or arrays of counts; "
+              "the key of a JSON object's text, or a table's column of text, token ids or arrays of counts; every file "
+              "must have keys then; "
               "dotted (meta.text), through lists (files.text); none given: text, or spike_counts for a tokenizer of "
               "arrays");
   line.option("--text-join", "TEXT", &text_join, "between several texts of a record; \\n and \\t are understood");

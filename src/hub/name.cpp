@@ -105,18 +105,4 @@ Path find_fetched(const std::string& text) {
                    fmt::format("hearth fetch {}", text));
 }
 
-std::vector<Path> fetched_data(const std::string& text) {
-  const Path folder = find_fetched(text);
-  const Record record = read_record(folder).value_or(Record());
-  std::vector<Path> files;
-  for (const RemoteFile& file : record.files) {
-    const std::string name = Path(file.path).filename().string();
-    const bool is_hidden = file.path.starts_with('.') || file.path.find("/.") != std::string::npos;
-    const bool is_about = name == "README.md" || name.starts_with("LICENSE") || name.starts_with("NOTICE");
-    if (!is_hidden && !is_about) files.push_back(folder / file.path);
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 }  // namespace hearth::hub

@@ -4,7 +4,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/file.h"
 
@@ -35,7 +34,5 @@ Path folder_of(const Name& name);
 // The folder of an hf: name whose files were fetched and checked. Throws user_error with the command if they were not.
 // Any other text is returned as a path.
 Path find_fetched(const std::string& text);
-// The files of an hf: name that was fetched, without hidden ones, its card and its licence. Throws as above.
-std::vector<Path> fetched_data(const std::string& text);
 
 }  // namespace hearth::hub

@@ -18,9 +18,9 @@ namespace {
 using nlohmann::json;
 
 std::string whole_text(const Path& file) {
-  std::string start(4, '\0');
+  std::string start(16, '\0');
   const File opened = File::open_read(file);
-  start.resize(static_cast<size_t>(std::min<int64_t>(opened.size_bytes(), 4)));
+  start.resize(static_cast<size_t>(std::min<int64_t>(opened.size_bytes(), 16)));
   opened.read_at(0, std::as_writable_bytes(std::span(start)));
   const auto stream = data::open_stream(file, data::compression_of(start));
   std::string text;

@@ -51,12 +51,13 @@ class BuildLine {
   double writing_since_s_ = -1;
 };
 
-void print_found(const data::Manifest& m) {
+void print_found(const data::Manifest& m, const std::vector<data::LeftOut>& left_out) {
   int64_t bytes = 0;
   for (const data::SourceFile& source : m.sources) bytes += source.size_bytes;
   fmt::print("found {}, {}", counted(std::ssize(m.sources), "file"), format_bytes(bytes));
   fmt::print(" (links resolved: {}, duplicates dropped: {}, empty: {}, not files: {})\n", m.links_resolved,
              m.duplicates_dropped, m.empty_dropped, m.skipped);
+  if (!left_out.empty()) fmt::print("left out of folders: {}\n", data::describe_left_out(left_out));
   const data::RecordCounts& records = m.records;
   if (records.invalid_utf8_bytes > 0)
     fmt::print("not UTF-8: {} in {}, kept\n", counted(records.invalid_utf8_bytes, "byte"),
@@ -161,6 +162,8 @@ data::BuildOptions options_of(BuildRequest r) {
   if (!r.eos.empty()) options.eos = r.eos == "document";
   options.paths = r.sources.all_paths();
   options.include = r.sources.include;
+  options.exclude = r.sources.exclude;
+  options.kinds = r.sources.kind_rules();
   options.rules.read = r.sources.read_rules();
   options.rules.read.loss_keys = r.weights.loss_keys;
   options.rules.read.labels_key = r.weights.labels_key;
@@ -201,7 +204,7 @@ int data_build(CommandLine& line) {
   }();
   const double elapsed = seconds_since(start);
 
-  print_found(result.manifest);
+  print_found(result.manifest, result.left_out);
   if (result.was_complete) {
     fmt::print("{} is complete already: nothing to do\n", options.out.string());
     return 0;

@@ -6,6 +6,7 @@
 
 #include "base/quantity.h"
 #include "commands/data/array_view.h"
+#include "data/formats/utf8.h"
 
 namespace hearth::commands {
 namespace {
@@ -19,20 +20,6 @@ std::string place_of(const char* name, bool used, int64_t id, const tokenizer::T
   for (const tokenizer::SpecialToken& token : tokenizer.special_tokens())
     if (token.id == id) return fmt::format("{} {} ({}) {}", name, token.text, id, where);
   return fmt::format("{} ({}) {}", name, id, where);
-}
-
-// On one line: characters that would move the cursor are escaped.
-std::string printable(std::string_view text) {
-  std::string line;
-  for (const char c : text) {
-    if (c == '\n')
-      line += "\\n";
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
-      line += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
-    else
-      line += c;
-  }
-  return line;
 }
 
 std::string decode(const std::vector<int32_t>& ids, const tokenizer::Tokenizer& tokenizer) {
@@ -85,7 +72,7 @@ void print_first_document(const data::Dataset& dataset) {
   for (size_t i = 0; i < ids.size(); ++i)
     numbers += weights[i] == 0 ? fmt::format(" ({})", ids[i]) : fmt::format(" {}", ids[i]);
   if (split.weights()) fmt::print("in brackets: tokens that do not count in the loss\n");
-  fmt::print("first document:{}{}\n  | {}{}\n", numbers, more, printable(decode(ids, *tokenizer)), more);
+  fmt::print("first document:{}{}\n  | {}{}\n", numbers, more, data::printable(decode(ids, *tokenizer)), more);
 }
 
 }  // namespace hearth::commands

@@ -4,6 +4,7 @@
 
 #include "base/quantity.h"
 #include "commands/commands.h"
+#include "data/formats/utf8.h"
 #include "data/shard/dataset.h"
 
 namespace hearth::commands {
@@ -28,6 +29,7 @@ void print_rules(const data::Manifest& m) {
   if (m.rules.in_place) fmt::print("tokens      in place: in the sources below, which must stay as they are\n");
   fmt::print("dropped     {}, {}, {}, {} that are not files\n", counted(m.links_resolved, "link"),
              counted(m.duplicates_dropped, "duplicate"), counted(m.empty_dropped, "empty file"), m.skipped);
+  if (m.left_out > 0) fmt::print("left out    {} in folders: hidden, or no data\n", counted(m.left_out, "name"));
   fmt::print("not UTF-8   {} in {} (kept)\n", counted(m.records.invalid_utf8_bytes, "byte"),
              counted(m.records.invalid_utf8_documents, "document"));
 }
@@ -50,7 +52,7 @@ void print_sources(const data::Manifest& m, bool all) {
   fmt::print("\n{}\n", counted(std::ssize(m.sources), "source"));
   const size_t shown = all ? m.sources.size() : std::min(m.sources.size(), kSourcesShown);
   for (size_t i = 0; i < shown; ++i)
-    fmt::print("{:>12}  {}\n", format_bytes(m.sources[i].size_bytes), m.sources[i].path);
+    fmt::print("{:>12}  {}\n", format_bytes(m.sources[i].size_bytes), data::printable(m.sources[i].path));
   if (shown < m.sources.size())
     fmt::print("{:>12}  and {} more (--sources lists them)\n", "", m.sources.size() - shown);
 }

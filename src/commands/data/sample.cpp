@@ -13,6 +13,7 @@
 #include "config/load.h"
 #include "convert/source.h"
 #include "data/batch/loader.h"
+#include "data/formats/utf8.h"
 #include "data/order/training_data.h"
 #include "metrics/jsonl.h"
 #include "tokenizer/tokenizer.h"
@@ -39,7 +40,7 @@ void print_part(const data::Dataset& dataset, const data::Split& split, int64_t 
   if (known) {
     const data::SourceFile& source = sources[static_cast<size_t>(origin.source)];
     const bool is_row = data::counts_rows(source.format);
-    fmt::print(" of {}", source.path);
+    fmt::print(" of {}", data::printable(source.path));
     if (is_row || origin.source_offset > 0) fmt::print(" {} {}", is_row ? "row" : "from byte", origin.source_offset);
   }
   if (split.weights()) {

@@ -145,6 +145,8 @@ int tokenizer_train(CommandLine& line) {
   check(r);
   r.discovery.paths = r.sources.all_paths();
   r.discovery.include = r.sources.include;
+  r.discovery.exclude = r.sources.exclude;
+  r.discovery.kinds = r.sources.kind_rules();
   r.rules.read = r.sources.read_rules();
   if (r.rules.read.text_keys.empty()) r.rules.read.text_keys = {data::default_text_key(r.kind == "patches")};
   data::check_read_rules(r.rules.read);
@@ -154,6 +156,7 @@ int tokenizer_train(CommandLine& line) {
   if (r.discovery.threads == 0) r.discovery.threads = machine::available_cores();
   data::HashProgress hashing;
   const data::Discovery found = data::discover(r.discovery, hashing);
+  if (!found.left_out.empty()) fmt::print("left out of folders: {}\n", data::describe_left_out(found.left_out));
   if (r.kind == "bpe")
     train_bpe_tokenizer(r, found);
   else

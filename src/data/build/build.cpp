@@ -116,6 +116,7 @@ Manifest planned_manifest(const BuildPlan& plan, const BuildOptions& options) {
   m.duplicates_dropped = plan.found.duplicates_dropped;
   m.empty_dropped = plan.found.empty_dropped;
   m.skipped = plan.found.skipped;
+  m.left_out = std::ssize(plan.found.left_out);
   m.part = {options.part, options.num_parts, 0, {}};
   if (options.num_parts > 1) {
     m.part.first_portion = static_cast<int64_t>(plan.first_portion);
@@ -185,6 +186,7 @@ BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
   BuildFolder folder(options, plan);
   BuildResult result;
   result.manifest = planned_manifest(plan, options);
+  result.left_out = plan.found.left_out;
   if (folder.complete(result.manifest)) {
     result.was_complete = true;
     for (const SplitEntry& split : result.manifest.splits)

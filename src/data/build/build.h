@@ -25,7 +25,8 @@ struct BuildOptions {
   Path out;
   std::vector<Path> paths;
   std::vector<Path> labels;  // label file of each path, which must be a token file: see label_file.h
-  std::vector<std::string> include;
+  std::vector<std::string> include, exclude;
+  KindRules kinds;
   BuildRules rules;
   std::optional<bool> bos, eos;  // override rules.bos and eos; rules.bos is true anyway if the template adds BOS
   std::string bos_token,
@@ -49,6 +50,7 @@ struct BuildResult {
   Manifest manifest;
   int64_t shards_written = 0, shards_kept = 0;
   bool was_complete = false;  // `out` was this dataset already; nothing was written
+  std::vector<LeftOut> left_out;
 };
 
 // Throws user_error for wrong input or an `out` with other content, damaged() for a source that cannot be read to its

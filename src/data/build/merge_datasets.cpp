@@ -107,7 +107,7 @@ class Merge {
     m.sources.clear();
     m.splits.clear();
     m.records = {};
-    m.links_resolved = m.duplicates_dropped = m.empty_dropped = m.skipped = 0;
+    m.links_resolved = m.duplicates_dropped = m.empty_dropped = m.skipped = m.left_out = 0;
     m.special_text_seen = m.invalid_bytes_replaced = 0;
     for (const Dataset& dataset : datasets_) {
       const Manifest& part = dataset.manifest();
@@ -118,6 +118,7 @@ class Merge {
       m.duplicates_dropped += part.duplicates_dropped;
       m.empty_dropped += part.empty_dropped;
       m.skipped += part.skipped;
+      m.left_out += part.left_out;
       m.records.add(part.records);
       m.special_text_seen += part.special_text_seen;
       m.invalid_bytes_replaced += part.invalid_bytes_replaced;

@@ -14,8 +14,9 @@
 namespace hearth::data {
 namespace {
 
-// Raised whenever the same files and rules give other shards than before: then no old shard is kept.
-constexpr int kBuildVersion = 1;
+// Raised whenever the same files and rules give other shards than before: then no old shard is kept. 2: a byte order
+// mark is no part of a text.
+constexpr int kBuildVersion = 2;
 
 void check_rules(const BuildRules& rules, const tokenizer::Tokenizer& tokenizer) {
   if (!(rules.validation >= 0 && rules.validation < 1))
@@ -163,8 +164,15 @@ BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tok
   check_rules(rules, *plan.tokenizer);
   if (const auto* arrays = plan.tokenizer->arrays()) plan.arrays.emplace(*arrays, rules.n_fixed);
   check_part(options);
-  plan.found =
-      discover({options.paths, options.labels, options.include, options.out, rules.read, options.threads}, progress);
+  plan.found = discover({.paths = options.paths,
+                         .labels = options.labels,
+                         .include = options.include,
+                         .exclude = options.exclude,
+                         .output = options.out,
+                         .read = rules.read,
+                         .kinds = options.kinds,
+                         .threads = options.threads},
+                        progress);
   for (const SourceFile& source : plan.found.sources) check_weight_keys(source, rules.read);
   if (rules.in_place) check_in_place(plan.found.sources, rules);
   plan.portions =

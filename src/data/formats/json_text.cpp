@@ -1,328 +1,14 @@
 #include "data/formats/json_text.h"
 
-#include <algorithm>
 #include <charconv>
-#include <cstdint>
-#include <cstring>
-#include <exception>
+#include <utility>
 
 #include "base/error.h"
+#include "data/formats/json_scanner.h"
 #include "data/formats/utf8.h"
 #include "tokenizer/unicode/unicode.h"
 
 namespace hearth::data {
-namespace {
-
-constexpr int kMaxDepth = 500;  // of nested lists and objects; Python gives up at about 1000
-
-struct Failure : std::exception {
-  Failure(RecordProblem p, std::string w) : problem(p), why(std::move(w)) {}
-  RecordProblem problem;
-  std::string why;
-};
-
-// True if one of eight bytes ends a run of plain characters: a quote, a backslash or a control character.
-// (The tests for a zero byte and for a byte below n are from "Bit Twiddling Hacks". Each is exact for "is there one".)
-bool ends_plain_run(uint64_t eight) {
-  constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x8080808080808080;
-  const auto has_zero = [](uint64_t x) { return (x - kOnes) & ~x & kHighs; };
-  const uint64_t control = (eight - kOnes * 0x20) & ~eight & kHighs;
-  return (has_zero(eight ^ (kOnes * '"')) | has_zero(eight ^ (kOnes * '\\')) | control) != 0;
-}
-
-// A key that may still be found further down.
-struct Wanted {
-  size_t key;
-  size_t offset;  // of the unmatched part of its name; the name's size: the value here is wanted
-};
-
-// One pass over a record. Recursive; the depth is bounded.
-class Scanner {
- public:
-  // Values are strings. From key `num_texts` on they are numbers or truth values, as spelled.
-  Scanner(std::string_view json, const std::vector<std::string>& keys, size_t num_texts,
-          std::vector<std::vector<JsonPart>>& parts)
-      : begin_(json.data()),
-        p_(json.data()),
-        end_(json.data() + json.size()),
-        keys_(keys),
-        num_texts_(num_texts),
-        parts_(parts) {}
-
-  void scan() {
-    std::vector<Wanted> wanted;
-    for (size_t k = 0; k < keys_.size(); ++k) wanted.push_back({k, 0});
-    skip_space();
-    if (p_ != end_ && *p_ == '[') throw Failure(RecordProblem::kMalformed, "it is a list instead of a JSON object");
-    if (p_ == end_ || *p_ != '{') fail("it is not a JSON object");
-    value(wanted, 0);
-    skip_space();
-    if (p_ != end_) fail("something follows the object");
-    for (const std::string& problem : wrong_) {
-      if (!problem.empty()) throw Failure(RecordProblem::kWrongType, problem);
-    }
-    for (const std::string& problem : missing_) {
-      if (!problem.empty()) throw Failure(RecordProblem::kMissingKey, problem);
-    }
-  }
-
- private:
-  [[noreturn]] void fail(std::string_view what) const {
-    throw Failure(RecordProblem::kMalformed, fmt::format("not JSON at column {}: {}", p_ - begin_ + 1, what));
-  }
-
-  void skip_space() {
-    while (p_ != end_ && (*p_ == ' ' || *p_ == '\t' || *p_ == '\n' || *p_ == '\r')) ++p_;
-  }
-  char peek() {
-    skip_space();
-    if (p_ == end_) fail("it ends early");
-    return *p_;
-  }
-  bool take(char c) {
-    if (peek() != c) return false;
-    ++p_;
-    return true;
-  }
-
-  void value(const std::vector<Wanted>& wanted, int depth, bool in_list = false) {
-    if (depth > kMaxDepth) fail("lists and objects are nested too deeply");
-    const char c = peek();
-    if (c == '[') {
-      list(wanted, depth);
-    } else if (c == '{') {
-      note_wrong_type(wanted, "an object");
-      object(wanted, depth);
-    } else if (c == '"') {
-      string(wanted);
-    } else {
-      const std::string_view one = in_list ? "a list of numbers" : "a number";
-      const std::string_view kind = c == 'n' ? "null" : c == 't' || c == 'f' ? "a truth value" : one;
-      const char* begin = p_;
-      if (c == '-' || (c >= '0' && c <= '9'))
-        number();
-      else
-        word();
-      if (std::string_view(begin, p_) != "null") keep_number(wanted, std::string(begin, p_));
-      note_wrong_type(wanted, kind);
-      note_dead_end(wanted, kind);
-    }
-  }
-
-  void list(const std::vector<Wanted>& wanted, int depth) {
-    ++p_;
-    if (take(']')) return;
-    for (;;) {
-      value(wanted, depth + 1, /*in_list=*/true);
-      if (take(']')) return;
-      if (!take(',')) fail("a comma or ] is expected");
-    }
-  }
-
-  void object(const std::vector<Wanted>& wanted, int depth) {
-    ++p_;
-    std::vector<size_t> had(wanted.size());  // parts before this object: a repeated key drops later ones
-    std::vector<bool> found(wanted.size()), literal(wanted.size());
-    for (size_t i = 0; i < wanted.size(); ++i) had[i] = parts_[wanted[i].key].size();
-    std::vector<Wanted> below;
-    if (!take('}')) {
-      for (;;) {
-        if (peek() != '"') fail("a key in quotes is expected");
-        member_name(wanted);
-        if (!take(':')) fail("a colon is expected");
-        below.clear();
-        for (size_t i = 0; i < wanted.size(); ++i) {
-          const size_t rest = match(wanted[i]);
-          const bool whole = rest == keys_[wanted[i].key].size();
-          if (rest == std::string::npos || (literal[i] && !whole)) continue;
-          found[i] = true;
-          literal[i] = whole;
-          parts_[wanted[i].key].resize(had[i]);
-          clear_notes(wanted[i].key);
-          below.push_back({wanted[i].key, rest});
-        }
-        value(below, depth + 1);
-        if (take('}')) break;
-        if (!take(',')) fail("a comma or } is expected");
-      }
-    }
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      if (!found[i] && wanted[i].offset < keys_[wanted[i].key].size())
-        note(missing_, wanted[i].key, fmt::format("it has no key \"{}\"", keys_[wanted[i].key]));
-    }
-  }
-
-  // Puts the name into name_ if a wanted key may match it.
-  void member_name(const std::vector<Wanted>& wanted) {
-    name_.clear();
-    scan_string(wanted.empty() ? nullptr : &name_);
-  }
-
-  // Offset after name_ in the wanted key; npos: another name.
-  size_t match(const Wanted& wanted) const {
-    const std::string& key = keys_[wanted.key];
-    const std::string_view rest = std::string_view(key).substr(wanted.offset);
-    if (rest.empty()) return std::string::npos;
-    if (rest == name_) return key.size();
-    if (rest.size() > name_.size() && rest.starts_with(name_) && rest[name_.size()] == '.')
-      return wanted.offset + name_.size() + 1;
-    return std::string::npos;
-  }
-
-  void keep_number(const std::vector<Wanted>& wanted, const std::string& number) {
-    for (const Wanted& w : wanted)
-      if (w.offset == keys_[w.key].size() && w.key >= num_texts_) parts_[w.key].push_back({number});
-  }
-
-  void string(const std::vector<Wanted>& wanted) {
-    const auto here = [&](const Wanted& w) { return w.offset == keys_[w.key].size() && w.key < num_texts_; };
-    const auto first = std::find_if(wanted.begin(), wanted.end(), here);
-    note_dead_end(wanted, "a string");
-    note_wrong_type(wanted, "a string");
-    if (first == wanted.end()) {
-      scan_string(nullptr);
-      return;
-    }
-    JsonPart part;
-    lone_surrogate_ = false;
-    scan_string(&part.text);
-    part.repaired = lone_surrogate_;
-    for (auto w = first + 1; w != wanted.end(); ++w) {
-      if (here(*w)) parts_[w->key].push_back(part);
-    }
-    parts_[first->key].push_back(std::move(part));
-  }
-
-  // Scans a string, with both of its quotes. `out` may be null.
-  void scan_string(std::string* out) {
-    ++p_;
-    for (;;) {
-      const char* run = p_;
-      uint64_t eight = 0;
-      while (end_ - p_ >= 8 && (std::memcpy(&eight, p_, 8), !ends_plain_run(eight))) p_ += 8;
-      while (p_ != end_ && *p_ != '"' && *p_ != '\\' && static_cast<unsigned char>(*p_) >= 0x20) ++p_;
-      if (out != nullptr) out->append(run, p_);
-      if (p_ == end_) fail("a string has no end");
-      if (*p_ == '"') break;
-      if (*p_ != '\\') fail("a control character in a string");
-      escape(out);
-    }
-    ++p_;
-  }
-
-  void escape(std::string* out) {
-    if (end_ - p_ < 2) fail("a string has no end");
-    constexpr std::string_view kLetters = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
-    const size_t i = kLetters.find(p_[1]);
-    if (i != std::string_view::npos) {
-      if (out != nullptr) out->push_back(kMeanings[i]);
-      p_ += 2;
-      return;
-    }
-    uint32_t c = code_unit();
-    if (c >= 0xD800 && c < 0xDC00 && end_ - p_ >= 2 && p_[0] == '\\' && p_[1] == 'u') {
-      const char* second = p_;
-      const uint32_t low = code_unit();
-      if (low >= 0xDC00 && low < 0xE000)
-        c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
-      else
-        p_ = second;
-    }
-    if (c >= 0xD800 && c < 0xE000) {
-      lone_surrogate_ = true;
-      c = 0xFFFD;
-    }
-    if (out != nullptr) tokenizer::append_utf8(c, *out);
-  }
-
-  uint32_t code_unit() {
-    if (p_[1] != 'u' || end_ - p_ < 6) fail("an unknown escape in a string");
-    uint32_t value = 0;
-    for (int i = 2; i < 6; ++i) {
-      const char c = p_[i];
-      const int digit = c >= '0' && c <= '9'   ? c - '0'
-                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                               : -1;
-      if (digit < 0) fail("an unknown escape in a string");
-      value = value << 4 | static_cast<uint32_t>(digit);
-    }
-    p_ += 6;
-    return value;
-  }
-
-  bool digits() {
-    const char* first = p_;
-    while (p_ != end_ && *p_ >= '0' && *p_ <= '9') ++p_;
-    return p_ != first;
-  }
-  void number() {
-    if (std::string_view(p_, end_).starts_with("-Infinity")) {
-      p_ += 9;
-      return;
-    }
-    if (*p_ == '-') ++p_;
-    const bool zero = p_ != end_ && *p_ == '0';
-    if (zero) ++p_;
-    if (!zero && !digits()) fail("a number has no digits");
-    if (p_ != end_ && *p_ == '.' && (++p_, !digits())) fail("a number has no digits after its point");
-    if (p_ != end_ && (*p_ == 'e' || *p_ == 'E')) {
-      ++p_;
-      if (p_ != end_ && (*p_ == '+' || *p_ == '-')) ++p_;
-      if (!digits()) fail("a number has no digits in its exponent");
-    }
-  }
-  void word() {
-    for (const std::string_view known : {"true", "false", "null", "NaN", "Infinity"}) {
-      if (!std::string_view(p_, end_).starts_with(known)) continue;
-      p_ += known.size();
-      return;
-    }
-    fail("a value is expected");
-  }
-
-  // ---- problems of the wanted keys
-
-  void note(std::vector<std::string>& notes, size_t key, std::string what) const {
-    notes.resize(keys_.size());
-    notes[key] = std::move(what);
-  }
-  void clear_notes(size_t key) {
-    if (!wrong_.empty()) wrong_[key].clear();
-    if (!missing_.empty()) missing_[key].clear();
-  }
-  // Notes the keys that need another type than `kind`.
-  void note_wrong_type(const std::vector<Wanted>& wanted, std::string_view kind) {
-    for (const Wanted& w : wanted) {
-      const bool is_text = w.key < num_texts_;
-      const bool fits = is_text ? kind == "a string" : kind != "a string" && kind != "null" && kind != "an object";
-      if (w.offset == keys_[w.key].size() && !fits)
-        note(wrong_, w.key,
-             fmt::format("\"{}\" is {} instead of a {}", keys_[w.key], kind, is_text ? "string" : "number"));
-    }
-  }
-  // Notes the keys that go on below a value without members.
-  void note_dead_end(const std::vector<Wanted>& wanted, std::string_view kind) {
-    for (const Wanted& w : wanted) {
-      if (w.offset < keys_[w.key].size())
-        note(missing_, w.key,
-             fmt::format("it has no key \"{}\": \"{}\" is {}", keys_[w.key],
-                         std::string_view(keys_[w.key]).substr(0, w.offset == 0 ? 0 : w.offset - 1), kind));
-    }
-  }
-
-  const char* begin_;
-  const char* p_;
-  const char* end_;
-  const std::vector<std::string>& keys_;
-  size_t num_texts_;
-  std::vector<std::vector<JsonPart>>& parts_;
-  std::vector<std::string> wrong_, missing_;  // by key; empty: no problem
-  std::string name_;
-  bool lone_surrogate_ = false;  // in a string since it was last set to false
-};
-
-}  // namespace
 
 JsonText::JsonText(const ReadRules& rules) : rules_(rules), keys_(rules.text_keys) {
   if (!rules_.weights_key.empty()) keys_.push_back(rules_.weights_key);
@@ -371,10 +57,10 @@ RecordProblem JsonText::read(std::string_view json, std::string& text) {
     tokenizer::append_valid_utf8(json, valid_);
     json = valid_;
   }
-  Scanner scanner(json, keys_, rules_.text_keys.size(), parts_);
+  JsonScanner scanner(json, keys_, rules_.text_keys.size(), parts_);
   try {
     scanner.scan();
-  } catch (Failure& failure) {
+  } catch (JsonFailure& failure) {
     why_ = std::move(failure.why);
     return failure.problem;
   }
@@ -389,11 +75,38 @@ RecordProblem JsonText::read(std::string_view json, std::string& text) {
   return RecordProblem::kNotUnicode;
 }
 
-bool is_json_object(std::string_view text) {
+bool is_json_object(std::string_view text, std::string* why) {
   ReadRules no_keys;
   no_keys.text_keys.clear();
   std::string ignored;
-  return JsonText(no_keys).read(text, ignored) == RecordProblem::kNone;
+  JsonText json(no_keys);
+  const bool is_object = json.read(text, ignored) == RecordProblem::kNone;
+  if (!is_object && why != nullptr) *why = json.why();
+  return is_object;
+}
+
+bool may_begin_json_object(std::string_view text) {
+  const std::vector<std::string> no_keys;
+  std::vector<std::vector<JsonPart>> no_parts;
+  JsonScanner scanner(text, no_keys, 0, no_parts);
+  try {
+    scanner.scan();
+  } catch (const JsonFailure&) {
+    return scanner.failed_at_end();
+  }
+  return true;
+}
+
+std::vector<std::string> keys_of_json(std::string_view text) {
+  const std::vector<std::string> no_keys;
+  std::vector<std::vector<JsonPart>> no_parts;
+  JsonScanner scanner(text, no_keys, 0, no_parts);
+  scanner.keep_names();
+  try {
+    scanner.scan();
+  } catch (const JsonFailure&) {  // the names before it
+  }
+  return scanner.names();
 }
 
 }  // namespace hearth::data

@@ -45,7 +45,11 @@ class JsonText {
   std::string valid_, why_;
 };
 
-// Whether `text` is one JSON object.
-bool is_json_object(std::string_view text);
+// Whether `text` is one JSON object. If not, `why` says why unless it is null.
+bool is_json_object(std::string_view text, std::string* why = nullptr);
+// Whether a longer text that begins with `text` may be one.
+bool may_begin_json_object(std::string_view text);
+// The names of the object's own members up to its end, or to the first mistake. At most a hundred.
+std::vector<std::string> keys_of_json(std::string_view text);
 
 }  // namespace hearth::data

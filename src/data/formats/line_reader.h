@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <vector>
 
 #include "data/formats/byte_stream.h"
+#include "data/formats/stream_buffer.h"
 
 namespace hearth::data {
 
@@ -19,19 +19,15 @@ struct Line {
 class LineReader {
  public:
   // A line longer than max_bytes comes without its text. `position` is that of the stream's first byte.
-  LineReader(std::unique_ptr<ByteStream> stream, int64_t max_bytes, int64_t position = 0);
+  LineReader(std::unique_ptr<ByteStream> stream, int64_t max_bytes, int64_t position = 0)
+      : buffer_(std::move(stream), position), max_bytes_(static_cast<size_t>(max_bytes)) {}
 
   bool next(Line& line);  // false at the end. Throws the stream's errors
-  int64_t bytes_read() const { return stream_->bytes_read() - static_cast<int64_t>(filled_ - begin_); }
+  int64_t bytes_read() const { return buffer_.bytes_read(); }
 
  private:
-  bool fill();  // appends more of the stream; false at the end
-
-  std::unique_ptr<ByteStream> stream_;
+  StreamBuffer buffer_;
   size_t max_bytes_;
-  std::vector<char> buffer_;
-  size_t begin_ = 0, filled_ = 0;  // range of the buffer that is not returned yet
-  int64_t position_;               // of buffer_[begin_] in the stream
 };
 
 }  // namespace hearth::data

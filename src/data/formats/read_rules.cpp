@@ -15,14 +15,15 @@ namespace {
 struct FormatRow {
   Format format;
   std::string_view name;
-  bool ids, rows;
+  bool ids, rows, keys;
 };
 
 // In the order of the enum.
 constexpr std::array kFormats = {
-    FormatRow{Format::kText, "text", false, false},     FormatRow{Format::kJsonl, "jsonl", false, false},
-    FormatRow{Format::kIndexed, "bin-idx", true, true}, FormatRow{Format::kNpy, "npy", false, false},
-    FormatRow{Format::kParquet, "parquet", true, true}, FormatRow{Format::kArrow, "arrow", true, true},
+    FormatRow{Format::kText, "text", false, false, false},     FormatRow{Format::kJsonl, "jsonl", false, false, true},
+    FormatRow{Format::kIndexed, "bin-idx", true, true, false}, FormatRow{Format::kNpy, "npy", false, false, false},
+    FormatRow{Format::kParquet, "parquet", true, true, true},  FormatRow{Format::kArrow, "arrow", true, true, true},
+    FormatRow{Format::kJson, "json", false, false, true},      FormatRow{Format::kCsv, "csv", false, false, true},
 };
 
 const FormatRow& row_of(Format format) { return kFormats.at(static_cast<size_t>(format)); }
@@ -31,6 +32,7 @@ const FormatRow& row_of(Format format) { return kFormats.at(static_cast<size_t>(
 
 std::string_view format_name(Format format) { return row_of(format).name; }
 bool may_give_ids(Format format) { return row_of(format).ids; }
+bool has_keys(Format format) { return row_of(format).keys; }
 bool counts_rows(Format format) { return row_of(format).rows; }
 
 std::vector<std::string> format_names() {

@@ -17,6 +17,8 @@ enum class Format {
   kNpy,      // a 2-D array of counts, and a metadata.jsonl in the same folder
   kParquet,  // one record per row: text, token ids or counts
   kArrow,    // Arrow IPC, file or stream; the same records
+  kJson,     // JSON objects in an array, or one after another over any lines
+  kCsv,      // rows of fields between commas, tabs, semicolons or bars, below a row of names
 };
 // "text", "bin-idx"; stored in manifests: never change.
 std::string_view format_name(Format format);
@@ -24,6 +26,8 @@ std::vector<std::string> format_names();     // all, for help and errors
 Format parse_format(std::string_view name);  // throws user_error
 // Whether readers of the format may give ids instead of text.
 bool may_give_ids(Format format);
+// Whether records have keys: fields or columns with names.
+bool has_keys(Format format);
 // Whether a record's position is the number of its row or sequence. Otherwise it is a byte of the text.
 bool counts_rows(Format format);
 

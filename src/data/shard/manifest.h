@@ -111,7 +111,7 @@ struct Manifest {
   std::vector<SourceFile> sources;  // in Discovery's order; those of merged datasets one after the other
   std::vector<SplitEntry> splits;
   // Counts of files: see Discovery.
-  int64_t links_resolved = 0, duplicates_dropped = 0, empty_dropped = 0, skipped = 0;
+  int64_t links_resolved = 0, duplicates_dropped = 0, empty_dropped = 0, skipped = 0, left_out = 0;
   RecordCounts records;
   int64_t special_text_seen = 0, invalid_bytes_replaced = 0;  // tokenizer::EncodeCounts over all documents
   BuildPart part;

@@ -220,6 +220,7 @@ Manifest parse_json(const Json& json) {
   m.duplicates_dropped = count_at(counts, "duplicates_dropped");
   m.empty_dropped = count_at(counts, "empty_dropped");
   m.skipped = count_at(counts, "skipped");
+  if (counts.contains("left_out")) m.left_out = count_at(counts, "left_out");
   m.records = parse_record_counts(counts);
   m.special_text_seen = counts.value("special_text_seen", int64_t{0});
   m.invalid_bytes_replaced = counts.value("invalid_bytes_replaced", int64_t{0});
@@ -266,20 +267,22 @@ Json counts_json(const Manifest& m) {
   Json skipped = Json::object();
   for (int i = 1; i < kNumProblems; ++i)
     skipped[std::string(problem_name(static_cast<RecordProblem>(i)))] = m.records.skipped[static_cast<size_t>(i)];
-  return {{"links_resolved", m.links_resolved},
-          {"duplicates_dropped", m.duplicates_dropped},
-          {"empty_dropped", m.empty_dropped},
-          {"skipped", m.skipped},
-          {"invalid_utf8_documents", m.records.invalid_utf8_documents},
-          {"invalid_utf8_bytes", m.records.invalid_utf8_bytes},
-          {"special_text_seen", m.special_text_seen},
-          {"invalid_bytes_replaced", m.invalid_bytes_replaced},
-          {"records",
-           {{"empty_dropped", m.records.empty_dropped},
-            {"duplicates_dropped", m.records.duplicates_dropped},
-            {"other_source_dataset", m.records.other_source_dataset},
-            {"repaired", m.records.repaired},
-            {"skipped", std::move(skipped)}}}};
+  Json json = {{"links_resolved", m.links_resolved},
+               {"duplicates_dropped", m.duplicates_dropped},
+               {"empty_dropped", m.empty_dropped},
+               {"skipped", m.skipped},
+               {"invalid_utf8_documents", m.records.invalid_utf8_documents},
+               {"invalid_utf8_bytes", m.records.invalid_utf8_bytes},
+               {"special_text_seen", m.special_text_seen},
+               {"invalid_bytes_replaced", m.invalid_bytes_replaced},
+               {"records",
+                {{"empty_dropped", m.records.empty_dropped},
+                 {"duplicates_dropped", m.records.duplicates_dropped},
+                 {"other_source_dataset", m.records.other_source_dataset},
+                 {"repaired", m.records.repaired},
+                 {"skipped", std::move(skipped)}}}};
+  if (m.left_out > 0) json["left_out"] = m.left_out;
+  return json;
 }
 
 // The version makes an older hearth refuse the manifest, instead of finding damage or ignoring fields.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -17,6 +18,7 @@
 #include "base/text.h"
 #include "data/formats/indexed_file.h"
 #include "data/formats/saved_dataset.h"
+#include "data/formats/utf8.h"
 #include "data/source/array_labels.h"
 #include "data/source/label_file.h"
 
@@ -25,11 +27,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+struct WalkedFile {
+  std::string path;  // the first path to it
+  std::string real_path;
+  std::string rank;       // different for each file; the corpus is sorted by it
+  bool is_about = false;  // by its name a file about data, found in a folder
+};
+
 // Walks the paths. Each real path is kept once, with the first path to it.
 class Walk {
  public:
   Walk(const DiscoverOptions& options, Discovery& found) : options_(options), found_(found) {
-    if (!options.exclude.empty() && path_exists(options.exclude)) excluded_ = fs::canonical(options.exclude);
+    if (!options.output.empty() && path_exists(options.output)) output_ = fs::canonical(options.output);
   }
 
   void visit(const Path& given, bool given_by_user) {
@@ -45,12 +54,17 @@ class Walk {
       ++found_.skipped;
       return;
     }
-    if (!fs::is_directory(status) && !given_by_user && !included(path)) return;
-    if (!fs::is_directory(status) && (is_index_beside_tokens(path) || is_labels_file(path))) return;
+    const bool is_folder = fs::is_directory(status);
+    if (!given_by_user && is_left_out(path, is_folder)) return;
+    if (!is_folder && !given_by_user && !included(path)) {
+      ++not_included_;
+      return;
+    }
+    if (!is_folder && (is_index_beside_tokens(path) || is_labels_file(path))) return;
     const Path real = fs::canonical(path);
-    if (real == excluded_) return;
-    if (!fs::is_directory(status))
-      add(real, path, real.string());
+    if (real == output_) return;
+    if (!is_folder)
+      add(real, path, real.string(), !given_by_user && is_about_data(path) && !is_requested(path));
     else if (folders_.insert(real.string()).second)
       visit_folder(path, real);
     else
@@ -58,30 +72,47 @@ class Walk {
   }
 
   // In the corpus's order: by real path, but files of a saved dataset as its list has them.
-  std::vector<std::pair<std::string, std::string>> files() const {  // real path, path
-    std::map<std::string, std::pair<std::string, std::string>> by_rank;
-    for (const auto& [real, file] : files_) by_rank[file.rank] = {real, file.path};
-    std::vector<std::pair<std::string, std::string>> sorted;
+  std::vector<WalkedFile> files() const {
+    std::map<std::string, WalkedFile> by_rank;
+    for (const auto& [real, file] : files_) by_rank[file.rank] = file;
+    std::vector<WalkedFile> sorted;
     for (const auto& [rank, file] : by_rank) sorted.push_back(file);
     return sorted;
   }
+  int64_t not_included() const { return not_included_; }  // files of folders that match no pattern of --include
 
  private:
-  struct WalkedFile {
-    std::string path;  // the first path to it
-    std::string rank;  // different for each file; the corpus is sorted by it
-  };
-
   // No real path has a zero byte.
   static std::string rank_in_list(const Path& folder, size_t i) {
     return fmt::format("{}/{}{:08}", folder.string(), '\0', i);
   }
 
-  void add(const Path& real, const Path& path, const std::string& rank) {
-    const auto [file, is_new] = files_.try_emplace(real.string(), WalkedFile{path.string(), rank});
+  void add(const Path& real, const Path& path, const std::string& rank, bool is_about = false) {
+    const auto [file, is_new] =
+        files_.try_emplace(real.string(), WalkedFile{path.string(), real.string(), rank, is_about});
     if (is_new) return;
     ++found_.links_resolved;
     file->second.rank = std::min(file->second.rank, rank);  // the lower of the two
+    file->second.is_about = file->second.is_about && is_about;
+  }
+
+  bool is_left_out(const Path& path, bool is_folder) {
+    const auto leave_out = [&](LeftOutReason reason) {
+      found_.left_out.push_back({path.string(), reason});
+      return true;
+    };
+    if (matches_one(options_.exclude, path)) return leave_out(LeftOutReason::kExcluded);
+    if (is_requested(path)) return false;
+    const auto reason = never_data(path, is_folder);
+    return reason.has_value() && leave_out(*reason);
+  }
+
+  // Whether --include names the file itself, or hidden files.
+  bool is_requested(const Path& path) const {
+    const std::string name = path.filename().string();
+    return std::any_of(options_.include.begin(), options_.include.end(), [&](const std::string& pattern) {
+      return pattern == name || (pattern.starts_with('.') && ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0);
+    });
   }
 
   void visit_folder(const Path& path, const Path& real) {
@@ -104,7 +135,17 @@ class Walk {
         return;
       }
     }
-    for (const std::string& name : list_folder(path)) visit(path / name, false);
+    const std::vector<std::string> names = list_folder(path);
+    refuse_snapshots(path, names);
+    for (const std::string& name : names) visit(path / name, false);
+  }
+
+  // A cache of Hugging Face's Hub keeps a folder for each commit that was downloaded.
+  static void refuse_snapshots(const Path& folder, const std::vector<std::string>& names) {
+    if (folder.filename() != "snapshots" || names.size() < 2 || !folder_exists(folder.parent_path() / "refs")) return;
+    throw user_error(fmt::format("{} holds several commits of a dataset: {}", folder.string(), join_first(names, 3)),
+                     "training on all of them would repeat documents",
+                     fmt::format("name the folder of one: {}", shell_word((folder / names.front()).string())));
   }
 
   static bool is_index_beside_tokens(const Path& path) {
@@ -112,15 +153,18 @@ class Walk {
     return path.extension() == ".idx" && path_exists(bin.replace_extension(".bin")) && is_index_file(path);
   }
 
-  bool included(const Path& path) const {
+  bool included(const Path& path) const { return options_.include.empty() || matches_one(options_.include, path); }
+
+  static bool matches_one(const std::vector<std::string>& patterns, const Path& path) {
     const std::string name = path.filename().string();
     const auto matches = [&](const std::string& pattern) { return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0; };
-    return options_.include.empty() || std::any_of(options_.include.begin(), options_.include.end(), matches);
+    return std::any_of(patterns.begin(), patterns.end(), matches);
   }
 
   const DiscoverOptions& options_;
   Discovery& found_;
-  Path excluded_;
+  Path output_;
+  int64_t not_included_ = 0;
   std::set<std::string> folders_;
   std::map<std::string, WalkedFile> files_;  // by real path
 };
@@ -140,6 +184,96 @@ std::vector<FileState> files_beside(const SourceFile& source) {
   files.push_back(state_of(source.label_file));
   files.push_back(state_of(index_of(source.label_file)->string()));
   return files;
+}
+
+struct FoundFile {
+  SourceFile source;
+  bool is_about = false;
+  std::optional<Error> refusal;  // of its kind
+};
+
+// The path whose name says what the file is. In a cache of Hugging Face's Hub the real name is a hash, and the link has
+// the name.
+std::string named_path(const WalkedFile& file) {
+  const Path real = file.real_path;
+  return real.has_extension() && real.filename() != Path(file.path).filename() ? file.real_path : file.path;
+}
+
+std::vector<FoundFile> recognise_all(const std::vector<WalkedFile>& walked, const DiscoverOptions& options) {
+  std::vector<FoundFile> files(walked.size());
+  for_each_index(std::ssize(walked), options.threads, [&](int64_t i) {
+    const WalkedFile& from = walked[static_cast<size_t>(i)];
+    FoundFile& file = files[static_cast<size_t>(i)];
+    const FileState state = state_of(from.real_path);
+    file.is_about = from.is_about;
+    file.source.path = from.path;
+    file.source.real_path = from.real_path;
+    file.source.size_bytes = state.size_bytes;
+    file.source.modified_ns = state.modified_ns;
+    if (state.size_bytes == 0) return;
+    try {
+      const Recognised recognised = recognise(named_path(from), options.read, options.kinds);
+      file.source.format = recognised.format;
+      file.source.compression = recognised.compression;
+    } catch (const Error& e) {
+      if (e.code() != ExitCode::kUser) throw;
+      file.refusal = e;
+    }
+  });
+  return files;
+}
+
+// Files about data stay where all that they lie beside and above is text.
+void leave_out_about(std::vector<FoundFile>& files, bool has_keys, std::vector<LeftOut>& left_out) {
+  std::set<std::string> records;
+  std::map<std::string, bool> hub_folders;
+  for (const FoundFile& file : files) {
+    if (!file.is_about && !file.refusal && file.source.size_bytes > 0 && file.source.format != Format::kText)
+      records.insert(file.source.path);
+  }
+  const auto is_left_out = [&](const FoundFile& file) {
+    if (!file.is_about) return false;
+    const Path folder = Path(file.source.path).parent_path();
+    const std::string above = folder.empty() ? "" : folder.string() + "/";
+    const auto first = records.lower_bound(above);
+    if (has_keys || (first != records.end() && first->starts_with(above))) return true;
+    const auto [known, is_new] = hub_folders.try_emplace(folder.string(), false);
+    if (is_new) known->second = is_hub_folder(folder);
+    return known->second;
+  };
+  const auto end = std::remove_if(files.begin(), files.end(), [&](const FoundFile& file) {
+    if (!is_left_out(file)) return false;
+    left_out.push_back({file.source.path, LeftOutReason::kAboutData});
+    return true;
+  });
+  files.erase(end, files.end());
+}
+
+// Throws the first refusal, with the number of others.
+void refuse(const std::vector<FoundFile>& files) {
+  constexpr size_t kNamed = 3;
+  const Error* first = nullptr;
+  std::vector<std::string> others;
+  for (const FoundFile& file : files) {
+    if (file.refusal && first != nullptr) others.push_back(printable(file.source.path));
+    if (file.refusal && first == nullptr) first = &*file.refusal;
+  }
+  if (first == nullptr) return;
+  if (others.empty()) throw *first;
+  const std::string also =
+      fmt::format("{} cannot be read either: {}", counted(std::ssize(others), "more file"), join_first(others, kNamed));
+  throw user_error(first->message(), first->why().empty() ? also : fmt::format("{}; {}", first->why(), also),
+                   first->fix());
+}
+
+[[noreturn]] void refuse_nothing(const Discovery& found, int64_t not_included, bool has_patterns) {
+  std::vector<std::string> seen;
+  if (found.empty_dropped > 0) seen.push_back(fmt::format("{} without a byte", counted(found.empty_dropped, "file")));
+  if (not_included > 0) seen.push_back(fmt::format("{} that no --include matches", counted(not_included, "file")));
+  if (!found.left_out.empty()) seen.push_back("left out: " + describe_left_out(found.left_out));
+  throw user_error(
+      "there is no text to build from", seen.empty() ? "no file was found" : fmt::format("found {}", join(seen, "; ")),
+      has_patterns ? "give other paths, or another --include pattern" : "give files or folders that hold text");
 }
 
 // Keeps the first of equal files.
@@ -167,35 +301,21 @@ Discovery discover(const DiscoverOptions& options, HashProgress& progress) {
   Walk walk(options, found);
   for (const Path& path : options.paths) walk.visit(path, true);
 
-  const auto paths = walk.files();
-  std::vector<SourceFile> files(paths.size());
-  for_each_index(static_cast<int64_t>(paths.size()), options.threads, [&](int64_t i) {
-    const auto& [real_path, path] = paths[static_cast<size_t>(i)];
-    const FileState state = state_of(real_path);
-    SourceFile& file = files[static_cast<size_t>(i)];
-    file = {path, real_path, state.size_bytes, {}, Format::kText, Compression::kNone, state.modified_ns};
-    if (file.size_bytes == 0) return;
-    const Recognised recognised = recognise(real_path, options.read);
-    file.format = recognised.format;
-    file.compression = recognised.compression;
-  });
-  for (SourceFile& file : files) {
-    if (file.size_bytes == 0)
+  std::vector<FoundFile> files = recognise_all(walk.files(), options);
+  leave_out_about(files, options.kinds.has_keys, found.left_out);
+  refuse(files);
+  for (FoundFile& file : files) {
+    if (file.source.size_bytes == 0)
       ++found.empty_dropped;
     else
-      found.sources.push_back(std::move(file));
+      found.sources.push_back(std::move(file.source));
   }
   read_labels(found.sources);
   if (!options.labels.empty()) attach_label_files(options.paths, options.labels, found.sources);
   for (SourceFile& source : found.sources) source.beside = files_beside(source);
   drop_duplicates(found, options.threads, progress);
   progress.files = static_cast<int64_t>(found.sources.size());
-  if (found.sources.empty())
-    throw user_error("there is no text to build from",
-                     paths.empty() ? "no file was found"
-                                   : fmt::format("{} found, without a byte", counted(std::ssize(paths), "file")),
-                     options.include.empty() ? "give files or folders that hold text"
-                                             : "give other paths, or another --include pattern");
+  if (found.sources.empty()) refuse_nothing(found, walk.not_included(), !options.include.empty());
   return found;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "data/source/left_out.h"
 #include "data/source/source.h"
 
 namespace hearth::data {
@@ -18,8 +19,10 @@ struct DiscoverOptions {
   std::vector<Path> paths;           // files, or folders that are searched with their subfolders
   std::vector<Path> labels;          // the label file of each path, which must be a token file then; or empty
   std::vector<std::string> include;  // shell patterns: a file in a folder must match one of them; empty: all match
-  Path exclude;                      // a folder to skip (the output); may be empty
+  std::vector<std::string> exclude;  // shell patterns: files and folders in a folder that are left out
+  Path output;                       // a folder that is passed over; may be empty
   ReadRules read;
+  KindRules kinds;
   int64_t threads = 1;
 };
 
@@ -29,6 +32,7 @@ struct Discovery {
   int64_t duplicates_dropped = 0;   // files with the content of another one
   int64_t empty_dropped = 0;        // files without a byte
   int64_t skipped = 0;              // entries of folders that are not files: dangling links, sockets
+  std::vector<LeftOut> left_out;    // entries of folders that are no data; a folder without what is in it
 };
 
 // Bytes hashed so far and in total, for a progress bar in another thread.
@@ -37,7 +41,7 @@ struct HashProgress {
 };
 
 // Hashes only the files that have a size in common: the others cannot be equal. Throws user_error for a path that is
-// not there or cannot be read, and where there is no file with content.
+// not there or cannot be read, for files that recognise() refuses, and where there is no file with content.
 Discovery discover(const DiscoverOptions& options, HashProgress& progress);
 
 // Fills in the missing hashes of `wanted` (indices in `sources`).

@@ -3,21 +3,17 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/formats/json_text.h"
 #include "data/formats/line_reader.h"
+#include "data/source/json_record.h"
 
 namespace hearth::data {
 namespace {
-
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 class JsonlReader final : public SourceReader {
  public:
   // A range starts one byte early: everything before the first line end belongs to the range before.
   JsonlReader(const SourceFile& file, const ReadRules& rules, SourceRange range)
-      : rules_(rules),
-        json_(rules),
-        path_(file.path),
+      : json_(file, rules),
         end_(range.end),
         start_(range.begin == 0 ? 0 : range.begin - 1),
         passes_over_first_(range.begin > 0),
@@ -37,9 +33,8 @@ class JsonlReader final : public SourceReader {
     } catch (const Error& e) {
       if (e.code() != ExitCode::kDamaged) throw;
       unreadable_ = true;
-      record.problem = RecordProblem::kUnreadable;
       record.position = next_position_;
-      record.why = e.why().empty() ? e.message() : fmt::format("{}: {}", e.message(), e.why());
+      set_unreadable(e, record);
     }
     // Lines are counted from the file's start: a range does not know how many lines come before it.
     record.location = whole_ ? fmt::format("line {}", number_ + (unreadable_ ? 1 : 0))
@@ -59,37 +54,17 @@ class JsonlReader final : public SourceReader {
 
   void read(const Line& line, Record& record) {
     record.position = line.position;
-    if (line.too_long) {
-      record.problem = RecordProblem::kTooLong;
-      record.why = fmt::format("it has more than {} bytes (--max-record-bytes)", rules_.max_record_bytes);
-      return;
-    }
-    record.problem = json_.read(line.text, text_);
-    record.text = text_;
-    record.weights = json_.weights();
-    record.is_utf8 = true;
-    if (record.problem != RecordProblem::kNone) record.why = json_.why();
-    if (record.why.ends_with(kIdsForText)) record.fix = ids_fix();
-    if (record.problem == RecordProblem::kMissingKey && rules_.weights_key.empty())
-      record.fix = "name the key of the text (--text-key), or leave out such records with --on-error skip";
+    if (line.too_long)
+      json_.set_too_long(record);
+    else
+      json_.read(line.text, record);
   }
 
-  std::string ids_fix() const {
-    const std::string table = Path(path_).filename().replace_extension(".parquet").string();
-    return fmt::format(
-        "token ids are read from Parquet, with --vocab-size: python3 -c \"import pyarrow.json as j, pyarrow.parquet as "
-        "p; p.write_table(j.read_json('{}'), '{}')\"",
-        path_, table);
-  }
-
-  ReadRules rules_;
-  JsonText json_;
-  std::string path_;
+  JsonRecord json_;
   int64_t end_, start_;
   bool passes_over_first_;
   bool whole_ = !passes_over_first_;
   LineReader lines_;
-  std::string text_;
   int64_t number_ = 0, next_position_ = 0;
   bool unreadable_ = false;
 };

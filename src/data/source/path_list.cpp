@@ -12,8 +12,7 @@ std::vector<Path> expand_patterns(const std::vector<Path>& paths) {
   std::vector<Path> expanded;
   for (const Path& path : paths) {
     if (hub::is_name(path.string())) {
-      const std::vector<Path> files = hub::fetched_data(path.string());
-      expanded.insert(expanded.end(), files.begin(), files.end());
+      expanded.push_back(hub::find_fetched(path.string()));
       continue;
     }
     if (path_exists(path) || path.string().find_first_of("*?[") == std::string::npos) {

@@ -8,7 +8,7 @@
 namespace hearth::data {
 
 // A path with *, ? or [ that does not exist is a pattern. Its matches take its place, sorted. Throws user_error for a
-// pattern without a match. The files of an hf: name take its place; fetched_data throws if they were not fetched.
+// pattern without a match. The folder of an hf: name takes its place; find_fetched throws if it was not fetched.
 std::vector<Path> expand_patterns(const std::vector<Path>& paths);
 
 // Reads one path per line, relative to the list's folder. Skips blank lines and lines that start with #.

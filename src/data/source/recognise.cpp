@@ -1,62 +1,105 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 #include <vector>
 
 #include "base/error.h"
-#include "data/formats/byte_stream.h"
 #include "data/formats/indexed_file.h"
 #include "data/formats/json_text.h"
 #include "data/formats/npy.h"
+#include "data/formats/stream_buffer.h"
+#include "data/formats/utf8.h"
+#include "data/source/csv_source.h"
+#include "data/source/foreign_kind.h"
+#include "data/source/json_look.h"
 #include "data/source/source.h"
 
 namespace hearth::data {
 namespace {
 
-constexpr size_t kSniffBytes = 1 << 20;
+constexpr std::string_view kReadKinds =
+    "Hearth reads text, JSON, CSV, Parquet, Arrow and token files; text, JSON and CSV also packed by gzip, zstd, xz or "
+    "bzip2";
 
-// Up to kSniffBytes of the uncompressed content. Later damage is found when the file is read.
-std::string first_bytes(const Path& path, Compression compression) {
-  std::string text(kSniffBytes, '\0');
-  size_t size = 0;
-  try {
-    const auto stream = open_stream(path, compression);
-    for (size_t n = 1; n > 0 && size < text.size(); size += n) n = stream->read(std::span(text).subspan(size));
-  } catch (const Error& e) {
-    if (e.code() != ExitCode::kDamaged) throw;
-  }
-  text.resize(size);
-  return text;
+// Ways on with a file that is no source.
+std::string ways_on(const Path& path, std::string_view first, std::string_view as_text) {
+  const std::string ending = path.extension().string();
+  const std::string pattern = ending.empty() ? path.filename().string() : "*" + ending;
+  return fmt::format("{}{}leave it out (in a folder: --exclude {}), or {}", first, first.empty() ? "" : "; ",
+                     shell_word(pattern), as_text);
 }
 
-// The name without a compressor's ending.
-std::string plain_name(const Path& path) {
-  std::string name = path.filename().string();
-  for (const char* ending : {".gz", ".zst", ".zstd"}) {
-    if (name.ends_with(ending)) name.resize(name.size() - std::string_view(ending).size());
-  }
-  return name;
+// Whether a file's bytes are no text, which the user wants to read all the same; otherwise throws for such a file.
+// `text` is unpacked.
+bool is_foreign(const Path& path, Compression compression, std::string_view text, const KindRules& kinds) {
+  const auto kind = foreign_kind(text, path);
+  if (!kind || kinds.as_text) return kind.has_value();
+  const bool is_packed = compression != Compression::kNone;
+  const std::string unpack =
+      fmt::format("unpack it once: {} --decompress {}", compression_name(compression), shell_word(path.string()));
+  // A packed tar archive is unpacked in one step.
+  const bool knows_packing = kind->fix.find("tar ") != std::string::npos || kind->fix.empty();
+  throw user_error(
+      fmt::format("{} is {}{}", path.string(), kind->name,
+                  is_packed ? fmt::format(", packed by {}", compression_name(compression)) : ""),
+      kind->why.empty() ? std::string(kReadKinds) : kind->why,
+      ways_on(path, is_packed && !knows_packing ? unpack : kind->fix, "read its bytes as they are with --as-text"));
 }
 
-// By name, because then a first line that is not JSON is an error and not a text. By content, if the first two lines
-// are JSON objects. One object alone may be a text, such as a configuration file among sources.
-bool is_jsonl(const Path& path, std::string_view text) {
+bool is_named(const Path& path, std::initializer_list<std::string_view> endings) {
   const std::string name = plain_name(path);
-  for (const char* ending : {".jsonl", ".ndjson", ".jsonlines"}) {
-    if (name.ends_with(ending)) return true;
-  }
-  const bool is_whole_file = text.size() < kSniffBytes;
-  for (int line = 0; line < 2; ++line) {
-    const size_t begin = text.find_first_not_of("\r\n");
-    if (begin == std::string_view::npos || text[begin] != '{') return false;
-    const size_t end = text.find('\n', begin);
-    // A second line that is longer than the bytes read cannot be checked: its first letter decides.
-    const bool whole = end != std::string_view::npos || is_whole_file;
-    if (whole && !is_json_object(text.substr(begin, std::min(end, text.size()) - begin))) return false;
-    if (!whole) return line == 1;
-    text.remove_prefix(std::min(end, text.size()));
-  }
-  return true;
+  return std::any_of(endings.begin(), endings.end(), [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+// The first line that is not blank, without its end; nothing if `text` ends in it and the file does not.
+std::optional<std::string_view> take_line(std::string_view& text, bool is_whole) {
+  const size_t begin = std::min(text.find_first_not_of("\r\n"), text.size());
+  const size_t end = text.find('\n', begin);
+  if (end == std::string_view::npos && !is_whole) return {};
+  const std::string_view line = text.substr(begin, std::min(end, text.size()) - begin);
+  text.remove_prefix(std::min(end, text.size()));
+  return line;
+}
+
+enum class Lines { kNone, kOne, kTwo };
+
+// How many of the first two lines are JSON objects.
+Lines count_object_lines(std::string_view text, bool is_whole) {
+  const auto first = take_line(text, is_whole);
+  if (!first || !is_json_object(*first)) return Lines::kNone;
+  const auto second = take_line(text, is_whole);
+  // A second line that is longer than the bytes read cannot be checked: its first letter decides.
+  const bool is_object =
+      second ? is_json_object(*second)
+             : text.find_first_not_of("\r\n") != std::string_view::npos && text[text.find_first_not_of("\r\n")] == '{';
+  return is_object ? Lines::kTwo : Lines::kOne;
+}
+
+bool has_a_key(const std::vector<std::string>& names, const std::vector<std::string>& keys) {
+  return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+    return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return key == name || (key.starts_with(name) && key.size() > name.size() && key[name.size()] == '.');
+    });
+  });
+}
+
+// JSON lines by name, because then a first line that is not JSON is an error and not a text. By content, if the first
+// two lines are JSON objects. Other JSON by content: an array of objects, or objects over several lines. One object
+// alone may be a text, such as a configuration file among sources: it is a record only if it has the key, or if the
+// user named a key.
+std::optional<Format> json_format(const Path& path, std::string_view text, const ReadRules& rules,
+                                  const KindRules& kinds, JsonLook& look) {
+  const bool is_whole = text.size() < kSniffBytes, by_name = is_named(path, {".jsonl", ".ndjson", ".jsonlines"});
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  const std::optional<Format> named = by_name ? std::optional(Format::kJsonl) : std::nullopt;
+  if (begin == std::string_view::npos) return named;
+  const Lines lines = text[begin] == '{' ? count_object_lines(text, is_whole) : Lines::kNone;
+  if (lines == Lines::kTwo || (by_name && lines == Lines::kOne)) return Format::kJsonl;
+  look = look_at_json(text, is_whole);
+  if (look.objects == 0) return look.is_empty_array && (by_name || kinds.has_keys) ? Format::kJson : named;
+  const bool are_records = by_name || kinds.has_keys || look.objects > 1 || has_a_key(look.keys, rules.text_keys);
+  return are_records ? std::optional(Format::kJson) : std::nullopt;
 }
 
 // Parquet ("PARE": with an encrypted footer), Arrow's file format, and its stream format, which starts with a mark and
@@ -79,45 +122,63 @@ std::optional<Format> column_format_by_name(const Path& path) {
   return {};
 }
 
+// Throws: a key was named, and the file has none.
+[[noreturn]] void refuse_text(const Path& path, std::string_view text, const JsonLook& look) {
+  const size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+  const std::string_view rest = text.substr(begin);
+  std::string kind = "plain text", why = "JSON, CSV, Parquet and Arrow files have keys";
+  if (!look.others.empty())
+    kind = fmt::format("JSON of {}", look.others);
+  else if (rest.starts_with("<?xml"))
+    kind = "XML";
+  else if (rest.starts_with("<!DOCTYPE html") || rest.starts_with("<!doctype html") || rest.starts_with("<html"))
+    kind = "HTML";
+  if (kind == "plain text" && (rest.starts_with('{') || rest.starts_with('[')) && !look.why_not.empty())
+    why = look.why_not.starts_with("not JSON") ? look.why_not : "not JSON: " + look.why_not;
+  throw user_error(fmt::format("{} is {}: it has no keys, and --text-key names one", path.string(), kind), why,
+                   ways_on(path, "", "read such files whole with --as-text"));
+}
+
+// The format that the user named.
+Recognised as_named(const Path& path, Compression compression, const ReadRules& rules, const KindRules& kinds) {
+  Recognised found{parse_format(rules.format), compression};
+  if (kinds.has_keys && found.format == Format::kText)
+    throw user_error("--text-key and --format text are both given", "a text has no keys", "give one of them");
+  if (kinds.as_text && found.format != Format::kText)
+    throw user_error(fmt::format("--as-text and --format {} are both given", rules.format),
+                     "one reads text and the other does not", "give one of them");
+  if (may_give_ids(found.format) || found.format == Format::kNpy) return {found.format, Compression::kNone};
+  is_foreign(path, compression, first_bytes(path, compression, kKindBytes), kinds);
+  return found;
+}
+
 }  // namespace
 
-Recognised recognise(const Path& path, const ReadRules& rules) {
-  Recognised found;
-  std::string magic(8, '\0');
-  {
-    const File file = File::open_read(path);
-    magic.resize(std::min(magic.size(), static_cast<size_t>(file.size_bytes())));
-    file.read_at(0, std::as_writable_bytes(std::span(magic)));
+Recognised recognise(const Path& path, const ReadRules& rules, const KindRules& kinds) {
+  const std::string start = first_bytes(path, Compression::kNone, kKindBytes);
+  if (rules.format.empty() && index_of(std::filesystem::canonical(path))) return {Format::kIndexed, Compression::kNone};
+  const Compression compression = compression_of(start);
+  if (!rules.format.empty()) return as_named(path, compression, rules, kinds);
+  if (looks_like_npy(start)) return {Format::kNpy, Compression::kNone};
+  if (compression == Compression::kNone) {
+    if (const auto format = column_format(start)) return {*format, Compression::kNone};
+    if (is_foreign(path, compression, start, kinds)) return {Format::kText, compression};
+    if (const auto format = column_format_by_name(path)) return {*format, Compression::kNone};
   }
-  if (rules.format.empty() && index_of(path)) {
-    found.format = Format::kIndexed;
-    return found;
-  }
-  found.compression = compression_of(magic);
-  if (!rules.format.empty()) {
-    found.format = parse_format(rules.format);
-    if (may_give_ids(found.format) || found.format == Format::kNpy) found.compression = Compression::kNone;
-    return found;
-  }
-  if (looks_like_npy(magic)) {
-    found.format = Format::kNpy;
-    return found;
-  }
-  if (found.compression == Compression::kNone) {
-    auto format = column_format(magic);
-    if (!format) format = column_format_by_name(path);
-    if (format) {
-      found.format = *format;
-      return found;
-    }
-  }
-  const std::string text = first_bytes(path, found.compression);
-  if (const auto packed = column_format(text))
-    throw user_error(fmt::format("{} is a compressed {} file", path.string(), format_name(*packed)),
-                     "such files are read in pieces and are compressed inside",
-                     fmt::format("unpack it first: {} -d", found.compression == Compression::kGzip ? "gzip" : "zstd"));
-  found.format = is_jsonl(path, text) ? Format::kJsonl : Format::kText;
-  return found;
+  const std::string bytes = first_bytes(path, compression, kSniffBytes);
+  if (const auto packed = column_format(bytes); packed && !kinds.as_text)
+    throw user_error(
+        fmt::format("{} is a compressed {} file", path.string(), format_name(*packed)),
+        "such files are read in pieces and are compressed inside",
+        fmt::format("unpack it first: {} --decompress {}", compression_name(compression), shell_word(path.string())));
+  if (is_foreign(path, compression, bytes, kinds)) return {Format::kText, compression};
+  std::string_view text = bytes;
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  JsonLook look;
+  if (const auto format = json_format(path, text, rules, kinds, look)) return {*format, compression};
+  if (csv_separator(text, path, rules.text_keys, kinds.has_keys)) return {Format::kCsv, compression};
+  if (kinds.has_keys && !kinds.as_text && !text.empty()) refuse_text(path, text, look);
+  return {Format::kText, compression};
 }
 
 }  // namespace hearth::data

@@ -81,9 +81,20 @@ struct Recognised {
   Format format = Format::kText;
   Compression compression = Compression::kNone;
 };
-// From the file's content (and its name, if that says JSONL), or from `rules`. Throws system_error if the file cannot
-// be opened.
-Recognised recognise(const Path& path, const ReadRules& rules);
+
+// What the user said about files of other kinds than the usual ones.
+struct KindRules {
+  bool has_keys = false;  // the key of the text was given: a file without keys is refused, unless as_text is true
+  bool as_text = false;   // a file that is not text, or has no keys, is read as text
+};
+
+// So many of a file's first bytes decide what it is.
+inline constexpr size_t kSniffBytes = 1 << 20;
+
+// From the file's content, and its name where that says JSON lines, CSV, Parquet or Arrow; or from rules.format. Throws
+// user_error for a file that is no text and of no format, with its kind, and as KindRules say. Throws system_error if
+// the file cannot be opened.
+Recognised recognise(const Path& path, const ReadRules& rules, const KindRules& kinds = {});
 
 // Whether the file may be read in ranges.
 bool can_be_cut(const SourceFile& file);

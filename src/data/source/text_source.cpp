@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "data/formats/byte_stream.h"
+#include "data/formats/stream_buffer.h"
 
 namespace hearth::data {
 namespace {
@@ -25,6 +26,7 @@ class TextReader final : public SourceReader {
       mapped_ = std::make_shared<const MappedFile>(file.real_path);
       text_ = {reinterpret_cast<const char*>(mapped_->bytes().data()), mapped_->bytes().size()};
     }
+    if (text_.starts_with(kByteOrderMark)) begin_ = kByteOrderMark.size();
   }
 
   bool next(Record& record) override {

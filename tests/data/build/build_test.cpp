@@ -287,7 +287,7 @@ TEST(Build, ACorpusWithoutTextIsAUserError) {
   write_text(scratch / "text" / "empty.txt", "");
   error = error_of([&] { build(scratch / "out", {scratch / "text"}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
-  EXPECT_EQ(error.why(), "1 file found, without a byte");
+  EXPECT_EQ(error.why(), "found 1 file without a byte");
   error = error_of([&] { build(scratch / "out", {scratch / "missing"}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
   EXPECT_EQ(error.message(), "cannot read " + (scratch / "missing").string());

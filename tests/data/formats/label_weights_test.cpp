@@ -233,7 +233,7 @@ void expect_problems(const BuildRules& given, const std::vector<Bad>& rows) {
 TEST(LabelWeights, ALineOfJsonWithAWeightThatIsNoneIsAProblemOfThatLine) {
   const std::string texts = R"("prompt": "p", "completion": "c")";
   expect_problems(of_texts({}, "w"),
-                  {{"{" + texts + "}", "it has no key \"w\""},
+                  {{"{" + texts + "}", "it has no key \"w\": its keys are \"prompt\", \"completion\""},
                    {"{" + texts + R"(, "w": null})", "\"w\" is null instead of a number"},
                    {"{" + texts + R"(, "w": "1"})", "\"w\" is a string instead of a number"},
                    {"{" + texts + R"(, "w": {}})", "\"w\" is an object instead of a number"},

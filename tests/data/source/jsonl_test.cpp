@@ -155,7 +155,7 @@ std::pair<RecordProblem, std::string> json_text(std::string_view json, std::vect
 
 TEST(Jsonl, EachProblemIsNamed) {
   using P = std::pair<RecordProblem, std::string>;
-  EXPECT_EQ(json_text(R"({"a": 1})"), P(RecordProblem::kMissingKey, "it has no key \"text\"|"));
+  EXPECT_EQ(json_text(R"({"a": 1})"), P(RecordProblem::kMissingKey, "it has no key \"text\": its keys are \"a\"|"));
   EXPECT_EQ(json_text(R"({"text": 1})"), P(RecordProblem::kWrongType, "\"text\" is a number instead of a string|"));
   EXPECT_EQ(json_text(R"({"text": null})"), P(RecordProblem::kWrongType, "\"text\" is null instead of a string|"));
   EXPECT_EQ(json_text(R"({"text": {"a": "x"}})"),

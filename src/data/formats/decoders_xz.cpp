@@ -1,0 +1,73 @@
+#include <lzma.h>
+
+#include "base/error.h"
+#include "data/formats/decoders.h"
+
+namespace hearth::data {
+namespace {
+
+class XzStream final : public ByteStream {
+ public:
+  explicit XzStream(const Path& path) : file_(path, 0) {
+    // What the decoder needs beside its window is far below a mebibyte.
+    constexpr uint64_t kMostMemory = kMostWindowBytes + (1 << 20);
+    const lzma_ret status = ::lzma_stream_decoder(&lzma_, kMostMemory, LZMA_CONCATENATED);
+    if (status == LZMA_MEM_ERROR) refuse_window(file_, "xz");
+    HEARTH_CHECK(status == LZMA_OK);
+  }
+  ~XzStream() override { ::lzma_end(&lzma_); }
+  XzStream(const XzStream&) = delete;
+  XzStream& operator=(const XzStream&) = delete;
+
+  size_t read(std::span<char> buffer) override {
+    lzma_.next_out = reinterpret_cast<uint8_t*>(buffer.data());
+    lzma_.avail_out = buffer.size();
+    while (!done_ && lzma_.avail_out == buffer.size()) {
+      if (lzma_.avail_in == 0 && !ended_) {
+        const std::string_view chunk = file_.next_chunk();
+        lzma_.next_in = reinterpret_cast<const uint8_t*>(chunk.data());
+        lzma_.avail_in = chunk.size();
+        ended_ = chunk.empty();
+      }
+      const lzma_ret status = ::lzma_code(&lzma_, ended_ ? LZMA_FINISH : LZMA_RUN);
+      done_ = status == LZMA_STREAM_END;
+      if (status != LZMA_OK && !done_) fail(status);
+    }
+    const size_t n = buffer.size() - lzma_.avail_out;
+    produced_ += static_cast<int64_t>(n);
+    file_.check_expansion(produced_);
+    return n;
+  }
+  int64_t bytes_read() const override { return file_.at() - static_cast<int64_t>(lzma_.avail_in); }
+
+ private:
+  [[noreturn]] void fail(lzma_ret status) {
+    switch (status) {
+      case LZMA_MEM_ERROR:
+        refuse_window(file_, "xz");
+      case LZMA_MEMLIMIT_ERROR:
+        throw user_error(
+            fmt::format("{} needs {} bytes of memory to be unpacked", file_.path().string(), ::lzma_memusage(&lzma_)),
+            "its xz dictionary is larger than 2 GiB", "compress it again with a smaller dictionary");
+      case LZMA_BUF_ERROR:
+        throw damaged("it is cut short", "its last xz stream has no end");
+      case LZMA_FORMAT_ERROR:
+        throw damaged("its xz data is damaged", "bytes that are no xz stream follow a stream");
+      case LZMA_OPTIONS_ERROR:
+        throw damaged("its xz data is damaged", "a block has unknown options");
+      default:
+        throw damaged("its xz data is damaged", "a checksum or a code is wrong");
+    }
+  }
+
+  RawFile file_;
+  lzma_stream lzma_ = LZMA_STREAM_INIT;
+  bool ended_ = false, done_ = false;  // the file; all of its streams
+  int64_t produced_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ByteStream> open_xz(const Path& path) { return std::make_unique<XzStream>(path); }
+
+}  // namespace hearth::data

@@ -1,0 +1,25 @@
+// Kinds of files that are not text: archives, pictures, documents, programs, weights, and text in another encoding.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+
+namespace hearth::data {
+
+// At least so many of a file's first bytes are wanted, if it has them.
+inline constexpr size_t kKindBytes = 1 << 16;
+
+struct ForeignKind {
+  std::string name;  // "a tar archive"
+  std::string why;   // the proof where the bytes have no mark of a kind; may be empty
+  std::string fix;   // what turns it into a file that can be read: a command, mostly; empty: nothing does
+};
+
+// The kind of a file's `first_bytes`, which are unpacked already if the file is compressed. `path` is its name for
+// commands. Nothing for text, which may be in an 8-bit encoding, and for an empty file.
+std::optional<ForeignKind> foreign_kind(std::string_view first_bytes, const Path& path);
+
+}  // namespace hearth::data

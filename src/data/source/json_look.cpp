@@ -1,0 +1,58 @@
+#include "data/source/json_look.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "data/formats/json_text.h"
+#include "data/formats/json_values.h"
+
+namespace hearth::data {
+namespace {
+
+// Whether a value that is no object is JSON.
+bool is_json_value(std::string_view value) { return is_json_object("{\"value\": " + std::string(value) + "}"); }
+
+JsonLook not_json(std::string why) {
+  JsonLook look;
+  look.why_not = std::move(why);
+  return look;
+}
+
+std::string plural_of(char first) {
+  if (first == '[') return "lists";
+  return first == '"' ? "strings" : "numbers or truth values";
+}
+
+}  // namespace
+
+JsonLook look_at_json(std::string_view text, bool is_whole) {
+  JsonLook look;
+  JsonValues values(open_text(text), static_cast<int64_t>(text.size()) + 1);
+  size_t end = 0;  // of the last value
+  try {
+    JsonValue value;
+    while (look.objects < 2 && look.others.empty() && values.next(value)) {
+      end = static_cast<size_t>(value.position) + value.text.size();
+      if (value.text[0] == '{') {
+        if (look.objects == 0) look.keys = keys_of_json(value.text);
+        if (std::string why; !is_json_object(value.text, &why)) return not_json(why);
+        ++look.objects;
+      } else if (look.objects == 0) {
+        if (!is_json_value(value.text)) return not_json("a value is expected");
+        look.others = (values.in_array() ? "a list of " : "") + plural_of(value.text[0]);
+      } else {
+        return look;  // after an object the reader reports it
+      }
+    }
+    look.is_empty_array = look.objects == 0 && look.others.empty() && end == 0 && !text.empty();
+  } catch (const Error& error) {
+    const size_t begin = text.find('{', end);
+    const bool is_cut = !is_whole && begin != std::string_view::npos && may_begin_json_object(text.substr(begin));
+    if (!is_cut) return not_json(error.message());
+    if (look.objects == 0) look.keys = keys_of_json(text.substr(begin));
+    ++look.objects;
+  }
+  return look;
+}
+
+}  // namespace hearth::data

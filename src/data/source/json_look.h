@@ -1,0 +1,22 @@
+// A look at the beginning of a file that may be JSON.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hearth::data {
+
+struct JsonLook {
+  // The first values that are objects, at most two. An object that the bytes cut off counts if it is good so far.
+  int objects = 0;
+  bool is_empty_array = false;
+  std::string others;             // instead of objects: "a list of strings", "strings"; empty: not JSON
+  std::vector<std::string> keys;  // of the first object
+  std::string why_not;            // why it is not JSON
+};
+
+// `text` is a file's beginning, without a byte order mark. Its end is the file's if `is_whole`.
+JsonLook look_at_json(std::string_view text, bool is_whole);
+
+}  // namespace hearth::data

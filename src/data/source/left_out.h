@@ -1,0 +1,42 @@
+// What a folder holds beside its data, and a search in folders therefore leaves out. A file that the user names is
+// always read, or refused.
+//
+//   hidden        names that begin with a dot: .git, .gitattributes, .cache, .ipynb_checkpoints, .DS_Store
+//   unfinished    *.incomplete, *.part, *.crdownload, *.lock: downloads that go on, and their locks
+//   made by tools __pycache__, the blobs and refs of a cache of Hugging Face's Hub (its snapshots name the same files)
+//   about the data  README, LICENSE and their like, and the descriptions that `datasets` writes. These may be data
+//                 themselves, for example in a folder of documentation: they are left out only beside records, where
+//                 a key of records was named, or in a repository of the Hub
+//   excluded      by the user's --exclude
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+
+namespace hearth::data {
+
+enum class LeftOutReason { kHidden, kUnfinished, kOfTools, kAboutData, kExcluded };
+
+struct LeftOut {
+  std::string path;
+  LeftOutReason reason = LeftOutReason::kHidden;
+};
+
+// Why an entry of a folder is no data, by its name. kAboutData is not decided by the name alone: see is_about_data.
+std::optional<LeftOutReason> never_data(const Path& path, bool is_folder);
+
+// Whether the name is one of a file about data.
+bool is_about_data(const Path& path);
+
+// Whether the folder is a repository of a dataset: it has a .gitattributes that stores large files elsewhere (git-lfs),
+// the marks of a download from Hugging Face's Hub, or a README.md that begins as the Hub's cards do.
+bool is_hub_folder(const Path& folder);
+
+// "3 hidden (.git, .gitattributes and .DS_Store), 1 about the data (README.md)"; empty for no entries.
+std::string describe_left_out(const std::vector<LeftOut>& entries);
+
+}  // namespace hearth::data

@@ -1,0 +1,53 @@
+// zstd's windows. What the decoders read: tests/data/source/jsonl_test.cpp (gzip, zstd), foreign_kind_test.cpp (xz,
+// bzip2).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/corpus_folder.h"
+#include "data/read_source.h"
+
+namespace hearth::data {
+namespace {
+
+using testing::HasSubstr;
+
+using test::ScratchFolder;
+
+// A frame of zstd with one raw block, and a window of 2 to the power of `log` bytes (RFC 8878, sections 3.1.1
+// and 3.1.1.2).
+std::string frame_of_window(int log, const std::string& text) {
+  constexpr int kLeastLog = 10;
+  const auto block = static_cast<unsigned>(text.size()) << 3 | 1;  // raw, and the last one
+  std::string frame = "\x28\xb5\x2f\xfd";
+  frame += '\0';  // no size, no checksum
+  frame += static_cast<char>((log - kLeastLog) << 3);
+  for (int i = 0; i < 3; ++i) frame += static_cast<char>(block >> (8 * i) & 0xff);
+  return frame + text;
+}
+
+TEST(Decoders, AZstdWindowOf2GiBIsReadAndALargerOneIsNamed) {
+  const ScratchFolder scratch;
+  const std::string line = "{\"text\": \"the sea\"}\n";
+  for (const int log : {10, 27, 28, 31}) {
+    write_text(scratch / "x.jsonl.zst", frame_of_window(log, line));
+    EXPECT_EQ(texts_of(read_source(found_file(scratch / "x.jsonl.zst"))), std::vector<std::string>{"the sea"}) << log;
+  }
+  write_text(scratch / "x.jsonl.zst", frame_of_window(32, line));
+  const auto records = read_source(found_file(scratch / "x.jsonl.zst"));
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].problem, RecordProblem::kUnreadable);
+  EXPECT_THAT(records[0].why, HasSubstr("a frame asks for a window of more than 2 GiB"));
+}
+
+TEST(Decoders, ACompressionIsFoundFromItsMarkAndAnEndingIsNoPartOfAName) {
+  EXPECT_EQ(compression_of("BZh9 is how a file of bzip2 begins"), Compression::kNone);
+  EXPECT_EQ(compression_of("BZh91AY&SY"), Compression::kBzip2);
+  EXPECT_EQ(compression_of("\xfd\x37zXZ"), Compression::kNone);
+  for (const char* name : {"none", "gzip", "zstd", "xz", "bzip2"})
+    EXPECT_EQ(compression_name(parse_compression(name)), name);
+  for (const char* name : {"x.jsonl", "x.jsonl.gz", "x.jsonl.zst", "x.jsonl.zstd", "x.jsonl.xz", "x.jsonl.bz2"})
+    EXPECT_EQ(plain_name(Path("folder") / name), "x.jsonl");
+}
+
+}  // namespace
+}  // namespace hearth::data
