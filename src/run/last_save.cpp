@@ -51,7 +51,7 @@ std::vector<std::string> write_hugging_face(const Run& run, int64_t step, bool m
   options.to = convert::Kind::kHuggingFace;
   convert::Progress progress;
   const convert::Result result = convert::convert(options, progress);
-  if (run.folder.lease()) run.folder.lease()->check();
+  if (const auto lease = run.folder.lease()) lease->check();
   if (!in_store) replace_folder(fresh, folder, old);
   std::vector<std::string> lines = {fmt::format("wrote {} in Hugging Face's format", folder.string())};
   lines.insert(lines.end(), result.notes.begin(), result.notes.end());

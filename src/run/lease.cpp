@@ -2,42 +2,15 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <ctime>
-#include <map>
 #include <random>
-#include <utility>
 
 #include "base/error.h"
 
 namespace hearth::run {
 namespace {
-
-// "key = value" lines.
-std::map<std::string, std::string> read_lines(const Path& file) {
-  std::map<std::string, std::string> lines;
-  const std::string text = read_file(file);
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size()), equals = text.find(" = ", begin);
-    if (equals < end) lines[text.substr(begin, equals - begin)] = text.substr(equals + 3, end - equals - 3);
-    begin = end + 1;
-  }
-  return lines;
-}
-
-int64_t number_of(const std::string& text) {
-  int64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
-
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
@@ -47,36 +20,69 @@ std::string utc_now() {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts)};
 }
 
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 }  // namespace
 
+bool JobOfStart::replaces(const checkpoint::LeaseHolder& holder) const {
+  if (job.empty() || holder.job.empty()) return false;
+  return (submitted && holder.submitted) || (job == holder.job && requeues > holder.requeues);
+}
+
+JobOfStart job_of_start() {
+  JobOfStart mine{.job = variable("HEARTH_JOB")};
+  mine.submitted = !mine.job.empty();
+  if (!mine.submitted) mine.job = variable("SLURM_JOB_ID");
+  const std::string requeues = variable("SLURM_RESTART_COUNT");
+  std::from_chars(requeues.data(), requeues.data() + requeues.size(), mine.requeues);
+  return mine;
+}
+
 Lease Lease::take(const Path& run) {
-  const Path file = run / "lease";
+  const Path file = run / checkpoint::kLeaseFile;
   const int64_t number = 1 + newest(run);
   std::random_device random;
   const std::string id = fmt::format("{:08x}{:08x}", random(), random());
-  std::string text = fmt::format("start = {}\nid = {}\nhost = {}\nprocess = {}\ntime = {}\n", number, id, host_name(),
-                                 ::getpid(), utc_now());
-  if (const char* job = std::getenv("SLURM_JOB_ID")) text += fmt::format("job = {}\n", job);
-  write_file_atomic(file, text);
+  std::string text = fmt::format("start = {}\nid = {}\nhost = {}\nprocess = {}\ntime = {}\n", number, id,
+                                 checkpoint::host_name(), ::getpid(), utc_now());
+  const JobOfStart mine = job_of_start();
+  if (!mine.job.empty()) text += fmt::format("job = {}\n", mine.job);
+  if (mine.requeues > 0) text += fmt::format("requeues = {}\n", mine.requeues);
+  if (mine.submitted) text += "submitted = yes\n";
+  // A name of its own for the temporary file: two starts may come at the same moment.
+  write_file_atomic(file, text + fmt::format("beat = {:012}\n", 0), run / fmt::format("lease.{}.tmp", id));
   return {file, number, id};
 }
 
 int64_t Lease::newest(const Path& run) {
-  return path_exists(run / "lease") ? number_of(read_lines(run / "lease")["start"]) : 0;
+  const auto holder = checkpoint::read_lease(run);
+  return holder ? holder->start : 0;
 }
 
-bool Lease::is_held() const { return path_exists(file_) && read_lines(file_)["id"] == id_; }
+std::optional<checkpoint::LeaseHolder> Lease::holder() const {
+  try {
+    return checkpoint::read_lease(file_.parent_path());
+  } catch (const Error& e) {
+    // A file system that fails for a moment is not the user's fault, whatever its errno.
+    throw Error(ExitCode::kHardware, e.message(), e.why(), "the run goes on from its last checkpoint");
+  }
+}
+
+bool Lease::is_held() const {
+  const auto now = holder();
+  return now && now->id == id_;
+}
 
 void Lease::check() const {
-  if (is_held()) return;
-  std::map<std::string, std::string> now;
-  if (path_exists(file_)) now = read_lines(file_);
-  const bool is_there = now.contains("start");
+  const auto now = holder();
+  if (now && now->id == id_) return;
   throw Error(ExitCode::kHardware,
-              !is_there
-                  ? fmt::format("{} is gone or damaged", file_.string())
-                  : fmt::format("this training was replaced by another start: on {}, process {}, at {}{}", now["host"],
-                                now["process"], now["time"], now.contains("job") ? ", job " + now["job"] : ""),
+              !now ? fmt::format("{} is gone or damaged", file_.string())
+                   : fmt::format("this training was replaced by another start: on {}, process {}, at {}{}", now->host,
+                                 now->process, now->time, now->job.empty() ? "" : ", job " + now->job),
               "only one of them may write checkpoints, and this one is the older",
               fmt::format("leave the newer one alone; {} says which it is", file_.string()));
 }

@@ -4,18 +4,35 @@
 // training that finds another number there than its own must not write any more.
 //
 // What this guarantees: a checkpoint gets its final name only if its start had the lease directly before that rename.
-// Temporary folders have the start's number in their names, so two starts never write the same files. What it does not:
-// between the look and the rename another start may take the lease. The late checkpoint is then a whole and good one of
-// the older start. The new start takes it or leaves it, as with any checkpoint that it finds.
+// Temporary folders have the start's number in their names, so two starts never write the same files. A start that
+// takes the lease then renames the temporary folders of older ones (checkpoint::remove_leftovers) before it looks for a
+// checkpoint. So an older start that was stopped between its look at the lease and its rename finds nothing to rename
+// when it wakes up, however late. If it renames before, its checkpoint is a whole and good one, and the new start takes
+// it or leaves it, as with any checkpoint that it finds. No clock is compared with that of another host.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/file.h"
+#include "checkpoint/lease_holder.h"
 
 namespace hearth::run {
+
+// The job that started this process, from its environment: HEARTH_JOB of the scripts of `hearth submit`, else Slurm's.
+struct JobOfStart {
+  std::string job;         // empty: none
+  int64_t requeues = 0;    // how often Slurm has put it back into the queue
+  bool submitted = false;  // by `hearth submit`
+
+  // The holder's training is an older start of the same run, which this one replaces. Jobs of `hearth submit` follow
+  // each other: at most one of a run is current, and it has been recorded (`hearth job before`). Another script's job
+  // replaces itself if Slurm has started it again.
+  bool replaces(const checkpoint::LeaseHolder& holder) const;
+};
+JobOfStart job_of_start();
 
 class Lease {
  public:
@@ -27,12 +44,15 @@ class Lease {
   static int64_t newest(const Path& run);
 
   int64_t number() const { return number_; }
+  const std::string& id() const { return id_; }
+  const Path& file() const { return file_; }
   bool is_held() const;  // no newer start has it
-  // Throws an Error (kHardware) that names the other start if the lease is not this one's any more.
+  // Throws an Error (kHardware) that names the other start if the lease is not this one's any more, or cannot be read.
   void check() const;
 
  private:
   Lease(Path file, int64_t number, std::string id) : file_(std::move(file)), number_(number), id_(std::move(id)) {}
+  std::optional<checkpoint::LeaseHolder> holder() const;
 
   Path file_;
   int64_t number_;

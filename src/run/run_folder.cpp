@@ -29,12 +29,7 @@ RunFolder::RunFolder(const config::RunConfig& config, bool locks)
                      "keep the run folder on a disk, and set checkpoint.folder = \"s3://BUCKET/...\"");
   if (!locks) return;
   make_folders(path_);
-  lock_ = FileLock::try_lock(path_ / checkpoint::kRunLock);
-  if (lock_ == nullptr)
-    throw user_error(fmt::format("another training runs in {}", path_.string()),
-                     "two trainings would overwrite each other's checkpoints",
-                     "wait for it, stop it, or give this one a folder of its own: --set job.dump_folder=DIR");
-  lease_ = Lease::take(path_);
+  lock_ = std::make_unique<RunLock>(path_, checkpoints_);
   remove_tree(flight());  // of an earlier start, which may have had more ranks
 }
 
@@ -52,7 +47,12 @@ void RunFolder::write_run_file(std::string_view content) const {
   write_file_atomic(run_file(), content);
 }
 
+void RunFolder::check_lease() const {
+  if (lock_) lock_->check();
+}
+
 void RunFolder::mark_done(int64_t step) const {
+  if (lock_) lock_->lease().check();
   write_file_atomic(path_ / checkpoint::kDoneFile, fmt::format("{{\"step\": {}}}\n", step));
 }
 
@@ -93,11 +93,11 @@ std::optional<Path> RunFolder::newest_checkpoint(std::vector<std::string>& notes
 }
 
 void RunFolder::remove_if_unused() {
-  if (!is_new_ || (lease_ && !lease_->is_held())) return;
+  if (!is_new_ || (lock_ && !lock_->lease().is_held())) return;
   for (const std::string& name : list_folder(path_)) {
     const Path path = path_ / name;
-    const bool unused = name == checkpoint::kRunLock || name == "lease" || path == run_file() || path == logs() ||
-                        path == flight() || path == plan_file() || is_empty_folder(path) ||
+    const bool unused = name == checkpoint::kRunLock || name == checkpoint::kLeaseFile || path == run_file() ||
+                        path == logs() || path == flight() || path == plan_file() || is_empty_folder(path) ||
                         (path == metrics_file() && read_file(metrics_file()).empty());
     if (!unused) return;
   }

@@ -21,7 +21,7 @@
 
 #include "base/file.h"
 #include "config/config.h"
-#include "run/lease.h"
+#include "run/run_lock.h"
 
 namespace hearth::run {
 
@@ -31,8 +31,8 @@ inline constexpr std::string_view kRunFileHeading =
 
 class RunFolder {
  public:
-  // With `locks` (rank 0): makes the folder, takes its lock, and its lease. Throws user_error if another training has
-  // the lock.
+  // With `locks` (rank 0): makes the folder, takes its lock, and its lease (run/run_lock.h). Throws user_error if
+  // another training uses it.
   explicit RunFolder(const config::RunConfig& config, bool locks = true);
 
   const Path& path() const { return path_; }
@@ -52,13 +52,16 @@ class RunFolder {
   Path scores_file() const { return path_ / "scores.jsonl"; }
 
   // Rank 0's; other ranks have none.
-  const std::optional<Lease>& lease() const { return lease_; }
+  std::optional<Lease> lease() const { return lock_ ? std::optional(lock_->lease()) : std::nullopt; }
+  // Throws an Error (kHardware) once a newer start has the lease. Costs nothing otherwise.
+  void check_lease() const;
 
   // Throws user_error if RUN/config.toml was not written by us: a user's own run file is never overwritten.
   void check_run_file() const;
   // Writes atomically, if the content is another one. The training goes on: removes RUN/done.json.
   void write_run_file(std::string_view content) const;
-  // Writes RUN/done.json, for whoever started the training: a launcher's exit code can be 0 without it.
+  // Writes RUN/done.json, for whoever started the training: a launcher's exit code can be 0 without it. Throws an Error
+  // (kHardware) if a newer start has the lease.
   void mark_done(int64_t step) const;
 
   // Moves an earlier training's checkpoints and metrics to RUN/old-N; nothing is deleted. Returns that folder, or
@@ -76,8 +79,7 @@ class RunFolder {
  private:
   Path path_, checkpoints_, tensorboard_, traces_, memory_snapshots_;
   bool is_new_;
-  std::unique_ptr<FileLock> lock_;
-  std::optional<Lease> lease_;
+  std::unique_ptr<RunLock> lock_;
 };
 
 }  // namespace hearth::run

@@ -110,8 +110,8 @@ class Trainer {
         if (!pause.any()) next_ = launch(now.t + 1);
       }
       std::optional<metrics::Record> record = finish(now);
-      check_lease();
-      if (!record) continue;  // the training went back
+      run_.folder.check_lease();  // a training that was replaced should not compute on until its next save
+      if (!record) continue;      // the training went back
       if (!ahead) pause = pause_after(now);
       paused_sample_ = progress_.next_sample;
       saver_.advance(pause.written_step);
@@ -146,14 +146,6 @@ class Trainer {
     int64_t written_step = 0;  // all ranks have written their parts of saves up to this step
     bool any() const { return validate || save || leave || failed; }
   };
-
-  // Now and then: a training that was replaced should not compute on until its next save. Rank 0's error ends all.
-  void check_lease() {
-    constexpr double kSeconds = 10;
-    if (!run_.folder.lease() || monotonic_seconds() - lease_checked_s_ < kSeconds) return;
-    run_.folder.lease()->check();
-    lease_checked_s_ = monotonic_seconds();
-  }
 
   void begin_from(uint64_t sample) {
     feed_.begin(progress_.step + 1, sample);
@@ -338,8 +330,7 @@ class Trainer {
   std::optional<Path> checkpoint_;  // the last one, for a rewind
   uint64_t paused_sample_ = 0;      // samples before it were followed by a pause
   double ended_s_ = 0;              // when the last step ended
-  double lease_checked_s_ = monotonic_seconds();
-  std::optional<Launched> next_;  // a step that a GPU computes already
+  std::optional<Launched> next_;    // a step that a GPU computes already
 };
 
 }  // namespace
