@@ -259,10 +259,16 @@ void remove_tree(const Path& folder) {
 }
 
 void replace_folder(const Path& temporary, const Path& folder, const Path& aside) {
-  if (!path_exists(folder)) return rename_path(temporary, folder);
+  // Without the new folder the old one stays.
+  if (!path_exists(folder) || !path_exists(temporary)) return rename_path(temporary, folder);
   remove_tree(aside);
   rename_path(folder, aside);
-  rename_path(temporary, folder);
+  try {
+    rename_path(temporary, folder);
+  } catch (const Error&) {
+    if (!path_exists(folder)) rename_path(aside, folder);
+    throw;
+  }
   std::error_code ignored;
   std::filesystem::remove_all(aside, ignored);
 }

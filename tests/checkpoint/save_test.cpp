@@ -155,6 +155,30 @@ TEST(Save, ThatIsForbiddenAtTheEndLeavesTheOldCheckpointAndIsRemovedByTheNextSta
   EXPECT_EQ(first_value(step_folder(scratch, 1)), 7);
 }
 
+// A start is stopped between its last look at the lease and its rename. Meanwhile another one has taken the folder and
+// saved the same step. The first one wakes up: it takes nothing away, whether or not the step was there before.
+TEST(Save, ThatWakesUpAfterAnotherStartTookTheFolderChangesNothing) {
+  for (const bool was_saved_before : {false, true}) {
+    const test::ScratchFolder scratch;
+    if (was_saved_before) save_state(scratch, 1, 6);
+    const Path temporary = temporary_folder(scratch, 1, 3);
+    begin_save(temporary);
+    const std::vector<std::string> items = {write_rank_file(temporary, 0, flat_pieces(state_at(8), 0, 1))};
+    std::string theirs;
+    EXPECT_THROW(commit(temporary, step_folder(scratch, 1), items, example_manifest(1, 1),
+                        [&] {
+                          EXPECT_THAT(remove_leftovers(scratch), testing::ElementsAre("step-00000001.3.tmp"));
+                          save_state(scratch, 1, 7);
+                          theirs = read_file(step_folder(scratch, 1) / kManifestFile);
+                        }),
+                 Error);
+    EXPECT_EQ(list_steps(scratch), (std::vector<int64_t>{1}));
+    EXPECT_EQ(read_file(step_folder(scratch, 1) / kManifestFile), theirs);
+    EXPECT_TRUE(verify_checkpoint(step_folder(scratch, 1)).problems.empty());
+    EXPECT_TRUE(remove_leftovers(scratch).empty());
+  }
+}
+
 TEST(Save, OfTheSameStateGivesTheSameBytesAndTheOrderOfRanksDoesNotMatter) {
   const test::ScratchFolder scratch;
   save_state(scratch, 1, 7);
