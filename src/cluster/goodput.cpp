@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 
 namespace hearth::cluster {
 
@@ -11,18 +12,20 @@ double seconds_of_time(const std::string& text) {
   return end != nullptr && *end == '\0' ? static_cast<double>(::timegm(&parts)) : -1;
 }
 
-Goodput goodput_of(const std::vector<StartEvent>& events, std::span<const metrics::Record> records, bool running,
-                   double now_s) {
-  Goodput sum;
-  double last_step_s = 0;
-  for (const metrics::Record& record : records) {
-    sum.useful_s += record.step_s;
-    last_step_s = std::max(last_step_s, record.time);
-  }
+namespace {
+
+// When the scheduler had given nodes to the run, in seconds since 1970.
+struct Interval {
+  double begin_s, end_s;
+};
+
+std::vector<Interval> allocations_of(const std::vector<StartEvent>& events, double last_step_s, bool running,
+                                     double now_s) {
+  std::vector<Interval> all;
   double since_s = -1;  // the start of what is not counted yet; -1: all is counted
   double again_s = 0;   // when the ranks ended that start again in their allocation; 0: they run
   const auto close = [&](double until_s) {
-    if (since_s >= 0) sum.allocated_s += std::max(0.0, until_s - since_s);
+    if (since_s >= 0 && until_s > since_s) all.push_back({since_s, until_s});
     since_s = -1;
     again_s = 0;
   };
@@ -32,7 +35,6 @@ Goodput goodput_of(const std::vector<StartEvent>& events, std::span<const metric
     if (event.name == "start") {
       close(at_s);
       since_s = at_s;
-      ++sum.starts;
     } else if (event.name == "end" && event.next == "again") {
       again_s = at_s;
     } else if (event.name == "end") {
@@ -42,6 +44,32 @@ Goodput goodput_of(const std::vector<StartEvent>& events, std::span<const metric
     }
   }
   close(running ? now_s : again_s > 0 ? again_s : last_step_s);
+  return all;
+}
+
+}  // namespace
+
+Goodput goodput_of(const std::vector<StartEvent>& events, std::span<const metrics::Record> records, bool running,
+                   double now_s) {
+  Goodput sum;
+  double last_step_s = 0;
+  for (const metrics::Record& record : records) last_step_s = std::max(last_step_s, record.time);
+  for (const StartEvent& event : events) sum.starts += event.name == "start" ? 1 : 0;
+  std::vector<Interval> allocations = allocations_of(events, last_step_s, running, now_s);
+  std::sort(allocations.begin(), allocations.end(), [](auto& a, auto& b) { return a.begin_s < b.begin_s; });
+  // Steps of a training that was started by hand are not of a job. Events have whole seconds.
+  std::vector<double> useful_s(allocations.size());
+  for (const metrics::Record& record : records) {
+    const auto after = std::upper_bound(allocations.begin(), allocations.end(), record.time,
+                                        [](double time, const Interval& i) { return time < i.begin_s; });
+    if (after == allocations.begin() || record.time > std::prev(after)->end_s + 1) continue;
+    useful_s[static_cast<size_t>(std::prev(after) - allocations.begin())] += record.step_s;
+  }
+  for (size_t i = 0; i < allocations.size(); ++i) {
+    const double length_s = allocations[i].end_s - allocations[i].begin_s;
+    sum.allocated_s += length_s;
+    sum.useful_s += std::min(useful_s[i], length_s);
+  }
   return sum;
 }
 

@@ -144,12 +144,45 @@ await_ranks() {
   done
   ranks=
 }
+
+# Seconds until a signal comes. TERM ends sleep, too.
+pause() {
+  sleep "$1" &
+  wait $!
+}
+
+# The answer of `hearth job`. Its disk may be away for a while: then it is asked again. 75 is an answer.
+ask() {
+  local seconds last
+  for seconds in 5 20 60 0; do
+    tell "$@"
+    last=$?
+    case $last in 0 | 75) return "$last" ;; esac
+    if [ "$signal" != none ] || [ "$seconds" = 0 ]; then return "$last"; fi
+    pause "$seconds"
+  done
+}
 )";
 
 constexpr std::string_view kSlurmFunctions = R"(
-# Does every node of the job still start a process?
-nodes_answer() {
-  timeout 90 srun --overlap --wait=30 --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" --ntasks-per-node=1 true
+answered=yes    # by a node of the job, when it was asked last
+
+# Which nodes of the job start the program and find the run's files? Those that do not, and are not all, are written to
+# bad_nodes. A job of one node may get another one.
+look_at_nodes() {
+  local said
+  said=$(try_nodes)
+  answered=no
+  [ -z "$said" ] || answered=yes
+  if [[ $said = *"fine "* ]]; then
+    scontrol show hostnames "$SLURM_JOB_NODELIST" | grep --invert-match --line-regexp --fixed-strings \
+      --file=<(sed --quiet 's/^fine //p' <<<"$said") >"$bad_nodes.new" && mv "$bad_nodes.new" "$bad_nodes"
+    rm -f "$bad_nodes.new"
+    [ ! -s "$bad_nodes" ] || fault=nodes
+  elif [ "$answered" = yes ]; then
+    fault=nodes
+    [ "$SLURM_NNODES" != 1 ] || sed --quiet 's/^off //p' <<<"$said" >"$bad_nodes"
+  fi
 }
 
 # Does another job take the nodes, after some time of grace? Slurm tells the ranks, and not this script.
@@ -158,64 +191,116 @@ is_preempted() {
   facts=$(scontrol show job "$job") && [[ $facts = *JobState=RUNNING* && $facts = *PreemptTime=[0-9]* ]]
 }
 
-# The nodes that this job must not get, and those that the preflight found off, as Slurm writes them.
+# The nodes that this job must not get, and those that were found off, as Slurm writes them.
 nodes_to_leave_out() {
   local nodes
   nodes=$(squeue --noheader --jobs="$job" --format=%x)
-  if [ "$signal" = preflight ] && [ -s "$bad_nodes" ]; then
-    nodes+=${nodes:+,}$(paste --serial --delimiters=, "$bad_nodes")
-  fi
-  echo "$nodes"
+  [ ! -s "$bad_nodes" ] || nodes+=${nodes:+,}$(paste --serial --delimiters=, "$bad_nodes")
+  echo "$nodes${1:+${nodes:+,}$1}"
 }
 
 # Another job goes on: this one, back in the queue, or a new one where that is refused. A job in the queue can be told
-# which nodes to leave out. Slurm ends this script meanwhile, so it passes over TERM.
+# which nodes to leave out. Slurm ends this script meanwhile, so it passes over TERM. [NODE]: another one to leave out.
 ask_for_next() {
   local next out
   trap - USR2
   trap '' TERM
-  out=$(nodes_to_leave_out)
+  out=$(nodes_to_leave_out "${1-}")
   if [ "$requeue" = yes ] && scontrol requeue "$job"; then
     [ -z "$out" ] || scontrol update JobId="$job" ExcNodeList="$out"
     exit 0
   fi
   next=$(sbatch --parsable --dependency="afterany:$job" ${out:+--exclude="$out"} "$run/job.sh") || exit 4
-  tell queued --next-job "${next%%;*}"
+  ask queued --next-job "${next%%;*}" ||
+    printf '{"event":"queued","job":"%s","after":"%s"}\n' "${next%%;*}" "$job" >>"$run/starts.jsonl"
+  exit 0
+}
+
+# `hearth job` gave no answer, but this code. If the program does not start on this node, the first of the job, another
+# start does without it: at most so often as there may be restarts.
+give_up() {
+  local list=$run/logs/left_out-$job.txt times=${SLURM_RESTART_COUNT:-0}
+  [ "$1" -ge 126 ] || exit "$1"
+  echo "$SLURMD_NODENAME" >>"$list" && times=$(wc --lines <"$list")
+  [ "$times" -le "$max_restarts" ] || exit "$1"
+  echo "hearth: node $SLURMD_NODENAME does not start the program: the next start leaves it out" >&2
+  ask_for_next "$SLURMD_NODENAME"
+}
+
+# `hearth stop` asked for the end: Slurm calls the job cancelled, and not failed.
+end_as_asked() {
+  trap '' TERM
+  scancel "$job"
   exit 0
 }
 )";
 
+constexpr std::string_view kLocalFunctions = R"(
+give_up() { exit "$1"; }
+end_as_asked() { exit 0; }
+)";
+
 constexpr std::string_view kLoopBegin = R"(
 while true; do
-  tell before --checkpoints "$checkpoints" --max-restarts "$max_restarts" || exit
+  ask before --checkpoints "$checkpoints" --max-restarts "$max_restarts" || give_up $?
+  rm -f "$bad_nodes" "$run/logs/left_out-$job.txt"
+  fault=none    # preflight: it found something; nodes: some cannot start the run
+  code=75       # where a signal came meanwhile, nothing starts
 )";
 
-constexpr std::string_view kStart = R"(  start_ranks &
-  ranks=$!
-  await_ranks
-)";
-
-// The nodes of a job are checked once. Under Slurm the next start leaves out those that are off; else the run stops.
-constexpr std::string_view kCheckAndStart = R"(  if [ "$checked" = no ]; then
-    rm -f "$bad_nodes"
-    check_nodes &
-    ranks=$!
-    await_ranks
-    if [ "$code" = 0 ]; then checked=yes; elif [ "$signal" = none ]; then signal=preflight; fi
-  fi
-  if [ "$checked" = yes ]; then
+constexpr std::string_view kStart = R"(  if [ "$signal" = none ]; then
     start_ranks &
     ranks=$!
     await_ranks
   fi
 )";
 
-constexpr std::string_view kAskAboutPreemption =
-    "  if [ \"$signal\" != limit ] && [ \"$code\" != 0 ] && is_preempted; then signal=preempt; fi\n";
+// The nodes of a job are checked once.
+constexpr std::string_view kCheckAndStart = R"(  if [ "$checked" = no ] && [ "$signal" = none ]; then
+    check_nodes &
+    ranks=$!
+    await_ranks
+    if [ "$code" = 0 ]; then checked=yes; elif [ "$signal" = none ]; then fault=preflight; fi
+  fi
+  if [ "$checked" = yes ] && [ "$signal" = none ]; then
+    start_ranks &
+    ranks=$!
+    await_ranks
+  fi
+)";
+
+// Under Slurm the next start leaves out the nodes that are off. Those on which the program does not start would keep
+// the others waiting, so they are found first.
+constexpr std::string_view kLookCheckAndStart = R"(  if [ "$checked" = no ] && [ "$signal" = none ]; then
+    look_at_nodes
+    code=4
+    if [ "$fault" = none ] && [ "$answered" = yes ]; then
+      check_nodes &
+      ranks=$!
+      await_ranks
+      if [ "$code" = 0 ]; then checked=yes; elif [ "$signal" = none ]; then fault=preflight; fi
+    fi
+  fi
+  if [ "$checked" = yes ] && [ "$signal" = none ]; then
+    start_ranks &
+    ranks=$!
+    await_ranks
+  fi
+)";
+
+constexpr std::string_view kAskSlurm =
+    R"(  if [ "$signal" != limit ] && [ "$code" != 0 ] && is_preempted; then signal=preempt; fi
+  if [ "$signal" = none ] && [ "$code" != 75 ] && [ ! -e "$run/done.json" ] && [ ! -s "$bad_nodes" ]; then
+    look_at_nodes
+  fi
+)";
 
 constexpr std::string_view kLoopEnd =
-    R"(  next=$(tell after --checkpoints "$checkpoints" --max-restarts "$max_restarts" --code "$code" --signal "$signal" \
-    --bad-nodes "$bad_nodes") || exit
+    R"(  what=$signal
+  [ "$what" != none ] || what=$fault
+  answer=$(ask after --checkpoints "$checkpoints" --max-restarts "$max_restarts" --code "$code" --signal "$what" \
+    --bad-nodes "$bad_nodes") || give_up $?
+  read -r next seconds <<<"$answer"
   case $next in
 )";
 
@@ -254,33 +339,43 @@ std::string job_script(const JobScript& job) {
       "# shellcheck disable=SC2317 # functions that traps call\n\n";
   text += fmt::format("run={}\ncheckpoints={}\nmax_restarts={}    # in a row, without a new checkpoint\n",
                       shell_word(job.run.string()), shell_word(job.checkpoints.string()), job.max_restarts);
-  text += "bad_nodes=$run/bad_nodes.txt    # of the preflight\n";
+  text += "bad_nodes=$run/bad_nodes.txt    # that the next start leaves out\n";
   text += slurm ? fmt::format("job=$SLURM_JOB_ID\nrequeue={}\n", job.cluster.requeue ? "yes" : "no") : "job=local-$$\n";
+  text += "export HEARTH_JOB=$job    # an older start of this run makes way for ranks that have it\n";
   text += surroundings(job);
   const std::string container = job.cluster.container.empty() ? "" : shell_words(job.cluster.container) + " ";
   const std::string hearth = container + shell_word(job.hearth.string());
-  text += fmt::format("\ntell() {{ {} job \"$1\" \"$run\" --job \"$job\" \"${{@:2}}\"; }}\n", hearth);
+  text += fmt::format("\ntell() {{ {} job \"$1\" \"$run\" --job \"$job\"{} \"${{@:2}}\"; }}\n", hearth,
+                      slurm ? " --requeues \"${SLURM_RESTART_COUNT:-0}\"" : "");
   text += fmt::format("start_ranks() {{ exec {}{} {}; }}\n", launch_words(job), hearth, train_words(job));
   if (job.preflight)
     text +=
         fmt::format("check_nodes() {{ exec {}{} {}; }}\nchecked=no\n", launch_words(job), hearth, preflight_words(job));
+  if (slurm)
+    text += fmt::format(
+        "try_nodes() {{ timeout --kill-after=10 150 srun --overlap --wait=60 --kill-on-bad-exit=0 "
+        "--nodes=\"$SLURM_NNODES\" --ntasks=\"$SLURM_NNODES\" --ntasks-per-node=1 {} job node \"$run\" --job \"$job\" "
+        "--run-file {}{}; }}\n",
+        hearth, shell_word(job.run_file.string()), set_words(job));
   text += kFunctions;
-  if (slurm) text += kSlurmFunctions;
+  text += slurm ? kSlurmFunctions : kLocalFunctions;
   text += kLoopBegin;
-  text += job.preflight ? kCheckAndStart : kStart;
-  if (slurm) text += kAskAboutPreemption;
+  text += !job.preflight ? kStart : slurm ? kLookCheckAndStart : kCheckAndStart;
+  if (slurm) text += kAskSlurm;
   text += kLoopEnd;
   if (slurm) {
     text +=
-        "    again) nodes_answer || ask_for_next ;;\n"
+        "    again) [ \"$answered\" = yes ] || ask_for_next ;;\n"
         "    requeue) ask_for_next ;;\n";
   } else {
     text += "    again | requeue) ;;\n";
   }
   text +=
       "    done) exit 0 ;;\n"
+      "    cancel) end_as_asked ;;\n"
       "    *) exit \"$((code == 0 ? 4 : code))\" ;;\n"
       "  esac\n"
+      "  pause \"$seconds\"\n"
       "done\n";
   return text;
 }

@@ -7,7 +7,6 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
-#include <map>
 
 #include "base/error.h"
 #include "base/quantity.h"
@@ -102,12 +101,34 @@ bool is_over(const RunStatus& status) {
   return !events.empty() && events.back().name == "end" && events.back().next == name_of(Next::kStop);
 }
 
-// The state of a run whose job is not active any more, or which has no job.
+// Whether the training that has the lease lives, as far as this host can see. A process of another host shows it by
+// its beats.
+bool trains(const checkpoint::LeaseHolder& holder, const Path& run) {
+  constexpr double kSilence_s = 5 * checkpoint::kBeat_s;
+  if (holder.host == this_host()) return holder.runs_here();
+  return holder.beat > 0 && checkpoint::seconds_since_beat(run) < kSilence_s;
+}
+
+// A training that no job of the run has: true if there is one, which lives.
+bool finds_holder(RunStatus& status) {
+  std::optional<checkpoint::LeaseHolder> holder = checkpoint::read_lease(status.run);
+  if (!holder || !trains(*holder, status.run)) return false;
+  status.state = RunState::kRunning;
+  const std::string place = fmt::format("process {} on {}, since {}", holder->process, holder->host, holder->time);
+  status.why = !status.job.empty() && holder->job == status.job
+                   ? fmt::format("the script of job {} was killed, and its ranks train on: {}", status.job, place)
+                   : place;
+  status.holder = std::move(holder);
+  return true;
+}
+
+// The state of a run whose job is not active any more.
 void judge_ended(RunStatus& status) {
   if (path_exists(status.run / checkpoint::kDoneFile)) {
     status.state = RunState::kDone;
     return;
   }
+  if (finds_holder(status)) return;
   status.state = RunState::kStopped;
   status.why = reason_of_end(status.events);
   if (status.why.empty() && stop_was_asked(status.events)) status.why = "`hearth stop` asked for it";
@@ -119,42 +140,25 @@ void judge_ended(RunStatus& status) {
     status.why += fmt::format("; the run's disk has {} left", format_bytes(static_cast<int64_t>(space.available)));
 }
 
-// A training that was started by hand, or whose scheduler is not here.
+// The state of a run that was never submitted.
 void judge_by_lease(RunStatus& status) {
-  const std::optional<LeaseHolder> lease = read_lease(status.run);
-  if (!lease) {
-    status.state = status.step > 0 ? RunState::kStopped : RunState::kNothing;
-    return;
-  }
-  const bool here = lease->host == this_host();
-  const std::string place = fmt::format("on {}, process {}, since {}", lease->host, lease->process, lease->time);
-  if (here && command_of(lease->process).find("hearth-train") != std::string::npos) {
-    status.state = RunState::kRunning;
-    status.why = place;
-  } else if (path_exists(status.run / checkpoint::kDoneFile)) {
+  if (finds_holder(status)) return;
+  const std::optional<checkpoint::LeaseHolder> lease = checkpoint::read_lease(status.run);
+  if (path_exists(status.run / checkpoint::kDoneFile)) {
     status.state = RunState::kDone;
-  } else if (here) {
+  } else if (!lease) {
+    status.state = status.step > 0 ? RunState::kStopped : RunState::kNothing;
+  } else if (lease->host == this_host() || lease->ended) {
     status.state = RunState::kStopped;
-    status.why = "the training of this host ended before its last step";
+    status.why = lease->ended ? "the training ended before its last step"
+                              : "the training of this host ended before its last step";
   } else {
     status.state = RunState::kUnknown;
-    status.why = place + ", as it said itself";
+    status.why = fmt::format("it trained on {}, process {}, and shows no sign of life", lease->host, lease->process);
   }
 }
 
 }  // namespace
-
-std::optional<LeaseHolder> read_lease(const Path& run) {
-  if (!path_exists(run / "lease")) return std::nullopt;
-  std::map<std::string, std::string> lines;
-  for (const std::string& line : split_lines(read_file(run / "lease")))
-    if (const size_t equals = line.find(" = "); equals != std::string::npos)
-      lines[line.substr(0, equals)] = line.substr(equals + 3);
-  return LeaseHolder{.host = lines["host"],
-                     .job = lines["job"],
-                     .time = lines["time"],
-                     .process = whole_number(lines["process"]).value_or(0)};
-}
 
 std::optional<int64_t> local_process(const std::string& job) {
   if (!job.starts_with(kLocalJob)) return std::nullopt;
@@ -187,6 +191,7 @@ RunStatus run_status(const Path& run) {
                               })->host;
     if (local_job_runs(status.job, run)) {
       status.state = RunState::kRunning;
+    } else if (finds_holder(status)) {
     } else if (host != this_host() && reason_of_end(status.events).empty()) {
       status.state = RunState::kUnknown;
       status.why = fmt::format("its job runs on {}: ask there", host);

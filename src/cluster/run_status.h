@@ -8,18 +8,12 @@
 #include <vector>
 
 #include "base/file.h"
+#include "checkpoint/lease_holder.h"
 #include "cluster/goodput.h"
 #include "cluster/slurm.h"
 #include "cluster/starts.h"
 
 namespace hearth::cluster {
-
-// RUN/lease, as run/lease.h of hearth-train writes it: the newest training of the folder.
-struct LeaseHolder {
-  std::string host, job, time;
-  int64_t process = 0;
-};
-std::optional<LeaseHolder> read_lease(const Path& run);
 
 // A job of `hearth submit` without a scheduler is "local-" and the process number of its script.
 std::optional<int64_t> local_process(const std::string& job);
@@ -32,7 +26,7 @@ enum class RunState {
   kRunning,  // it trains
   kDone,     // the training is complete
   kStopped,  // it ended, and nothing goes on with it
-  kUnknown   // it trained on another host, or Slurm has its job and does not answer
+  kUnknown   // it trained on another host that shows no sign of life, or Slurm has its job and does not answer
 };
 std::string_view name_of(RunState state);  // "nothing", "queued", ...
 
@@ -42,7 +36,9 @@ struct RunStatus {
   std::string why{};                // of the state: "Resources", "the time limit came"
   std::string job{};                // that has the run now, or had it last; empty: it was not submitted
   std::optional<SlurmJob> slurm{};  // what Slurm says of that job
-  int64_t step = 0, steps = 0;      // steps: of the whole run; 0: not known
+  // The training that runs without such a job: it was started by hand, or its job's script was killed.
+  std::optional<checkpoint::LeaseHolder> holder{};
+  int64_t step = 0, steps = 0;  // steps: of the whole run; 0: not known
   std::optional<double> loss{}, validation_loss{};
   int64_t tokens = 0;
   double tokens_per_second = 0;          // median of the last 20 steps

@@ -7,6 +7,7 @@
 #include <array>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -32,6 +33,7 @@ std::string event_line(const StartEvent& e) {
     line["ranks"] = e.ranks;
   }
   if (e.name == "start" || e.name == "end") line["step"] = e.step;
+  if (e.requeues > 0) line["requeues"] = e.requeues;
   if (e.name == "end") {
     line["code"] = e.code;
     line["signal"] = e.signal;
@@ -61,6 +63,7 @@ std::optional<StartEvent> event_of_line(const std::string& text) {
   e.nodes = number("nodes");
   e.ranks = number("ranks");
   e.step = number("step");
+  e.requeues = number("requeues");
   e.code = number("code");
   e.signal = word("signal");
   e.next = word("next");
@@ -69,19 +72,25 @@ std::optional<StartEvent> event_of_line(const std::string& text) {
   return e;
 }
 
-// A start on the same disk would come to the same end.
-bool says_full_disk(std::string_view error) {
-  return error.ends_with("No space left on device") || error.ends_with("Disk quota exceeded");
+// What is wrong with the nodes that the next start leaves out.
+std::string off_text(const Ended& ended) {
+  if (ended.signal == "preflight") return fmt::format("hearth preflight found {} off", join(ended.bad_nodes));
+  return fmt::format("{} cannot start the program, or {} the run's files", join(ended.bad_nodes),
+                     ended.bad_nodes.size() == 1 ? "lacks" : "lack");
 }
 
-std::string off_text(const std::vector<std::string>& nodes) {
-  return fmt::format("hearth preflight found {} off", join(nodes));
+// Seconds from a start to the next one, by the number of starts in a row that made no checkpoint.
+int64_t seconds_between_starts(int64_t vain) {
+  constexpr std::array<int64_t, 4> kSeconds = {0, 5, 15, 30};
+  return kSeconds.at(static_cast<size_t>(std::clamp<int64_t>(vain - 1, 0, std::ssize(kSeconds) - 1)));
 }
 
 // The end of the launcher, for people: 128 + N is signal N.
 std::string end_text(int64_t code) {
   if (code > 128 && code < 128 + 65) return fmt::format("a rank was killed by signal {}", code - 128);
   if (code == static_cast<int>(ExitCode::kHardware)) return "a rank, its device or its connection failed (exit code 4)";
+  if (code == static_cast<int>(ExitCode::kUser))
+    return "the ranks ended with exit code 2 and without an error of Hearth";
   if (code == 0) return "the ranks ended without completing the training, as after the death of a node";
   return fmt::format("the ranks ended with exit code {}", code);
 }
@@ -119,9 +128,10 @@ void append_start(const Path& run, StartEvent event) {
   file.close();
 }
 
-std::string started_elsewhere(const std::vector<StartEvent>& events, const std::string& job, const std::string& host) {
+std::string started_elsewhere(const std::vector<StartEvent>& events, const std::string& job, const std::string& host,
+                              int64_t requeues) {
   for (auto e = events.rbegin(); e != events.rend(); ++e)
-    if (e->name == "start") return e->job == job && e->host != host ? e->host : "";
+    if (e->name == "start") return e->job == job && (e->host != host || e->requeues > requeues) ? e->host : "";
   return {};
 }
 
@@ -164,8 +174,52 @@ std::string_view name_of(Next next) {
   return kNames[static_cast<size_t>(next)];
 }
 
-Decision decide(const std::vector<StartEvent>& events, const Ended& ended, int64_t max_restarts) {
+bool says_full_disk(std::string_view error, const std::vector<Path>& folders) {
+  if (!error.ends_with("No space left on device") && !error.ends_with("Disk quota exceeded")) return false;
+  return std::any_of(folders.begin(), folders.end(),
+                     [error](const Path& folder) { return error.find(folder.string()) != std::string_view::npos; });
+}
+
+namespace {
+
+// What only a person can mend; nullopt: nothing of that kind.
+std::optional<Decision> stop_for_a_person(const Ended& ended) {
   const auto is_code = [&ended](ExitCode code) { return ended.code == static_cast<int>(code); };
+  const auto with_error = [&ended](std::string_view text, std::string_view without) {
+    return fmt::format("{}{}", text, ended.error.empty() ? without : ": " + ended.error);
+  };
+  // A launcher has this code, too, where it does not find the program. Our refusal has an error in the log. Without
+  // the run's files on any node, the disk that has them is away.
+  const bool missing_files = ended.signal == "nodes";
+  if (is_code(ExitCode::kUser) && !ended.error.empty() && !missing_files)
+    return Decision{Next::kStop, with_error("the training refused its input (exit code 2)", "")};
+  if (is_code(ExitCode::kDamaged))
+    return Decision{Next::kStop, with_error("data or a checkpoint are damaged (exit code 3)", ": the log says which")};
+  if (is_code(ExitCode::kBug))
+    return Decision{Next::kStop, with_error("an error of Hearth itself (exit code 5)", ": keep the logs")};
+  if (is_code(ExitCode::kHardware) && ended.disk_is_full)
+    return Decision{Next::kStop, fmt::format("the disk is full: {}", ended.error)};
+  // Another start on this host would meet the same.
+  if (ended.signal == "preflight" && ended.job.starts_with("local-"))
+    return Decision{Next::kStop,
+                    fmt::format("hearth preflight ended with exit code {}: the log names what is off", ended.code)};
+  return std::nullopt;
+}
+
+// Why the ranks ended, where that is not for a person to mend.
+std::string reason_of(const Ended& ended, bool leaves_out) {
+  if (leaves_out) return off_text(ended);
+  if (ended.signal == "limit") return "the time limit came";
+  if (ended.signal == "preempt") return "the job was preempted";
+  const std::string error = ended.error.empty() ? "" : ": " + ended.error;
+  if (ended.signal == "preflight") return fmt::format("hearth preflight ended with exit code {}{}", ended.code, error);
+  if (ended.signal == "nodes") return "no node finds the program and the run's files" + error;
+  return end_text(ended.code) + error;
+}
+
+}  // namespace
+
+Decision decide(const std::vector<StartEvent>& events, const Ended& ended, int64_t max_restarts) {
   // The end of an older job must not ask for a third one. A stop counts if it came after this job's newest start.
   bool stop_asked = false;
   for (auto e = events.rbegin(); e != events.rend() && !(e->name == "start" && e->job == ended.job); ++e) {
@@ -173,35 +227,21 @@ Decision decide(const std::vector<StartEvent>& events, const Ended& ended, int64
       return {Next::kLeave, fmt::format("job {} goes on with the run", e->job)};
     stop_asked = stop_asked || e->name == "stop";
   }
-  const auto with_error = [&ended](std::string_view text, std::string_view without) {
-    return fmt::format("{}{}", text, ended.error.empty() ? without : ": " + ended.error);
-  };
-  if (is_code(ExitCode::kUser))
-    return {Next::kStop, with_error("the training refused its input (exit code 2)", ": the log says why")};
-  if (is_code(ExitCode::kDamaged))
-    return {Next::kStop, with_error("data or a checkpoint are damaged (exit code 3)", ": the log says which")};
-  if (is_code(ExitCode::kBug))
-    return {Next::kStop, with_error("an error of Hearth itself (exit code 5)", ": keep the logs")};
-  if (is_code(ExitCode::kHardware) && says_full_disk(ended.error))
-    return {Next::kStop, fmt::format("the disk is full: {}", ended.error)};
-  const bool leaves_out = ended.signal == "preflight" && !ended.bad_nodes.empty();
-  if (ended.signal == "preflight" && !leaves_out)
-    return {Next::kStop,
-            fmt::format("hearth preflight ended with exit code {}: the log names what is off", ended.code)};
+  const bool leaves_out = !ended.bad_nodes.empty() && (ended.signal == "preflight" || ended.signal == "nodes");
+  if (!leaves_out)
+    if (const std::optional<Decision> stop = stop_for_a_person(ended)) return *stop;
   if (ended.is_done) return {Next::kDone, "the training is complete"};
-  if (stop_asked) return {Next::kStop, "`hearth stop` asked for it"};
+  if (stop_asked) return {Next::kStop, "`hearth stop` asked for it", 0, /*is_asked=*/true};
   if (ended.signal == "leave") return {Next::kLeave, "the job was asked to end: cancelled, or preempted"};
   const int64_t vain = starts_without_progress(events, ended.step);
-  const std::string why = leaves_out                  ? off_text(ended.bad_nodes)
-                          : ended.signal == "limit"   ? "the time limit came"
-                          : ended.signal == "preempt" ? "the job was preempted"
-                                                      : with_error(end_text(ended.code), "");
+  const std::string why = reason_of(ended, leaves_out);
   if (vain > max_restarts)
     return {Next::kStop, fmt::format("{} starts in a row made no new checkpoint; the last: {}", vain, why)};
   if (leaves_out) return {Next::kRequeue, why + ": the next start leaves out what is off"};
   if (ended.signal == "limit" || ended.signal == "preempt") return {Next::kRequeue, why};
-  if (is_code(ExitCode::kAskedToLeave)) return {Next::kLeave, "a rank was asked to leave"};
-  return {Next::kAgain, why};
+  if (ended.code == static_cast<int>(ExitCode::kAskedToLeave)) return {Next::kLeave, "a rank was asked to leave"};
+  const auto lasted_s = static_cast<int64_t>(ended.lasted_s);
+  return {Next::kAgain, why, std::max<int64_t>(0, seconds_between_starts(vain) - lasted_s)};
 }
 
 }  // namespace hearth::cluster

@@ -7,7 +7,8 @@
 //    "why": "the time limit came"}
 //   {"event": "queued", ..., "job": "13", "after": "12"}
 //   {"event": "stop", ..., "job": "13"}
-// "step" is the newest checkpoint's; 0: no checkpoint yet. A job may have several starts. A kill may leave half a line
+// "step" is the newest checkpoint's; 0: no checkpoint yet. A start has "requeues" if Slurm put its job back into the
+// queue: how often. A job may have several starts. A kill may leave half a line
 // at the end; the next writer closes it, and readers pass over lines that are not events.
 #pragma once
 
@@ -28,8 +29,9 @@ struct StartEvent {
   std::string cluster{};         // submit: the name or file, as it was given
   int64_t nodes = 0, ranks = 0;  // submit
   int64_t step = 0;              // start, end
+  int64_t requeues = 0;          // start
   int64_t code = 0;              // end: exit code of the ranks' launcher
-  std::string signal{};          // end: "none", "limit", "leave", "preempt" or "preflight"
+  std::string signal{};          // end: "none", "limit", "leave", "preempt", "preflight" or "nodes"
   std::string next{}, why{};     // end: what the script does now, and the reason
   std::string after{};           // queued: the job that it goes on for
   bool operator==(const StartEvent&) const = default;
@@ -46,9 +48,10 @@ std::vector<StartEvent> read_starts(const Path& run);
 // Appends an event, on disk at the return. Fills in `time` and `host`.
 void append_start(const Path& run, StartEvent event);
 
-// The host of a later start of the same job; empty: `host` has the newest. Slurm starts a job again elsewhere while a
-// host that was cut off still computes.
-std::string started_elsewhere(const std::vector<StartEvent>& events, const std::string& job, const std::string& host);
+// The host of a later start of the same job than that of `host` after so many requeues; empty: this one is the newest.
+// Slurm starts a job again, elsewhere or on the same host, while a host that was cut off still computes.
+std::string started_elsewhere(const std::vector<StartEvent>& events, const std::string& job, const std::string& host,
+                              int64_t requeues);
 
 // The job that goes on with the run: that of the newest submit, start or queued. Empty: none was submitted.
 std::string newest_job(const std::vector<StartEvent>& events);
@@ -70,6 +73,8 @@ std::string_view name_of(Next next);  // "done", "again", "requeue", "leave", "s
 struct Decision {
   Next next;
   std::string why;
+  int64_t wait_s = 0;     // kAgain: before the next start. What fails at once again and again may need a while to pass
+  bool is_asked = false;  // kStop: by `hearth stop`
 };
 
 // How the ranks of a job ended.
@@ -79,18 +84,25 @@ struct Ended {
   std::string signal = "none";           // "limit": the time limit came; "leave": somebody wants this job to end
                                          // "preempt": another job takes the nodes
                                          // "preflight": the nodes were checked, and the ranks did not start
+                                         // "nodes": nodes do not start the program or lack the run's files
   bool is_done = false;                  // RUN/done.json is there
   int64_t step = 0;                      // of the newest checkpoint
-  std::vector<std::string> bad_nodes{};  // with "preflight": nodes that are off and can be left out
+  std::vector<std::string> bad_nodes{};  // with "preflight" and "nodes": those that are off and can be left out
   std::string error{};                   // the first error that the ranks printed: "WHAT: WHY"; empty: none
+  bool disk_is_full = false;             // that error says so of the run's disk or its checkpoints'
+  double lasted_s = 0;                   // since the start
 };
+
+// The error says that the disk of one of these folders is full. A full disk of a node alone is another matter.
+bool says_full_disk(std::string_view error, const std::vector<Path>& folders);
 
 // The first error in the output of a job since its newest end, "WHAT: WHY"; empty: no error.
 std::string error_in_log(std::string_view log);
 
 // The decision. `events` are those before this end. Success is done.json and not the launcher's exit code: srun returns
-// 0 after the death of a node. A crash loop is found from checkpoints: more than `max_restarts` starts in a row without
-// a newer one.
+// 0 after the death of a node. What a person has to mend stops the run: wrong input, damaged data, a full disk, a bug.
+// Everything else is tried again, or the nodes are left out. A crash loop is found from checkpoints: more than
+// `max_restarts` starts in a row without a newer one.
 Decision decide(const std::vector<StartEvent>& events, const Ended& ended, int64_t max_restarts);
 
 }  // namespace hearth::cluster

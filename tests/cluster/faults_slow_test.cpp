@@ -1,4 +1,5 @@
 // Jobs under a real Slurm that lose their nodes in other ways than by a time limit or a death.
+#include "checkpoint/verify.h"
 #include "submitted_runs.h"
 
 namespace hearth::cluster {
@@ -45,6 +46,38 @@ TEST_F(NodesOfOneRank, LeaveOutTheNodeThatIsOffByThemselves) {
     EXPECT_EQ(newest_job(read_starts(folder(name))) == job, requeue);
     expect_same_run(name, "undisturbed");
   }
+}
+
+// A folder that is not mounted on a node: that of the program, or that of the data.
+TEST_F(NodesOfOneRank, LeaveOutTheNodeThatCannotStartTheRun) {
+  train_undisturbed();
+  int number = 0;
+  for (const std::string options : {"--preflight", "", "data"}) {
+    Cluster cluster(Cluster::Network::kShared, /*nodes=*/3);
+    const std::string name = fmt::format("run{}", ++number);
+    write_run(name, kSteps, kInterval);
+    cluster.hide("node2", options == "data" ? scratch / "data" : Path(HEARTH_BIN_DIR));
+    const std::string job = submit(name, options == "data" ? "" : options);
+    ASSERT_TRUE(gets_done(name)) << output(name);
+    EXPECT_THAT(reasons(name), ElementsAre("node2 cannot start the program, or lacks the run's files: the next start "
+                                           "leaves out what is off",
+                                           "the training is complete"))
+        << output(name);
+    EXPECT_EQ(newest_job(read_starts(folder(name))), job);
+    EXPECT_EQ(nodes_of(job), "node[1,3]\n");
+    expect_same_run(name, "undisturbed");
+  }
+}
+
+// The job's first node is the one, so that nothing of Hearth runs there.
+TEST_F(NodesOfOneRank, LeaveOutTheirFirstNodeIfItCannotStartTheRun) {
+  Cluster cluster(Cluster::Network::kShared, /*nodes=*/3);
+  write_run("run", 100, 50);
+  cluster.hide("node1", Path(HEARTH_BIN_DIR));
+  submit("run");
+  ASSERT_TRUE(gets_done("run")) << output("run");
+  EXPECT_THAT(output("run"), HasSubstr("node node1 does not start the program: the next start leaves it out"));
+  EXPECT_THAT(reasons("run"), ElementsAre("the training is complete"));
 }
 
 // `hearth preflight --exclude-bad` in a script that somebody else wrote.
@@ -152,27 +185,59 @@ TEST_F(ComparedRuns, OnAFullDiskStopAtOnceSayWhyAndGoOnWithMoreRoom) {
   test::run_command("umount --lazy " + disk);
 }
 
-// Slurm starts the job again on the other node, while the first one computes on and hears nobody.
-TEST_F(ComparedRuns, GoOnElsewhereWhenTheirNodeIsCutOff) {
+// Slurm starts the job again on the other node, while the first one computes on, hears nobody, and reaches the disk.
+class CutOffRuns : public ComparedRuns, public testing::WithParamInterface<const char*> {};
+
+TEST_P(CutOffRuns, GoOnElsewhereWhenTheirNodeIsCutOff) {
   if (const std::string why = Cluster::why_not(); !why.empty()) GTEST_SKIP() << why;
   Cluster cluster(Cluster::Network::kOfEachNode);
   train_undisturbed(/*steps=*/6000);
-  // Each node has its own locks, as on several machines.
-  write_file_atomic(toml("cluster"), fmt::format("{}LD_PRELOAD = \"{}/tests/libhearth_failpoint.so\"\n"
-                                                 "HEARTH_LOCAL_LOCKS = 1\n",
-                                                 read_file(toml("cluster")), HEARTH_BUILD_DIR));
+  // As on Lustre, GPFS and NFSv4 all hosts see one lock; or each node has locks of its own.
+  if (std::string(GetParam()) == "LocalLocks")
+    write_file_atomic(toml("cluster"), fmt::format("{}LD_PRELOAD = \"{}/tests/libhearth_failpoint.so\"\n"
+                                                   "HEARTH_LOCAL_LOCKS = 1\n",
+                                                   read_file(toml("cluster")), HEARTH_BUILD_DIR));
   write_run("run", 6000, kInterval);
   const std::string job = submit("run");
   ASSERT_TRUE(comes_true([&] { return is_at("run", 250); })) << output("run");
-  const std::string first = read_lease(folder("run")).value_or(LeaseHolder{}).host;
+  const auto holder = [&] { return checkpoint::read_lease(folder("run")).value_or(checkpoint::LeaseHolder{}); };
+  const std::string first = holder().host;
   cluster.cut(first);
   ASSERT_TRUE(comes_true([&] { return output("run").find("leaves: it was started again on") != std::string::npos; }))
       << output("run");
   ASSERT_TRUE(gets_done("run")) << output("run");
   EXPECT_EQ(newest_job(read_starts(folder("run"))), job);
-  EXPECT_NE(read_lease(folder("run")).value_or(LeaseHolder{}).host, first);
+  EXPECT_NE(holder().host, first);
+  EXPECT_THAT(output("run"), HasSubstr("this training was replaced by another start"));
   EXPECT_THAT(reasons("run"), ElementsAre("the training is complete"));  // the first node wrote nothing
   expect_same_run("run", "undisturbed");
+}
+
+INSTANTIATE_TEST_SUITE_P(, CutOffRuns, testing::Values("OneLock", "LocalLocks"),
+                         [](const auto& locks) { return std::string(locks.param); });
+
+// The first start hangs, so that it neither ends nor leaves the lock: the next one goes on after a while.
+TEST_F(ComparedRuns, GoOnElsewhereWhenTheOlderStartHangsWithTheLock) {
+  if (const std::string why = Cluster::why_not(); !why.empty()) GTEST_SKIP() << why;
+  Cluster cluster(Cluster::Network::kOfEachNode);
+  train_undisturbed(/*steps=*/3000);
+  write_run("run", 3000, kInterval);
+  submit("run");
+  ASSERT_TRUE(comes_true([&] { return is_at("run", 250); })) << output("run");
+  const checkpoint::LeaseHolder first = checkpoint::read_lease(folder("run")).value();
+  const std::string ranks = fmt::format("pgrep --full '[h]earth-train train {}'", toml("run").string());
+  const std::string old_ranks = join(split_lines(test::run_command(ranks).output), " ");
+  test::run_command("kill -STOP " + old_ranks);
+  cluster.cut(first.host);
+  ASSERT_TRUE(gets_done("run")) << output("run");
+  EXPECT_THAT(output("run"), HasSubstr("the older start has not ended within"));
+  // They wake up late, and write nothing.
+  test::run_command("kill -CONT " + old_ranks);
+  ASSERT_TRUE(comes_true([&] { return test::run_command(ranks).exit_code != 0; })) << output("run");
+  expect_same_run("run", "undisturbed");
+  for (const int64_t step : checkpoint::list_steps(folder("run") / "checkpoints"))
+    EXPECT_TRUE(checkpoint::verify_checkpoint(folder("run") / "checkpoints" / fmt::format("step-{:08}", step))
+                    .problems.empty());
 }
 
 }  // namespace

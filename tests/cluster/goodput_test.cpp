@@ -43,6 +43,26 @@ TEST(Goodput, IsTheTimeOfStepsThatStayOverTheTimeOfJobs) {
   EXPECT_EQ(goodput_of({}, {}, false, 0).share(), 0);
 }
 
+TEST(Goodput, IsNeverMoreThanTheTimeOfJobs) {
+  const std::vector<StartEvent> events = {at(0, "submit"), at(60, "start"), at(80, "end", "done")};
+  // Ten minutes of steps by hand before the job.
+  std::vector<metrics::Record> records = steps(300, 59);
+  EXPECT_EQ(goodput_of(events, records, false, 0).useful_s, 0);
+  for (const metrics::Record& record : steps(5, 79)) records.push_back(record);
+  EXPECT_EQ(goodput_of(events, records, false, 0).useful_s, 10);
+  // Events have whole seconds: the end came at 80.9.
+  EXPECT_EQ(goodput_of(events, steps(10, 80.5), false, 0).share(), 1);
+  // The script of the job was killed, and its ranks train on.
+  const std::vector<StartEvent> killed = {at(0, "submit"), at(10, "start")};
+  EXPECT_EQ(goodput_of(killed, steps(400, 811), /*running=*/true, kMidnight_s + 811).share(), 800.0 / 801);
+  EXPECT_EQ(goodput_of(killed, steps(400, 811), /*running=*/false, kMidnight_s + 5000).share(), 800.0 / 801);
+  // Somebody submitted it anew while they did.
+  const std::vector<StartEvent> anew = {at(0, "submit"), at(10, "start"), at(100, "submit"), at(110, "start")};
+  const Goodput found = goodput_of(anew, steps(100, 211), /*running=*/true, kMidnight_s + 211);
+  EXPECT_EQ(found.allocated_s, 90 + 101);
+  EXPECT_LE(found.share(), 1);
+}
+
 TEST(Goodput, CountsTheTimeBetweenStartsOfOneJobAndNotTheQueue) {
   const StartEvent submit = at(0, "submit");
   // Again in the same allocation: 10 to 50.

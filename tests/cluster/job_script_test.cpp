@@ -40,6 +40,10 @@ TEST(JobScripts, AskForWhatTheClusterFileSays) {
                               "--ntasks=$((SLURM_NNODES * 8)) --ntasks-per-node=8 --cpu-bind=threads"));
   EXPECT_THAT(text, HasSubstr("/opt/hearth/bin/hearth train '/home/me/it'\\''s a run.toml' --set training.steps=10 "
                               "--set 'job.description=two words'; }"));
+  // A look at each node after a failure, and whose the ranks are.
+  EXPECT_THAT(text, HasSubstr("--ntasks-per-node=1 /opt/hearth/bin/hearth job node \"$run\" --job \"$job\" --run-file "
+                              "'/home/me/it'\\''s a run.toml' --set training.steps=10"));
+  EXPECT_THAT(text, HasSubstr("export HEARTH_JOB=$job "));
   EXPECT_THAT(text, Not(HasSubstr("--qos")));
   // The options come before the first command, where sbatch stops reading them.
   EXPECT_LT(text.rfind("#SBATCH"), text.find("\nrun="));

@@ -26,8 +26,8 @@ StartEvent stopped(const std::string& job) { return {.name = "stop", .job = job}
 TEST(Starts, AreReadAsTheyWereWritten) {
   const test::ScratchFolder run;
   EXPECT_THAT(read_starts(run), SizeIs(0));
-  const std::vector<StartEvent> events = {submitted("12"), began("12", 3), ended("12", 7), queued("13", "12"),
-                                          stopped("13")};
+  std::vector<StartEvent> events = {submitted("12"), began("12", 3), ended("12", 7), queued("13", "12"), stopped("13")};
+  events[1].requeues = 2;
   for (const StartEvent& event : events) append_start(run, event);
   std::vector<StartEvent> read = read_starts(run);
   ASSERT_THAT(read, SizeIs(events.size()));
@@ -67,11 +67,17 @@ TEST(Starts, KnowThatTheJobRunsElsewhere) {
   StartEvent first = began("1", 0), second = began("1", 5);
   first.host = "node1";
   second.host = "node2";
-  EXPECT_EQ(started_elsewhere({}, "1", "node1"), "");
-  EXPECT_EQ(started_elsewhere({submitted("1"), first}, "1", "node1"), "");
-  EXPECT_EQ(started_elsewhere({submitted("1"), first, second}, "1", "node1"), "node2");
-  EXPECT_EQ(started_elsewhere({submitted("1"), first, second}, "1", "node2"), "");
-  EXPECT_EQ(started_elsewhere({submitted("1"), first, second}, "2", "node1"), "");
+  EXPECT_EQ(started_elsewhere({}, "1", "node1", 0), "");
+  EXPECT_EQ(started_elsewhere({submitted("1"), first}, "1", "node1", 0), "");
+  EXPECT_EQ(started_elsewhere({submitted("1"), first, second}, "1", "node1", 0), "node2");
+  EXPECT_EQ(started_elsewhere({submitted("1"), first, second}, "1", "node2", 0), "");
+  EXPECT_EQ(started_elsewhere({submitted("1"), first, second}, "2", "node1", 0), "");
+  // On the same host, after another requeue.
+  StartEvent same = began("1", 5);
+  same.host = "node1";
+  same.requeues = 1;
+  EXPECT_EQ(started_elsewhere({submitted("1"), first, same}, "1", "node1", 0), "node1");
+  EXPECT_EQ(started_elsewhere({submitted("1"), first, same}, "1", "node1", 1), "");
 }
 
 TEST(Starts, FindTheFirstErrorOfTheNewestStartInTheLog) {
@@ -83,6 +89,14 @@ TEST(Starts, FindTheFirstErrorOfTheNewestStartInTheLog) {
   EXPECT_EQ(error_in_log(first + "hearth: job 1 at step 0: x; next: again\nstep 1\n"), "");
   EXPECT_EQ(error_in_log(first + "hearth: job 1 at step 0: x; next: again\nerror: b"), "b");
   EXPECT_EQ(error_in_log("error: b\nstep 3\n  why: of something else\n"), "b");
+}
+
+TEST(Starts, KnowAFullDiskOfTheRunFromOneOfANode) {
+  const std::vector<Path> folders = {"/scratch/run", "/other/checkpoints"};
+  EXPECT_TRUE(says_full_disk("cannot write /scratch/run/metrics.jsonl: No space left on device", folders));
+  EXPECT_TRUE(says_full_disk("cannot write /other/checkpoints/step-1.tmp: Disk quota exceeded", folders));
+  EXPECT_FALSE(says_full_disk("cannot write /dev/shm/pages: No space left on device", folders));
+  EXPECT_FALSE(says_full_disk("cannot write /scratch/run/metrics.jsonl: Input/output error", folders));
 }
 
 struct Row {
@@ -114,11 +128,64 @@ TEST(Decisions, AreThoseOfTheTable) {
        "time limit"},
       {"cancelled or preempted", first, {"1", 75, "leave", false, 5}, Next::kLeave, "cancelled, or preempted"},
       {"a rank got SIGTERM from somebody", first, {"1", 75, "none", false, 5}, Next::kLeave, "asked to leave"},
-      {"wrong input", first, {"1", 2, "none", false, 0}, Next::kStop, "exit code 2"},
-      {"wrong input, with an old mark", first, {"1", 2, "none", true, 0}, Next::kStop, "exit code 2"},
-      {"nodes that are off",
+      {"wrong input",
        first,
-       {"1", 4, "preflight", false, 0},
+       {"1", 2, "none", false, 0, {}, "no such key"},
+       Next::kStop,
+       "refused its input (exit code 2): no such key"},
+      {"wrong input, with an old mark",
+       first,
+       {"1", 2, "none", true, 0, {}, "no such key"},
+       Next::kStop,
+       "refused its input (exit code 2)"},
+      {"srun's own 2: it did not find the program",
+       first,
+       {"1", 2, "none", false, 0},
+       Next::kAgain,
+       "exit code 2 and without an error of Hearth"},
+      {"again and again",
+       looping,
+       {"1", 2, "none", false, 5},
+       Next::kStop,
+       "3 starts in a row made no new checkpoint; the last: the ranks ended with exit code 2"},
+      {"a node without the run's files",
+       first,
+       {"1", 2, "nodes", false, 0, {"node4"}, "cannot open data/x: No such file or directory"},
+       Next::kRequeue,
+       "node4 cannot start the program, or lacks the run's files: the next start leaves out"},
+      {"nodes that do not start the program",
+       first,
+       {"1", 137, "nodes", false, 0, {"node4", "node7"}},
+       Next::kRequeue,
+       "node4, node7 cannot start the program, or lack the run's files: the next start leaves out"},
+      {"on no node are the run's files: its disk is away",
+       first,
+       {"1", 2, "nodes", false, 0, {}, "cannot open data/x: No such file or directory"},
+       Next::kAgain,
+       "no node finds the program and the run's files: cannot open data/x"},
+      {"nodes that never start the program",
+       looping,
+       {"1", 137, "nodes", false, 5, {"node4"}},
+       Next::kStop,
+       "3 starts in a row made no new checkpoint; the last: node4 cannot start"},
+      {"a stop of a run whose nodes are off",
+       with(first, stopped("1")),
+       {"1", 137, "nodes", false, 0, {"node4"}},
+       Next::kStop,
+       "hearth stop"},
+      {"a preflight that a hanging node ended",
+       first,
+       {"1", 137, "preflight", false, 0},
+       Next::kAgain,
+       "hearth preflight ended with exit code 137"},
+      {"a preflight that refused the run file",
+       first,
+       {"1", 2, "preflight", false, 0, {}, "no such key"},
+       Next::kStop,
+       "refused its input"},
+      {"this host is off",
+       {submitted("local-7"), began("local-7", 0)},
+       {"local-7", 4, "preflight", false, 0},
        Next::kStop,
        "hearth preflight ended with exit code 4"},
       {"nodes that are off and can be left out",
@@ -134,9 +201,14 @@ TEST(Decisions, AreThoseOfTheTable) {
       {"preempted, with time to save", first, {"1", 75, "preempt", false, 5}, Next::kRequeue, "was preempted"},
       {"a full disk",
        first,
-       {"1", 4, "none", false, 5, {}, "cannot write a: No space left on device"},
+       {"1", 4, "none", false, 5, {}, "cannot write a: No space left on device", /*disk_is_full=*/true},
        Next::kStop,
        "the disk is full: cannot write a"},
+      {"a full disk of one node",
+       first,
+       {"1", 4, "none", false, 5, {}, "cannot write /dev/shm/a: No space left on device"},
+       Next::kAgain,
+       "exit code 4): cannot write /dev/shm/a"},
       {"another error of a rank",
        first,
        {"1", 4, "none", false, 5, {}, "rank 3 was lost"},
@@ -179,7 +251,25 @@ TEST(Decisions, AreThoseOfTheTable) {
     const Decision decision = decide(row.events, row.ended, /*max_restarts=*/2);
     EXPECT_EQ(name_of(decision.next), name_of(row.next)) << row.about;
     EXPECT_THAT(decision.why, HasSubstr(row.why)) << row.about;
+    EXPECT_EQ(decision.is_asked, decision.why == "`hearth stop` asked for it") << row.about;
   }
+}
+
+// What fails at once may need a while to pass: a file system that is away, a name that is not resolved.
+TEST(Decisions, StartsThatFailAtOnceComeLaterAndLater) {
+  std::vector<StartEvent> events = {submitted("1")};
+  std::vector<int64_t> waits, after_ten_seconds;
+  for (int i = 0; i < 6; ++i) {
+    events.push_back(began("1", 5));
+    Ended end{"1", 4, "none", false, 5};
+    waits.push_back(decide(events, end, 9).wait_s);
+    end.lasted_s = 10;
+    after_ten_seconds.push_back(decide(events, end, 9).wait_s);
+    events.push_back(ended("1", 5));
+  }
+  EXPECT_THAT(waits, testing::ElementsAre(0, 5, 15, 30, 30, 30));
+  EXPECT_THAT(after_ten_seconds, testing::ElementsAre(0, 0, 5, 20, 20, 20));
+  EXPECT_EQ(decide(events, {"1", 4, "none", false, 6}, 9).wait_s, 0);  // it got on
 }
 
 }  // namespace

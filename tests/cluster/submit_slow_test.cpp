@@ -103,6 +103,7 @@ TEST_F(SlurmRuns, AreQueuedRefusedTwiceCancelledStoppedAndGoOn) {
   EXPECT_EQ(run_hearth("stop " + toml("run").string()).exit_code, 0);
   ASSERT_TRUE(comes_true([&] { return state("run") == RunState::kStopped; })) << output("run");
   EXPECT_THAT(reasons("run"), testing::ElementsAre("`hearth stop` asked for it"));
+  EXPECT_EQ(run_status(folder("run")).slurm.value_or(SlurmJob{}).state, "CANCELLED");
   EXPECT_NE(checkpoint::list_steps(folder("run") / "checkpoints").back() % kInterval, 0);  // it saved
   submit("run");
   ASSERT_TRUE(comes_true([&] { return state("run") == RunState::kDone; })) << output("run");
@@ -128,6 +129,39 @@ TEST_F(ComparedRuns, OfThisHostGoOnAfterAKilledRankAndAStop) {
   ASSERT_TRUE(comes_true([&] { return state("here") == RunState::kStopped; })) << output("here");
   submit("here", "--cluster local");
   ASSERT_TRUE(comes_true([&] { return state("here") == RunState::kDone; })) << output("here");
+  expect_same_run("here", "undisturbed");
+}
+
+// As by the kernel, where memory is short.
+TEST_F(ComparedRuns, OfThisHostAreSeenAndStoppedWithoutTheirScript) {
+  train_undisturbed();
+  write_run("here", kSteps, kInterval);
+  const auto kill_the_script = [&](const std::string& job) {
+    ASSERT_EQ(::kill(static_cast<pid_t>(local_process(job).value()), SIGKILL), 0);
+    ASSERT_TRUE(comes_true([&] { return !local_job_runs(job, folder("here")); }));
+  };
+  const auto share = [&] { return run_status(folder("here")).goodput.share(); };
+  const std::string first = submit("here", "--cluster local");
+  ASSERT_TRUE(comes_true([&] { return is_at("here", 50); })) << output("here");
+  kill_the_script(first);
+  EXPECT_EQ(state("here"), RunState::kRunning);
+  EXPECT_THAT(run_status(folder("here")).why, HasSubstr("the script of job " + first + " was killed"));
+  EXPECT_EQ(run_hearth("submit --cluster local " + toml("here").string()).exit_code, 2);
+  EXPECT_LE(share(), 1);
+  EXPECT_EQ(run_hearth("stop " + toml("here").string()).exit_code, 0);
+  ASSERT_TRUE(comes_true([&] { return state("here") == RunState::kStopped; })) << output("here");
+  const int64_t saved = checkpoint::list_steps(folder("here") / "checkpoints").back();
+  EXPECT_NE(saved % kInterval, 0);  // it saved
+  EXPECT_LE(share(), 1);
+
+  const std::string second = submit("here", "--cluster local");
+  ASSERT_TRUE(comes_true([&] { return is_at("here", saved + 50); })) << output("here");
+  kill_the_script(second);
+  EXPECT_EQ(run_hearth("stop --now " + toml("here").string()).exit_code, 0);
+  ASSERT_TRUE(comes_true([&] { return state("here") == RunState::kStopped; })) << output("here");
+  submit("here", "--cluster local");
+  ASSERT_TRUE(comes_true([&] { return state("here") == RunState::kDone; })) << output("here");
+  EXPECT_LE(share(), 1);
   expect_same_run("here", "undisturbed");
 }
 

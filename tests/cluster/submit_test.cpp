@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/text.h"
 #include "cluster/starts.h"
 #include "data/build/build.h"
 #include "support/hearth_command.h"
@@ -225,6 +226,95 @@ TEST_F(Submits, StatusOfNothingSaysSo) {
   EXPECT_EQ(hearth("stop " + run.string()).exit_code, 2);
 }
 
+// The script was killed, as the kernel does without memory. Its ranks train on.
+TEST_F(Submits, RanksWithoutTheirScriptAreSeenAndStopped) {
+  make_folders(run);
+  // A process of that name in a session of its own, with a child: as rank 0 and what the job's script started.
+  program("hearth-train", "sleep 1000 & echo $$ >" + (scratch / "rank0").string() + "; wait");
+  test::run_command("setsid " + (scratch / "bin" / "hearth-train").string() + " >/dev/null 2>&1 &");
+  while (!path_exists(scratch / "rank0") || read_file(scratch / "rank0").empty())
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const std::string process = split_lines(read_file(scratch / "rank0")).front();
+  const auto write_lease = [&](const std::string& job) {
+    write_file_atomic(run / "lease", fmt::format("start = 1\nid = 0a\nhost = {}\nprocess = {}\ntime = 2026-01-31 "
+                                                 "23:59:59 UTC\n{}beat = 000000000001\n",
+                                                 this_host(), process, job));
+  };
+  write_lease("job = local-999999999\nsubmitted = yes\n");
+  append_start(run, {.name = "submit", .job = "local-999999999", .cluster = "local"});
+  append_start(run, {.name = "start", .job = "local-999999999"});
+  const std::string on = fmt::format("process {} on {}, since 2026-01-31", process, this_host());
+  EXPECT_THAT(hearth("status " + run.string()).output,
+              HasSubstr("running (the script of job local-999999999 was killed, and its ranks train on: " + on));
+  const CommandResult second = submit("--cluster local");
+  EXPECT_EQ(second.exit_code, 2);
+  EXPECT_THAT(second.output, HasSubstr("is running already: a training, the script of job local-999999999 was killed"));
+  // A training by hand after a job is seen, too.
+  write_lease("");
+  EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr("running (" + on));
+  write_lease("job = local-999999999\nsubmitted = yes\n");
+  const CommandResult stopped = hearth("stop " + run.string());
+  EXPECT_EQ(stopped.exit_code, 0) << stopped.output;
+  EXPECT_THAT(stopped.output, HasSubstr(fmt::format("the training saves and ends (process {})", process)));
+  while (path_exists("/proc/" + process + "/exe")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_NE(test::run_command("pgrep --full 'sleep 100[0]'").exit_code, 0);  // the whole session
+  EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr("stopped (`hearth stop` asked for it)"));
+  EXPECT_THAT(hearth("stop " + run.string()).output, HasSubstr("runs or waits"));
+}
+
+TEST_F(Submits, ATrainingOfAnotherHostIsKnownByItsBeats) {
+  make_folders(run);
+  const auto write_lease = [&](const std::string& beat) {
+    write_file_atomic(run / "lease",
+                      "start = 1\nid = 0a\nhost = elsewhere\nprocess = 12\ntime = 2026-01-31 23:59:59 "
+                      "UTC\nbeat = " +
+                          beat + "\n");
+  };
+  write_lease("000000000007");
+  EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr("running (process 12 on elsewhere, since 2026"));
+  const CommandResult second = submit("--cluster local"), stop = hearth("stop " + run.string());
+  EXPECT_EQ(second.exit_code, 2);
+  EXPECT_THAT(second.output, HasSubstr("is running already: a training, process 12 on elsewhere"));
+  EXPECT_EQ(stop.exit_code, 4);
+  EXPECT_THAT(stop.output, HasSubstr("trains on another host, without a job"));
+  EXPECT_THAT(stop.output, HasSubstr("fix: on elsewhere: hearth stop " + run.string()));
+  const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::minutes(10);
+  std::filesystem::last_write_time(run / "lease", long_ago);
+  EXPECT_THAT(hearth("status " + run.string()).output,
+              HasSubstr("unknown (it trained on elsewhere, process 12, and shows no sign of life)"));
+  write_lease("ended       ");
+  EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr("stopped (the training ended before its last step)"));
+}
+
+TEST_F(Submits, AFinishedRunIsNotQueued) {
+  program("sbatch", "echo 12");
+  const auto finish = [this](int64_t step) {
+    make_folders(run / "checkpoints" / fmt::format("step-{:08}", step));
+    write_file_atomic(run / "done.json", fmt::format("{{\"step\": {}}}\n", step));
+  };
+  finish(10);
+  const CommandResult done = submit();
+  EXPECT_EQ(done.exit_code, 0) << done.output;
+  EXPECT_THAT(done.output, HasSubstr("nothing to do: " + run.string() + " has all 10 steps\n"));
+  EXPECT_THAT(read_starts(run), SizeIs(0));
+  // More steps, a missing checkpoint, or an export that is missing are something to do.
+  const std::string batch = "--cluster slurm_cpu --set training.global_batch_size=-1 ";
+  EXPECT_THAT(submit(batch + "--set training.steps=11").output, HasSubstr("job 12: "));
+  std::filesystem::remove(starts_file(run));
+  EXPECT_THAT(submit(batch + "--set checkpoint.last_save_in_hf=true --set checkpoint.last_save_model_only=true").output,
+              HasSubstr("job 12: "));
+  std::filesystem::remove(starts_file(run));
+  // Epochs: as many as the last time, or more.
+  const std::string epochs = batch + "--set training.steps=0 --set training.epochs=";
+  write_file_atomic(run / "config.toml",
+                    fmt::format("[training]\nepochs = 2.0\n[data]\npath = \"{}\"\n", (scratch / "data").string()));
+  EXPECT_THAT(submit(epochs + "2").output, HasSubstr("nothing to do"));
+  EXPECT_THAT(submit(epochs + "3").output, HasSubstr("job 12: "));
+  std::filesystem::remove(starts_file(run));
+  std::filesystem::remove_all(run / "checkpoints");
+  EXPECT_THAT(submit().output, HasSubstr("job 12: "));
+}
+
 TEST_F(Submits, LogsBeginWithTheLastLines) {
   make_folders(run / "logs");
   std::string text;
@@ -246,13 +336,33 @@ TEST_F(Submits, JobsThatAreOutdatedOrLoopDoNotStart) {
   };
   for (int i = 0; i < 3; ++i) EXPECT_EQ(job("before " + run.string() + " --job 1").exit_code, 0);
   const CommandResult fourth = job("before " + run.string() + " --job 1");
-  EXPECT_EQ(fourth.exit_code, 4);
+  EXPECT_EQ(fourth.exit_code, 75);
   EXPECT_THAT(fourth.output, HasSubstr("3 starts in a row made no new checkpoint"));
-  EXPECT_THAT(job("after " + run.string() + " --job 1 --code 137").output, testing::EndsWith("\nstop\n"));
+  EXPECT_THAT(job("after " + run.string() + " --job 1 --code 137").output, testing::EndsWith("\nstop 0\n"));
   EXPECT_EQ(hearth("job queued " + run.string() + " --job 1 --next-job 2").exit_code, 0);
   const CommandResult outdated = job("before " + run.string() + " --job 1");
   EXPECT_EQ(outdated.exit_code, 75);
   EXPECT_THAT(outdated.output, HasSubstr("job 2 goes on with the run"));
+}
+
+// What the job's script asks on each node after a failure.
+TEST_F(Submits, ANodeSaysWhetherItCanRunTheJob) {
+  make_folders(run);
+  const auto node = [this](const std::string& options = {}) {
+    return run_hearth(fmt::format("job node {} --job 1 --run-file {} {}", run.string(), toml.string(), options),
+                      "SLURMD_NODENAME=node7");
+  };
+  const CommandResult fine = node();
+  EXPECT_EQ(fine.exit_code, 0);
+  EXPECT_EQ(fine.output, "fine node7\n");
+  EXPECT_THAT(list_folder(run), SizeIs(0));
+  EXPECT_EQ(node("--set training.stesp=1").output, "fine node7\n");  // is wrong on every node
+  EXPECT_THAT(node("--set data.path=nowhere").output, HasSubstr("hearth: node node7: "));
+  EXPECT_THAT(node("--set data.path=nowhere").output, testing::EndsWith("\noff node7\n"));
+  std::filesystem::remove_all(run);  // is not mounted
+  EXPECT_THAT(node().output, HasSubstr("No such file or directory\noff node7\n"));
+  std::filesystem::remove(toml);
+  EXPECT_THAT(node().output, HasSubstr("run.toml: No such file or directory\noff node7\n"));
 }
 
 // A scheduler may start the job before `hearth submit` has recorded it.

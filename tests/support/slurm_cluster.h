@@ -47,6 +47,13 @@ class Cluster {
     EXPECT_EQ(run_command(line).exit_code, 0);
   }
 
+  // From then on the folder is empty on the node, as one that is not mounted.
+  void hide(const std::string& node, const Path& folder) {
+    const std::string line =
+        fmt::format("bash {} hide {} {} {}", kScript, folder_.path().string(), node, folder.string());
+    EXPECT_EQ(run_command(line).exit_code, 0);
+  }
+
   // From then on nothing of the node's reaches the others.
   void cut(const std::string& node) {
     const std::string line = fmt::format("bash {} cut {} {}", kScript, folder_.path().string(), node);

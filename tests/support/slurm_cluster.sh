@@ -9,6 +9,7 @@
 #   start DIR NODE               starts a node again
 #   cut DIR NODE                 cuts its network off
 #   read_only DIR NODE FOLDER    the node cannot write in the folder any more
+#   hide DIR NODE FOLDER         the folder is empty on the node, as one that is not mounted
 #   down DIR                     ends it
 set -euo pipefail
 command=$1
@@ -97,6 +98,13 @@ make_read_only() {
   process=$(cat "$dir/run/slurmd.$1.pid")
   # shellcheck disable=SC2016 # the inner shell expands it
   nsenter --target "$process" --mount bash -c 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"' "$2"
+}
+
+hide() {
+  local process
+  process=$(cat "$dir/run/slurmd.$1.pid")
+  mkdir -p "$dir/empty"
+  nsenter --target "$process" --mount mount --bind "$dir/empty" "$2"
 }
 
 write_configuration() {
@@ -188,6 +196,7 @@ up) up "${3:-2}" ;;
 kill) kill_node "$3" ;;
 start) start_node "$3" ;;
 read_only) make_read_only "$3" "$4" ;;
+hide) hide "$3" "$4" ;;
 cut) ip link set "$bridge-${3#node}" down ;;
 down) down ;;
 *) exit 2 ;;

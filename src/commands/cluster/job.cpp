@@ -1,26 +1,34 @@
 // `hearth job`: called by a job's script, not by people. "before": may the ranks start? "after": what comes now? Prints
-// one word for the script. "queued": another job goes on for this one.
+// a word for the script, and the seconds to wait first. "queued": another job goes on for this one. "node": can this
+// node run it? Prints "fine NODE" or "off NODE".
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "checkpoint/retain.h"
+#include "cluster/goodput.h"
 #include "cluster/starts.h"
 #include "commands/commands.h"
+#include "commands/hearth_train.h"
+#include "commands/run_file.h"
+#include "config/load.h"
+#include "data/shard/manifest.h"
 
 namespace hearth::commands {
 namespace {
 
 struct JobOptions {
   std::string event;
-  Path run, checkpoints, bad_nodes;
+  Path run, checkpoints, bad_nodes, run_file;
+  std::vector<std::string> sets;
   std::string job, signal = "none", next_job;
-  int64_t code = 0, max_restarts = 0;
+  int64_t code = 0, max_restarts = 0, requeues = 0;
 };
 
 int64_t newest_checkpoint_step(const Path& checkpoints) {
@@ -64,24 +72,36 @@ int before_start(const JobOptions& options) {
   if (!events.empty() && events.back().name == "stop")
     throw Error(ExitCode::kAskedToLeave, fmt::format("job {} does not start: `hearth stop` asked for it", options.job));
   if (const int64_t vain = cluster::starts_without_progress(events, step); vain > options.max_restarts)
-    throw Error(ExitCode::kHardware,
+    throw Error(ExitCode::kAskedToLeave,  // the script does not ask again
                 fmt::format("job {} does not start: {} starts in a row made no new checkpoint", options.job, vain),
                 "nothing says that one more would", "find the cause in the logs, then hearth submit");
   remove_file(options.run / checkpoint::kDoneFile);
-  cluster::append_start(options.run, {.name = "start", .job = options.job, .step = step});
+  cluster::append_start(options.run, {.name = "start", .job = options.job, .step = step, .requeues = options.requeues});
+  return 0;
+}
+
+// Seconds since the newest start, of which each has a whole number; 0 without one.
+double seconds_since_start(const std::vector<cluster::StartEvent>& events) {
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  for (auto e = events.rbegin(); e != events.rend(); ++e)
+    if (e->name == "start") return std::max(0.0, now.count() - cluster::seconds_of_time(e->time));
   return 0;
 }
 
 int after_end(const JobOptions& options) {
+  const std::vector<cluster::StartEvent> events = cluster::read_starts(options.run);
+  const std::string error = error_of_job(options.run, options.job);
   const cluster::Ended ended{.job = options.job,
                              .code = options.code,
                              .signal = options.signal,
                              .is_done = path_exists(options.run / checkpoint::kDoneFile),
                              .step = newest_checkpoint_step(options.checkpoints),
                              .bad_nodes = nodes_of_file(options.bad_nodes),
-                             .error = error_of_job(options.run, options.job)};
-  const std::vector<cluster::StartEvent> events = cluster::read_starts(options.run);
-  if (const std::string host = cluster::started_elsewhere(events, options.job, cluster::this_host()); !host.empty()) {
+                             .error = error,
+                             .disk_is_full = cluster::says_full_disk(error, {options.run, options.checkpoints}),
+                             .lasted_s = seconds_since_start(events)};
+  const std::string host = cluster::started_elsewhere(events, options.job, cluster::this_host(), options.requeues);
+  if (!host.empty()) {
     // The run's history is that of the newer start.
     fmt::print(stderr, "hearth: job {} leaves: it was started again on {}\n", options.job, host);
     fmt::print("{}\n", name_of(cluster::Next::kLeave));
@@ -97,7 +117,35 @@ int after_end(const JobOptions& options) {
                                       .why = decision.why});
   fmt::print(stderr, "hearth: job {} at step {}: {}; next: {}\n", options.job, ended.step, decision.why,
              name_of(decision.next));
-  fmt::print("{}\n", name_of(decision.next));
+  // Where somebody asked for the end, the job has not failed.
+  fmt::print("{} {}\n", decision.is_asked ? "cancel" : name_of(decision.next), decision.wait_s);
+  return 0;
+}
+
+// The files that a rank of this node reads and writes at its start. Throws the Error that it would meet.
+void try_files(const JobOptions& options) {
+  const config::LoadResult run = config::read_run(options.run_file, options.sets);
+  if (!run.syntax_error && run.problems.empty())  // those are not the node's
+    for (const config::DataSource& source : run.config.sources())
+      static_cast<void>(data::read_manifest(normal_path(run.config.resolve(source.path))));
+  const char* const node = std::getenv("SLURMD_NODENAME");
+  const Path file = options.run / fmt::format(".node-{}", node == nullptr ? cluster::this_host() : node);
+  write_file_atomic(file, "The job's script looks whether its nodes can write here.\n");
+  remove_file(file);
+}
+
+int try_node(const JobOptions& options) {
+  const char* const given = std::getenv("SLURMD_NODENAME");  // Slurm's lists need its own name for the host
+  const std::string node = given == nullptr ? cluster::this_host() : given;
+  std::string wrong;
+  if (output_of_hearth_train({"--version"}).empty()) wrong = "hearth-train does not start here";
+  try {
+    if (wrong.empty()) try_files(options);
+  } catch (const Error& e) {
+    wrong = e.why().empty() ? e.message() : e.message() + ": " + e.why();
+  }
+  if (!wrong.empty()) fmt::print(stderr, "hearth: node {}: {}\n", node, wrong);
+  fmt::print("{} {}\n", wrong.empty() ? "fine" : "off", node);
   return 0;
 }
 
@@ -105,7 +153,7 @@ int after_end(const JobOptions& options) {
 
 int job(CommandLine& line) {
   JobOptions options;
-  line.positional("EVENT", &options.event, "before, after or queued");
+  line.positional("EVENT", &options.event, "before, after, queued or node");
   line.positional("RUN", &options.run, "the run folder");
   line.option("--job", "ID", &options.job, "the job").required();
   line.option("--checkpoints", "DIR", &options.checkpoints, "the run's checkpoints");
@@ -113,14 +161,19 @@ int job(CommandLine& line) {
       .range(0, 1 << 20);
   line.option("--code", "N", &options.code, "after: the exit code of the ranks").range(0, 255);
   line.option("--signal", "NAME", &options.signal, "after: what the script was told")
-      .choices({"none", "limit", "leave", "preempt", "preflight"});
-  line.option("--bad-nodes", "FILE", &options.bad_nodes, "after: of hearth preflight, nodes that can be left out");
+      .choices({"none", "limit", "leave", "preempt", "preflight", "nodes"});
+  line.option("--bad-nodes", "FILE", &options.bad_nodes, "after: nodes that can be left out, one a line");
+  line.option("--requeues", "N", &options.requeues, "how often Slurm has put the job back into the queue")
+      .range(0, 1 << 20);
+  line.option("--run-file", "FILE", &options.run_file, "node: the run file");
+  line.option("--set", "SECTION.KEY=VALUE", &options.sets, kSetHelp);
   line.option("--next-job", "ID", &options.next_job, "queued: the job that goes on");
   if (!line.parse()) return 0;
   if (options.event == "before") return before_start(options);
   if (options.event == "after") return after_end(options);
+  if (options.event == "node") return try_node(options);
   if (options.event != "queued")
-    throw user_error(fmt::format("EVENT = \"{}\" is not before, after or queued", options.event));
+    throw user_error(fmt::format("EVENT = \"{}\" is not before, after, queued or node", options.event));
   cluster::append_start(options.run, {.name = "queued", .job = options.next_job, .after = options.job});
   return 0;
 }

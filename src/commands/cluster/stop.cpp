@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "base/error.h"
+#include "cluster/job_script.h"
 #include "cluster/run_status.h"
 #include "cluster/slurm.h"
 #include "commands/commands.h"
@@ -13,8 +14,9 @@
 namespace hearth::commands {
 namespace {
 
-// To a process, or to a process group if `number` is negative.
+// To a process, or to a process group if `number` is negative. One that has ended has none.
 void send_signal(int64_t number, int signal) {
+  if (number >= -1 && number <= 1) return;
   if (::kill(static_cast<pid_t>(number), signal) != 0 && errno != ESRCH)
     throw system_error(fmt::format("cannot send a signal to process {}", std::abs(number)), errno);
 }
@@ -25,6 +27,21 @@ void send_signal(int64_t number, int signal) {
                 "stop it where it runs, or when that is known");
   throw user_error(fmt::format("nothing of {} runs or waits", status.run.string()),
                    fmt::format("it is {}{}", name_of(status.state), status.why.empty() ? "" : ": " + status.why));
+}
+
+// A training that was started by hand, or whose job's script was killed.
+void stop_holder(const cluster::RunStatus& status, bool now) {
+  const checkpoint::LeaseHolder& holder = *status.holder;
+  if (!holder.runs_here())
+    throw Error(ExitCode::kHardware, fmt::format("{} trains on another host, without a job", status.run.string()),
+                holder.place(),
+                fmt::format("on {}: hearth stop {}", holder.host, cluster::shell_word(status.run.string())));
+  const bool of_job = !status.job.empty() && holder.job == status.job;
+  if (of_job) cluster::append_start(status.run, {.name = "stop", .job = status.job});
+  // The script of a job without a scheduler was a process group with all that it started.
+  const auto process = static_cast<pid_t>(holder.process);
+  const bool has_group = of_job && cluster::local_process(status.job);
+  send_signal(has_group ? -::getpgid(process) : process, now ? SIGKILL : SIGTERM);
 }
 
 }  // namespace
@@ -39,10 +56,9 @@ int stop(CommandLine& line) {
   const bool queued = status.state == cluster::RunState::kQueued;
   if (!queued && status.state != cluster::RunState::kRunning) nothing_to_stop(status);
   const std::string saves = now ? "ends at once" : "saves and ends";
-  if (status.job.empty()) {  // a training of this host, started by hand
-    const int64_t process = cluster::read_lease(status.run)->process;
-    send_signal(process, now ? SIGKILL : SIGTERM);
-    fmt::print("the training {} (process {})\n", saves, process);
+  if (status.holder) {
+    stop_holder(status, now);
+    fmt::print("the training {} (process {})\n", saves, status.holder->process);
     return 0;
   }
   // Written first: the script must find it when the ranks have ended.

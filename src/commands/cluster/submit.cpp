@@ -7,16 +7,20 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/quantity.h"
+#include "checkpoint/retain.h"
+#include "checkpoint/save.h"
 #include "cluster/job_script.h"
 #include "cluster/run_status.h"
 #include "cluster/slurm.h"
 #include "cluster/starts.h"
 #include "commands/commands.h"
 #include "commands/run_file.h"
+#include "config/derived.h"
 #include "config/load.h"
 #include "data/shard/manifest.h"
 #include "hub/process.h"
@@ -103,6 +107,30 @@ void check_submitted_run(const SubmitOptions& options, const cluster::JobScript&
   });
 }
 
+// The steps of the run that is done and has all of them; nullopt: there is something to do. A job would only find that.
+std::optional<int64_t> steps_of_done_run(const SubmitOptions& options, const cluster::JobScript& job) {
+  if (!path_exists(job.run / checkpoint::kDoneFile)) return std::nullopt;
+  const config::RunConfig config = config::read_run(options.run_toml, options.sets, job.ranks()).config;
+  const std::vector<int64_t> steps = checkpoint::list_steps(job.checkpoints);
+  if (steps.empty()) return std::nullopt;
+  if (config.training.epochs > 0) {  // the number of steps needs the data: as long as the last time?
+    if (!path_exists(job.run / "config.toml")) return std::nullopt;
+    const config::RunConfig before = config::read_run(job.run / "config.toml", {}).config;
+    const auto paths = [](const config::RunConfig& c) {
+      std::vector<Path> found;
+      for (const config::DataSource& source : c.sources()) found.push_back(absolute_path(c.resolve(source.path)));
+      return found;
+    };
+    if (before.training.epochs < config.training.epochs || paths(before) != paths(config)) return std::nullopt;
+  } else if (steps.back() < config::total_steps(config, 0)) {
+    return std::nullopt;
+  }
+  Path exported = checkpoint::step_folder(job.checkpoints, steps.back());
+  exported += "-hf";
+  if (config.checkpoint.last_save_in_hf && !path_exists(exported)) return std::nullopt;
+  return steps.back();
+}
+
 Path this_program() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error);
@@ -119,11 +147,11 @@ void refuse_second_job(const Path& run) {
                             cluster::starts_file(run).string()));
   if (status.state != cluster::RunState::kQueued && status.state != cluster::RunState::kRunning) return;
   const std::string what =
-      status.job.empty() ? fmt::format("a training {}", status.why) : fmt::format("job {}", status.job);
-  throw user_error(
-      fmt::format("the run {} is {} already: {}", run.string(), name_of(status.state), what),
-      "two jobs of one run would write into one folder",
-      fmt::format("wait for it, end it with hearth stop {}, or give this one another job.dump_folder", run.string()));
+      status.holder ? fmt::format("a training, {}", status.why) : fmt::format("job {}", status.job);
+  throw user_error(fmt::format("the run {} is {} already: {}", run.string(), name_of(status.state), what),
+                   "two jobs of one run would write into one folder",
+                   fmt::format("wait for it, end it with hearth stop {}, or give this one another job.dump_folder",
+                               cluster::shell_word(run.string())));
 }
 
 // Starts the script as a process of this host that outlives this one, and returns its job's name.
@@ -242,10 +270,16 @@ int submit(CommandLine& line) {
     fmt::print("{}", text);
     return 0;
   }
+  if (const std::optional<int64_t> steps = steps_of_done_run(options, job)) {
+    fmt::print("nothing to do: {} has all {} steps\nnext: hearth report {} --out report.html\n", job.run.string(),
+               *steps, cluster::shell_word(job.run.string()));
+    return 0;
+  }
   const std::string id = start_job(job, text);
   fmt::print("job {}: {} on {}, {}, {}\n", id, job.run.string(), job.cluster.name, counted(job.nodes, "node"),
              counted(job.ranks(), "rank"));
-  fmt::print("its script is {}\nnext: hearth status {}\n", (job.run / "job.sh").string(), job.run.string());
+  fmt::print("its script is {}\nnext: hearth status {}\n", (job.run / "job.sh").string(),
+             cluster::shell_word(job.run.string()));
   return 0;
 }
 

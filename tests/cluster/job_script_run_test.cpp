@@ -1,0 +1,200 @@
+// The job's script under bash itself, with programs that stand for Slurm's and for hearth.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "cluster/job_script.h"
+#include "support/environment.h"
+
+namespace hearth::cluster {
+namespace {
+
+using test::CommandResult;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class RunScripts : public testing::Test {
+ protected:
+  RunScripts() {
+    make_folders(scratch / "bin");
+    make_folders(run / "logs");
+    // Each program writes its call down. What it answers is in files of its name: a line for each call.
+    const std::string next = "next() { line=$(head -n 1 answers/$1); sed -i 1d answers/$1; }\n";
+    program("hearth", next + "next $2; case $2 in after) echo \"$line\" ;; *) exit ${line:-0} ;; esac");
+    program("srun", next +
+                        "case $* in *'job node'*) cat answers/nodes ;; *preflight*) next preflight; "
+                        "[ \"$line\" = 0 ] || cp answers/off run/bad_nodes.txt; exit ${line:-0} ;; "
+                        "*) next train; exit ${line:-0} ;; esac");
+    program("scontrol", "case $* in *hostnames*) printf 'node1\\nnode2\\nnode3\\n' ;; esac; exit 0");
+    program("squeue", "echo node9");
+    program("sbatch", "echo 13");
+    program("scancel", "exit 0");
+    program("sleep", "exit 0");
+    make_folders(scratch / "answers");
+    for (const char* name : {"after", "before", "train", "preflight", "nodes", "off", "queued"}) answer(name, "");
+    answer("nodes", "fine node1\nfine node2\nfine node3\n");
+    job.cluster = read_cluster_file(test::source_path("configs/clusters/slurm_cpu.toml"), "slurm_cpu");
+    job.hearth = scratch / "bin" / "hearth";
+    job.run_file = "/r.toml";
+    job.run = run;
+    job.checkpoints = run / "checkpoints";
+    job.nodes = 3;
+    job.cluster_argument = "slurm_cpu";
+  }
+  void program(const std::string& name, const std::string& body) {
+    const Path file = scratch / "bin" / name;
+    write_file_atomic(
+        file, fmt::format("#!/bin/bash\ncd {}\necho \"{} $*\" >>calls\n{}\n", scratch.path().string(), name, body));
+    std::filesystem::permissions(file, std::filesystem::perms::all);
+  }
+  void answer(const std::string& name, const std::string& text) { write_file_atomic(scratch / "answers" / name, text); }
+  CommandResult start(const std::string& nodes = "3") {
+    write_file_atomic(run / "job.sh", job_script(job));
+    return test::run_command(
+        fmt::format("cd {}; PATH={}:$PATH SLURM_JOB_ID=12 SLURM_NNODES={} SLURMD_NODENAME=node1 "
+                    "SLURM_JOB_NODELIST='node[1-3]' SLURM_RESTART_COUNT=2 bash {}",
+                    scratch.path().string(), (scratch / "bin").string(), nodes, (run / "job.sh").string()));
+  }
+  std::string calls() { return path_exists(scratch / "calls") ? read_file(scratch / "calls") : ""; }
+  int64_t count(const std::string& what) {
+    int64_t found = 0;
+    for (const std::string& line : split_lines(calls())) found += line.find(what) != std::string::npos ? 1 : 0;
+    return found;
+  }
+
+  test::ScratchFolder scratch;
+  const Path run = scratch / "run";
+  JobScript job;
+};
+
+TEST_F(RunScripts, LeaveOutTheNodesThatCannotStart) {
+  answer("train", "137\n");
+  answer("nodes", "fine node1\noff node2\n");  // and node3 says nothing
+  answer("after", "requeue 0\n");
+  EXPECT_EQ(start().exit_code, 0);
+  EXPECT_THAT(calls(), HasSubstr("hearth job before " + run.string() + " --job 12 --requeues 2 "));
+  EXPECT_THAT(calls(), HasSubstr("--code 137 --signal nodes --bad-nodes"));
+  EXPECT_THAT(calls(), HasSubstr("scontrol requeue 12\n"));
+  EXPECT_THAT(calls(), HasSubstr("scontrol update JobId=12 ExcNodeList=node9,node2,node3\n"));
+  EXPECT_EQ(read_file(run / "bad_nodes.txt"), "node2\nnode3\n");
+}
+
+TEST_F(RunScripts, OfOneNodeLeaveItOutIfItIsOff) {
+  answer("train", "2\n");
+  answer("nodes", "off node1\n");
+  answer("after", "requeue 0\n");
+  EXPECT_EQ(start("1").exit_code, 0);
+  EXPECT_THAT(calls(), HasSubstr("--code 2 --signal nodes"));
+  EXPECT_THAT(calls(), HasSubstr("ExcNodeList=node9,node1\n"));
+}
+
+// The disk is away: all nodes would be left out.
+TEST_F(RunScripts, LeaveNobodyOutIfAllAreOff) {
+  answer("train", "2\n0\n");
+  answer("nodes", "off node1\noff node2\noff node3\n");
+  answer("after", "again 15\ndone 0\n");
+  EXPECT_EQ(start().exit_code, 0);
+  EXPECT_THAT(calls(), HasSubstr("--code 2 --signal nodes"));
+  EXPECT_EQ(count("hearth train"), 2);
+  EXPECT_EQ(count("sleep 15"), 1);
+  EXPECT_EQ(count("scontrol requeue"), 0);
+}
+
+TEST_F(RunScripts, StartAgainWhereAllNodesAreFineAndAskForAnotherJobWhereNoneAnswers) {
+  answer("train", "4\n4\n");
+  answer("after", "again 0\nagain 0\n");
+  program("srun",
+          "case $* in *'job node'*) [ -e first ] || echo 'fine node1\nfine node2\nfine node3'; touch first ;; "
+          "*) exit 4 ;; esac");
+  EXPECT_EQ(start().exit_code, 0);
+  EXPECT_EQ(count("hearth train"), 2);
+  EXPECT_EQ(count("--code 4 --signal none"), 2);
+  EXPECT_THAT(calls(), HasSubstr("scontrol requeue 12\n"));
+  EXPECT_THAT(calls(), HasSubstr("ExcNodeList=node9\n"));
+}
+
+TEST_F(RunScripts, EndAsCancelledAfterAStop) {
+  answer("after", "cancel 0\n");
+  EXPECT_EQ(start().exit_code, 0);
+  EXPECT_THAT(calls(), testing::EndsWith("scancel 12\n"));
+}
+
+TEST_F(RunScripts, KeepTheCodeOfAFailure) {
+  answer("train", "3\n");
+  answer("after", "stop 0\n");
+  EXPECT_EQ(start().exit_code, 3);
+  EXPECT_EQ(count("scancel"), 0);
+}
+
+TEST_F(RunScripts, AskHearthAgainWhileItsDiskIsAway) {
+  answer("before", "4\n126\n0\n");
+  answer("after", "done 0\n");
+  EXPECT_EQ(start().exit_code, 0);
+  EXPECT_EQ(count("hearth job before"), 3);
+  EXPECT_EQ(count("hearth train"), 1);
+  // Another job goes on: that is an answer.
+  answer("before", "75\n");
+  std::filesystem::remove(scratch / "calls");
+  EXPECT_EQ(start().exit_code, 75);
+  EXPECT_EQ(count("hearth job before"), 1);
+  EXPECT_EQ(count("hearth train"), 0);
+}
+
+// The first node of the job is the one on which the program does not start.
+TEST_F(RunScripts, LeaveTheirOwnNodeOutIfTheProgramDoesNotStartThere) {
+  std::filesystem::remove(scratch / "bin" / "hearth");
+  const CommandResult result = start();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.output, HasSubstr("node node1 does not start the program: the next start leaves it out"));
+  EXPECT_THAT(calls(), HasSubstr("scontrol requeue 12\n"));
+  EXPECT_THAT(calls(), HasSubstr("ExcNodeList=node9,node1\n"));
+  // Not forever: as often as there may be restarts.
+  job.max_restarts = 1;
+  std::filesystem::remove(scratch / "calls");
+  EXPECT_EQ(start().exit_code, 127);
+  EXPECT_EQ(count("scontrol"), 0);
+}
+
+TEST_F(RunScripts, FindTheNodesThatCannotStartBeforeThePreflight) {
+  job.preflight = true;
+  answer("nodes", "fine node1\nfine node3\n");
+  answer("after", "requeue 0\n");
+  EXPECT_EQ(start().exit_code, 0);
+  EXPECT_EQ(count("hearth preflight"), 0);
+  EXPECT_THAT(calls(), HasSubstr("--code 4 --signal nodes"));
+  EXPECT_THAT(calls(), HasSubstr("ExcNodeList=node9,node2\n"));
+}
+
+TEST_F(RunScripts, HearWhatThePreflightFinds) {
+  job.preflight = true;
+  answer("preflight", "4\n");
+  answer("off", "node3\n");
+  answer("after", "requeue 0\n");
+  EXPECT_EQ(start().exit_code, 0);
+  EXPECT_THAT(calls(), HasSubstr("--code 4 --signal preflight"));
+  EXPECT_THAT(calls(), HasSubstr("ExcNodeList=node9,node3\n"));
+  EXPECT_EQ(count("hearth train"), 0);
+}
+
+TEST_F(RunScripts, TrainAfterAPreflightThatFindsNothing) {
+  job.preflight = true;
+  answer("preflight", "0\n");
+  answer("train", "4\n0\n");
+  answer("after", "again 0\ndone 0\n");
+  EXPECT_EQ(start().exit_code, 0);
+  EXPECT_EQ(count("hearth preflight"), 1);  // once a job
+  EXPECT_EQ(count("hearth train"), 2);
+}
+
+// Before the job can be put back into the queue, it asks for another one, which the program cannot write down.
+TEST_F(RunScripts, NameTheNextJobThemselvesWhereHearthDoesNotAnswer) {
+  job.cluster.requeue = false;
+  std::filesystem::remove(scratch / "bin" / "hearth");
+  EXPECT_EQ(start().exit_code, 0);
+  EXPECT_THAT(calls(), HasSubstr("sbatch --parsable --dependency=afterany:12 --exclude=node9,node1 "));
+  EXPECT_EQ(read_file(run / "starts.jsonl"), "{\"event\":\"queued\",\"job\":\"13\",\"after\":\"12\"}\n");
+}
+
+}  // namespace
+}  // namespace hearth::cluster
