@@ -1,8 +1,10 @@
 #include "metrics/jsonl.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -11,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace hearth::metrics {
 namespace {
@@ -245,11 +248,26 @@ File open_lines(const Path& path) {
 
 JsonlWriter::JsonlWriter(const Path& path) : file_(open_lines(path)) {}
 
-void JsonlWriter::append(const Record& record) { file_.write(to_line(record)); }
+// Without its name, the file's lines would be lost with the process. One in its place is somebody's copy of it.
+void JsonlWriter::write(const std::string& line) {
+  struct stat mine {};
+  struct stat named {};
+  const bool found = ::stat(file_.path().c_str(), &named) == 0;
+  const bool known = (found || errno == ENOENT) && ::fstat(file_.descriptor(), &mine) == 0;
+  const bool same = found && mine.st_ino == named.st_ino && mine.st_dev == named.st_dev;
+  if (known && !same && folder_exists(file_.path().parent_path())) {
+    log_message(LogLevel::kWarning, fmt::format("{} was {}: the next lines go into it", file_.path().string(),
+                                                found ? "replaced" : "removed"));
+    file_ = open_lines(file_.path());
+  }
+  file_.write(line);
+}
 
-void JsonlWriter::append(const Event& event) { file_.write(to_line(event)); }
+void JsonlWriter::append(const Record& record) { write(to_line(record)); }
 
-void JsonlWriter::append(const SampleText& sample) { file_.write(to_line(sample)); }
+void JsonlWriter::append(const Event& event) { write(to_line(event)); }
+
+void JsonlWriter::append(const SampleText& sample) { write(to_line(sample)); }
 
 std::vector<Record> read_metrics(const Path& path) {
   std::vector<Record> records;

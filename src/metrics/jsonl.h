@@ -52,7 +52,7 @@ File open_lines(const Path& path);
 
 class JsonlWriter {
  public:
-  // Appends to the file; a missing file is made.
+  // Appends to the file; a missing file is made, also one that somebody removes meanwhile, with a warning.
   explicit JsonlWriter(const Path& path);
   void append(const Record& record);
   void append(const Event& event);
@@ -61,6 +61,7 @@ class JsonlWriter {
   void sync() { file_.sync(); }
 
  private:
+  void write(const std::string& line);
   File file_;
 };
 
