@@ -251,7 +251,7 @@ CheckRow steps_row(const config::LoadResult& loaded, const Path& folder, const c
     if (group.rank() == 0) remove_tree(own);
   });
   const double start_s = monotonic_seconds();
-  const config::TrainOptions train{.run_toml = options.run_toml, .sets = {}};
+  const config::TrainOptions train{.run_toml = options.run_toml, .sets = {}, .is_trial = true};
   const StdoutAside aside;
   train::run_training(short_run(loaded, own, options.steps), train, group);
   const double seconds = monotonic_seconds() - start_s;

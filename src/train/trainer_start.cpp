@@ -51,7 +51,7 @@ ExitCode train(run::Run& run, const config::TrainOptions& options, comm::Group& 
   }
   for (const std::string& line : run::complete_last_save(run, start.progress.step, control))
     voice.say(LogLevel::kInfo, line);
-  if (!is_done)
+  if (!is_done && !options.is_trial)
     voice.say(LogLevel::kInfo,
               fmt::format("done: all {0} steps; next: `hearth report {1} --out report.html`, `hearth eval "
                           "--checkpoint {1}`",
