@@ -288,10 +288,12 @@ constexpr std::string_view kLookCheckAndStart = R"(  if [ "$checked" = no ] && [
   fi
 )";
 
-constexpr std::string_view kAskSlurm =
-    R"(  if [ "$signal" != limit ] && [ "$code" != 0 ] && is_preempted; then signal=preempt; fi
-  if [ "$signal" = none ] && [ "$code" != 75 ] && [ ! -e "$run/done.json" ] && [ ! -s "$bad_nodes" ]; then
-    look_at_nodes
+// A node that was cut off does not reach Slurm, and waits long for each of its answers.
+constexpr std::string_view kAskSlurm = R"(  if tell current; then
+    if [ "$signal" != limit ] && [ "$code" != 0 ] && is_preempted; then signal=preempt; fi
+    if [ "$signal" = none ] && [ "$code" != 75 ] && [ ! -e "$run/done.json" ] && [ ! -s "$bad_nodes" ]; then
+      look_at_nodes
+    fi
   fi
 )";
 

@@ -32,7 +32,8 @@ class RunScripts : public testing::Test {
     program("scancel", "exit 0");
     program("sleep", "exit 0");
     make_folders(scratch / "answers");
-    for (const char* name : {"after", "before", "train", "preflight", "nodes", "off", "queued"}) answer(name, "");
+    for (const char* name : {"after", "before", "current", "train", "preflight", "nodes", "off", "queued"})
+      answer(name, "");
     answer("nodes", "fine node1\nfine node2\nfine node3\n");
     job.cluster = read_cluster_file(test::source_path("configs/clusters/slurm_cpu.toml"), "slurm_cpu");
     job.hearth = scratch / "bin" / "hearth";
@@ -112,6 +113,15 @@ TEST_F(RunScripts, StartAgainWhereAllNodesAreFineAndAskForAnotherJobWhereNoneAns
   EXPECT_EQ(count("--code 4 --signal none"), 2);
   EXPECT_THAT(calls(), HasSubstr("scontrol requeue 12\n"));
   EXPECT_THAT(calls(), HasSubstr("ExcNodeList=node9\n"));
+}
+
+// Slurm gave the job to another host, and nothing here reaches it.
+TEST_F(RunScripts, AskSlurmNothingWhereANewerStartHasTheRun) {
+  answer("train", "4\n");
+  answer("current", "75\n");
+  answer("after", "leave\n");
+  EXPECT_EQ(start().exit_code, 4);
+  for (const char* what : {"scontrol", "job node", "sbatch", "scancel"}) EXPECT_EQ(count(what), 0) << what;
 }
 
 TEST_F(RunScripts, EndAsCancelledAfterAStop) {

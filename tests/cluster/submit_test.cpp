@@ -335,6 +335,7 @@ TEST_F(Submits, JobsThatAreOutdatedOrLoopDoNotStart) {
     return hearth("job " + words + " --checkpoints " + (run / "checkpoints").string() + " --max-restarts 2");
   };
   for (int i = 0; i < 3; ++i) EXPECT_EQ(job("before " + run.string() + " --job 1").exit_code, 0);
+  EXPECT_EQ(job("current " + run.string() + " --job 1").exit_code, 0);
   const CommandResult fourth = job("before " + run.string() + " --job 1");
   EXPECT_EQ(fourth.exit_code, 75);
   EXPECT_THAT(fourth.output, HasSubstr("3 starts in a row made no new checkpoint"));
@@ -343,6 +344,10 @@ TEST_F(Submits, JobsThatAreOutdatedOrLoopDoNotStart) {
   const CommandResult outdated = job("before " + run.string() + " --job 1");
   EXPECT_EQ(outdated.exit_code, 75);
   EXPECT_THAT(outdated.output, HasSubstr("job 2 goes on with the run"));
+  EXPECT_EQ(job("current " + run.string() + " --job 1").exit_code, 75);
+  append_start(run, {.name = "start", .job = "2", .requeues = 1});
+  EXPECT_EQ(job("current " + run.string() + " --job 2 --requeues 1").exit_code, 0);
+  EXPECT_EQ(job("current " + run.string() + " --job 2").exit_code, 75);  // of before the requeue
 }
 
 // What the job's script asks on each node after a failure.

@@ -1,6 +1,6 @@
 // `hearth job`: called by a job's script, not by people. "before": may the ranks start? "after": what comes now? Prints
-// a word for the script, and the seconds to wait first. "queued": another job goes on for this one. "node": can this
-// node run it? Prints "fine NODE" or "off NODE".
+// a word for the script, and the seconds to wait first. "queued": another job goes on for this one. "current": exit
+// code 0 if no newer start has the run, else 75. "node": can this node run it? Prints "fine NODE" or "off NODE".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -122,6 +122,14 @@ int after_end(const JobOptions& options) {
   return 0;
 }
 
+int is_current(const JobOptions& options) {
+  const std::vector<cluster::StartEvent> events = cluster::read_starts(options.run);
+  const bool elsewhere =
+      !cluster::started_elsewhere(events, options.job, cluster::this_host(), options.requeues).empty();
+  const bool is_newest = cluster::newest_job(events) == options.job;
+  return static_cast<int>(is_newest && !elsewhere ? ExitCode::kDone : ExitCode::kAskedToLeave);
+}
+
 // The files that a rank of this node reads and writes at its start. Throws the Error that it would meet.
 void try_files(const JobOptions& options) {
   const config::LoadResult run = config::read_run(options.run_file, options.sets);
@@ -153,7 +161,7 @@ int try_node(const JobOptions& options) {
 
 int job(CommandLine& line) {
   JobOptions options;
-  line.positional("EVENT", &options.event, "before, after, queued or node");
+  line.positional("EVENT", &options.event, "before, after, current, queued or node");
   line.positional("RUN", &options.run, "the run folder");
   line.option("--job", "ID", &options.job, "the job").required();
   line.option("--checkpoints", "DIR", &options.checkpoints, "the run's checkpoints");
@@ -171,9 +179,10 @@ int job(CommandLine& line) {
   if (!line.parse()) return 0;
   if (options.event == "before") return before_start(options);
   if (options.event == "after") return after_end(options);
+  if (options.event == "current") return is_current(options);
   if (options.event == "node") return try_node(options);
   if (options.event != "queued")
-    throw user_error(fmt::format("EVENT = \"{}\" is not before, after, queued or node", options.event));
+    throw user_error(fmt::format("EVENT = \"{}\" is not before, after, current, queued or node", options.event));
   cluster::append_start(options.run, {.name = "queued", .job = options.next_job, .after = options.job});
   return 0;
 }
