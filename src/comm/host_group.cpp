@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "comm/buffers.h"
+#include "comm/notes/frames.h"
 #include "comm/shared_pages.h"
 
 namespace hearth::comm {
@@ -34,10 +35,12 @@ struct Segment {
 // `ranks`: of this rank's new group, numbered among all ranks. Collective over all ranks.
 Segment share_segment(Control& control, const std::vector<int64_t>& ranks) {
   const std::string mine(reinterpret_cast<const char*>(ranks.data()), ranks.size() * sizeof(int64_t));
-  std::map<std::string, int64_t> offsets;  // of each list of ranks
+  const bool first = ranks.front() == control.rank();  // it speaks for its group
+  std::map<std::string, int64_t> offsets;              // of each list of ranks
   int64_t bytes = 0;
-  for (const std::string& list : control.all_gather("the ranks of a group", mine)) {
-    if (!offsets.try_emplace(list, bytes).second) continue;
+  for (const std::string& list :
+       read_frames(control.reduce("the ranks of a group", first ? frames_of(mine) : std::string(), merge_lists))) {
+    offsets.emplace(list, bytes);
     bytes += HostMemory::bytes_for(static_cast<int64_t>(list.size() / sizeof(int64_t)));
   }
   std::unique_ptr<SharedPages> pages = share_pages(control, static_cast<size_t>(bytes));

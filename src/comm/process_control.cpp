@@ -1,16 +1,19 @@
 #include "comm/process_control.h"
 
 #include <fcntl.h>
-#include <poll.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "base/log.h"
 #include "base/quantity.h"
+#include "comm/notes/frames.h"
+#include "comm/notes/note_exchange.h"
 
 namespace hearth::comm {
 
@@ -26,41 +29,9 @@ constexpr double kAnswerAfterAll_s = 2;
 // A rank says hello at once. Another program that connects, such as a probe of ports, may say nothing.
 constexpr double kHello_s = 1;
 // A rank waits this much longer than rank 0, which can name the missing ranks.
-constexpr double kLongerThanRank0_s = 1;
-
-void put(std::string& to, std::string_view part) {
-  const uint64_t size = part.size();
-  to.append(reinterpret_cast<const char*>(&size), sizeof size);
-  to += part;
-}
-
-// The parts that put() wrote; nullopt for other bytes.
-std::optional<std::vector<std::string>> find_parts(std::string_view bytes) {
-  std::vector<std::string> parts;
-  while (!bytes.empty()) {
-    uint64_t size = 0;
-    if (bytes.size() < sizeof size) return std::nullopt;
-    std::memcpy(&size, bytes.data(), sizeof size);
-    if (bytes.size() - sizeof size < size) return std::nullopt;
-    parts.emplace_back(bytes.substr(sizeof size, size));
-    bytes.remove_prefix(sizeof size + size);
-  }
-  return parts;
-}
-
-// The same, of a message from a rank that has been met.
-std::vector<std::string> parts_of(std::string_view bytes) {
-  std::optional<std::vector<std::string>> parts = find_parts(bytes);
-  HEARTH_CHECK(parts.has_value(), "a message of {} bytes has no parts", bytes.size());
-  return std::move(*parts);
-}
-
-template <class... Parts>
-std::string message_of(const Parts&... parts) {
-  std::string bytes;
-  (put(bytes, parts), ...);
-  return bytes;
-}
+constexpr double kLongerThanRank0_s = 3;
+// How long a rank of a part that lost its connection waits for rank 0's word: the other rank has usually died.
+constexpr double kLostLink_s = 2;
 
 std::string this_process() {
   char host[256] = "";
@@ -76,6 +47,8 @@ struct ProcessControl::Head {
   uint64_t number, bytes;
 };
 
+double ProcessControl::now_s() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
+
 ProcessControl::ProcessControl(const Membership& membership) : me_(membership), timeout_s_(membership.timeout_s) {
   if (me_.rank == 0) {
     meet_all();
@@ -83,7 +56,14 @@ ProcessControl::ProcessControl(const Membership& membership) : me_(membership), 
     meet_rank_0();
   }
   if (::pipe2(wake_, O_CLOEXEC) != 0) throw system_error("cannot make a pipe", errno);
+  events_ = ::epoll_create1(EPOLL_CLOEXEC);
+  if (events_ < 0) throw system_error("cannot wait for messages", errno);
+  epoll_event woken{.events = EPOLLIN, .data = {.ptr = nullptr}};
+  ::epoll_ctl(events_, EPOLL_CTL_ADD, wake_[0], &woken);
+  for (Peer& peer : peers_) hear(peer);
+  make_exchange();
   listener_ = std::thread([this] { listen(); });
+  link_parts();
 }
 
 ProcessControl::~ProcessControl() {
@@ -91,7 +71,7 @@ ProcessControl::~ProcessControl() {
   stop_ = true;
   [[maybe_unused]] const auto woken = ::write(wake_[1], "", 1);
   listener_.join();
-  for (const int end : wake_) ::close(end);
+  for (const int end : {wake_[0], wake_[1], events_}) ::close(end);
 }
 
 // --- meeting
@@ -118,7 +98,7 @@ void ProcessControl::meet_all() {
                   fmt::format("{} did not start within {}", list_ranks(absent()), format_duration(me_.join_timeout_s)),
                   fmt::format("rank 0 waited for them at {}", me_.address), "see the messages of the missing ranks");
     }
-    const std::vector<std::string> hello = read_hello(socket, std::min(left_s, kHello_s));
+    const std::vector<std::string> hello = read_hello(socket, std::min(left_s, kHello_s), 5);
     if (hello.empty()) continue;
     const int64_t rank = std::stoll(hello[2]), size = std::stoll(hello[3]);
     std::string problem;
@@ -136,11 +116,11 @@ void ProcessControl::meet_all() {
   for (Peer& peer : peers_) send(peer, {Kind::kHello, 0, this_process()});
 }
 
-std::vector<std::string> ProcessControl::read_hello(const Socket& socket, double timeout_s) const {
+std::vector<std::string> ProcessControl::read_hello(const Socket& socket, double timeout_s, size_t num_parts) const {
   const std::optional<std::string> bytes = socket.wait(timeout_s) ? socket.receive() : std::nullopt;
   if (!bytes || bytes->size() < sizeof(Head)) return {};  // a hello is short: it arrives whole
-  const auto parts = find_parts(std::string_view(*bytes).substr(sizeof(Head)));
-  return parts && parts->size() == 5 && parts->front() == me_.key ? *parts : std::vector<std::string>();
+  const auto parts = find_frames(std::string_view(*bytes).substr(sizeof(Head)));
+  return parts && parts->size() == num_parts && parts->front() == me_.key ? *parts : std::vector<std::string>();
 }
 
 void ProcessControl::meet_rank_0() {
@@ -153,8 +133,8 @@ void ProcessControl::meet_rank_0() {
                   fmt::format("it should listen at {}", me_.address), "see the messages of rank 0");
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  const std::string hello = message_of(me_.key, std::string_view(HEARTH_VERSION), std::to_string(me_.rank),
-                                       std::to_string(me_.size), this_process());
+  const std::string hello = frames_of(me_.key, std::string_view(HEARTH_VERSION), std::to_string(me_.rank),
+                                      std::to_string(me_.size), this_process());
   send(peer, {Kind::kHello, 0, hello});
   // Rank 0 answers when all ranks have come, or ends.
   const double left_s = std::chrono::duration<double>(deadline - Clock::now()).count() + kAnswerAfterAll_s;
@@ -171,50 +151,49 @@ void ProcessControl::meet_rank_0() {
   peer.received = bytes->substr(sizeof head + head.bytes);
 }
 
+ProcessControl::Peer& ProcessControl::peer_of(int64_t rank) {
+  if (me_.rank == 0) return peers_[static_cast<size_t>(rank) - 1];
+  if (rank == 0) return peers_.front();
+  return rank > me_.rank ? peers_[static_cast<size_t>(rank - me_.rank)] : peers_[1];
+}
+
 // --- calls
 
-Posted ProcessControl::post(std::string_view operation, std::string_view bytes, Answers to) {
+template <class Step>
+void ProcessControl::exchange(Step step) {
+  std::optional<NoteExchange::Outgoing> out;
+  {
+    const std::lock_guard lock(mutex_);
+    out = step(*exchange_);
+  }
+  if (out && out->is_result && me_.rank == 0) changed_.notify_all();
+  if (!out) return;
+  for (const int64_t rank : *out->to)
+    send(peer_of(rank), {out->is_result ? Kind::kResult : Kind::kNote, out->number, out->bytes});
+}
+
+Posted ProcessControl::post(std::string_view operation, std::string_view bytes, Merge merge, Answers to) {
   if (aborted_) throw Aborted{};
   const uint64_t number = ++number_;
   const mesh::FlightScope recorded(operation, number, static_cast<int64_t>(bytes.size()), mesh::kPostedMessage);
-  if (me_.rank == 0) {
-    add_note(number, 0, {std::string(operation), std::string(bytes), to});
-  } else {
-    send(peers_.front(), {Kind::kNote, number, message_of(operation, bytes, to == Answers::kAll ? "all" : "rank 0")});
-  }
+  exchange([&](NoteExchange& notes) {
+    return notes.post(number, {std::string(operation), std::string(bytes), merge, to}, now_s());
+  });
   return {number, std::string(operation)};
 }
 
-std::vector<std::string> ProcessControl::collect(const Posted& posted) {
+std::string ProcessControl::collect(const Posted& posted) {
   const mesh::FlightScope recorded(posted.operation, posted.number, 0, mesh::kAwaitedMessage);
   std::unique_lock lock(mutex_);
-  const auto began = Clock::now();
-  const auto arrived = [&] { return results_.contains(posted.number) || aborted_; };
+  const double began_s = now_s();
+  const auto arrived = [&] { return exchange_->has_result(posted.number) || aborted_; };
   while (!changed_.wait_for(lock, kPoll, arrived)) {
-    const double waited_s = std::chrono::duration<double>(Clock::now() - began).count();
+    const double waited_s = now_s() - began_s;
     if (me_.rank != 0 && waited_s > timeout_s_ + kLongerThanRank0_s)
       throw_missing(me_.rank, posted.operation, waited_s, name_of(0));
   }
   if (aborted_) throw Aborted{};
-  return results_.extract(posted.number).mapped();
-}
-
-void ProcessControl::add_note(uint64_t number, int64_t rank, Note note) {
-  std::string result;
-  {
-    const std::lock_guard lock(mutex_);
-    if (rank != 0) peers_[static_cast<size_t>(rank) - 1].last_call = note.operation;
-    Call& call = calls_.try_emplace(number, me_.size).first->second;
-    call.notes.add(rank, std::move(note));
-    if (!call.notes.complete()) return;
-    std::vector<std::string> all = call.notes.bytes();
-    if (call.notes.answers() == Answers::kAll)
-      for (const std::string& bytes : all) put(result, bytes);
-    results_.emplace(number, std::move(all));
-    calls_.erase(number);
-  }
-  changed_.notify_all();
-  for (Peer& peer : peers_) send(peer, {Kind::kResult, number, result});
+  return exchange_->take_result_of(posted.number);
 }
 
 void ProcessControl::abort() {
@@ -234,28 +213,27 @@ void ProcessControl::send(Peer& peer, const Message& message) {
 
 void ProcessControl::listen() {
   try {
-    for (Peer& peer : peers_)
-      if (!peer.received.empty()) receive(peer);
+    if (me_.rank != 0 && !peers_.front().received.empty()) receive(peers_.front());  // behind rank 0's hello
+    std::array<epoll_event, 64> events{};
     while (!stop_) {
-      std::vector<pollfd> wanted{{wake_[0], POLLIN, 0}};
-      std::vector<Peer*> open;
-      for (Peer& peer : peers_) {
-        if (!peer.socket.valid()) continue;
-        wanted.push_back({peer.socket.fd(), POLLIN, 0});
-        open.push_back(&peer);
-      }
-      ::poll(wanted.data(), wanted.size(), static_cast<int>(kPoll.count()));
-      for (size_t i = 0; i < open.size() && !stop_; ++i) {
-        if (wanted[i + 1].revents == 0) continue;
-        const std::optional<std::string> bytes = open[i]->socket.receive();
+      const int count =
+          ::epoll_wait(events_, events.data(), static_cast<int>(events.size()), static_cast<int>(kPoll.count()));
+      for (int i = 0; i < count && !stop_; ++i) {
+        if (events[static_cast<size_t>(i)].data.ptr == nullptr) continue;
+        Peer& peer = *static_cast<Peer*>(events[static_cast<size_t>(i)].data.ptr);
+        const std::optional<std::string> bytes = peer.socket.receive();
         if (!bytes) {
-          lost(*open[i]);
+          lost(peer);
         } else {
-          open[i]->received += *bytes;
-          receive(*open[i]);
+          peer.received += *bytes;
+          receive(peer);
         }
       }
       if (me_.rank == 0) check_deadlines();
+      if (lost_link_ && now_s() - lost_link_->second > kLostLink_s)
+        throw Error(ExitCode::kHardware,
+                    fmt::format("rank {} and rank {} lost their connection", me_.rank, lost_link_->first),
+                    "both still reach rank 0, but not each other", "check the network between their hosts");
     }
   } catch (const Error& error) {
     fail(error);
@@ -275,21 +253,18 @@ void ProcessControl::receive(Peer& peer) {
 
 void ProcessControl::take(Peer& peer, const Message& message) {
   switch (message.kind) {
-    case Kind::kNote: {
-      std::vector<std::string> parts = parts_of(message.bytes);
-      parts.resize(3);
-      const Answers to = parts[2] == "all" ? Answers::kAll : Answers::kRank0;
-      return add_note(message.number, peer.rank, {std::move(parts[0]), std::move(parts[1]), to});
-    }
-    case Kind::kResult: {
-      {
-        const std::lock_guard lock(mutex_);
-        results_.emplace(message.number, parts_of(message.bytes));
-      }
+    case Kind::kNote:
+      return exchange(
+          [&](NoteExchange& notes) { return notes.take_note(message.number, peer.rank, message.bytes, now_s()); });
+    case Kind::kResult:
+      exchange([&](NoteExchange& notes) { return notes.take_result(message.number, message.bytes); });
       return changed_.notify_all();
-    }
+    case Kind::kAsk:
+      return answer(peer);
+    case Kind::kAnswer:
+      return take_answer(peer.rank, message.bytes);
     case Kind::kFailure: {
-      const std::vector<std::string> parts = parts_of(message.bytes);
+      const std::vector<std::string> parts = read_frames(message.bytes);
       end_all(static_cast<ExitCode>(message.number), fmt::format("{}\n  rank: {}", parts.front(), name_of(peer.rank)));
     }
     case Kind::kEnd:
@@ -306,6 +281,10 @@ void ProcessControl::take(Peer& peer, const Message& message) {
 void ProcessControl::lost(Peer& peer) {
   peer.socket.close();
   if (peer.ended || stop_) return;
+  if (me_.rank != 0 && peer.rank != 0) {  // rank 0 hears of a death, too, and names it
+    if (!lost_link_) lost_link_ = {peer.rank, now_s()};
+    return;
+  }
   const std::string text = fmt::format(
       "error: {} has died{}\n  why: it was killed, its node failed, or the network did\n  fix: see its log, and the "
       "kernel's log for a lack of memory; the run goes on from its last checkpoint",
@@ -315,26 +294,10 @@ void ProcessControl::lost(Peer& peer) {
   std::_Exit(static_cast<int>(ExitCode::kHardware));
 }
 
-void ProcessControl::check_deadlines() {
-  std::string text;
-  {
-    const std::lock_guard lock(mutex_);
-    if (calls_.empty()) return;
-    const Call& oldest = calls_.begin()->second;
-    if (std::chrono::duration<double>(Clock::now() - oldest.began).count() < timeout_s_) return;
-    for (const int64_t rank : oldest.notes.missing_ranks()) {
-      text += (text.empty() ? "" : ", ") + name_of(rank);
-      if (rank > 0) text += fmt::format(" after its last call, {}", peers_[static_cast<size_t>(rank) - 1].last_call);
-    }
-  }
-  throw Error(ExitCode::kHardware, fmt::format("ranks waited {} for {}", format_duration(timeout_s_), text),
-              "it hangs, is far slower than the others, or waits for a disk",
-              "if it is merely slow, raise comm.train_timeout_seconds");
-}
-
 std::string ProcessControl::name_of(int64_t rank) const {
   if (rank == me_.rank) return fmt::format("rank {} ({})", rank, this_process());
-  return fmt::format("rank {} ({})", rank, peers_[me_.rank == 0 ? static_cast<size_t>(rank) - 1 : 0].host);
+  const Peer& peer = me_.rank == 0 ? peers_[static_cast<size_t>(rank) - 1] : peers_.front();
+  return fmt::format("rank {} ({})", rank, peer.host);
 }
 
 // --- the end
@@ -368,7 +331,7 @@ void ProcessControl::fail(const Error& error) {
     end_all(error.code(), error.what());
   }
   send(peers_.front(),
-       {Kind::kFailure, static_cast<uint64_t>(error.code()), message_of(std::string_view(error.what()))});
+       {Kind::kFailure, static_cast<uint64_t>(error.code()), frames_of(std::string_view(error.what()))});
   std::fflush(nullptr);
   wait_for_end();
 }

@@ -1,5 +1,6 @@
-// Messages between processes: every rank has one connection to rank 0, which collects the notes of a call and sends
-// all of them to everyone. A thread of each process listens, so that it hears of a failure while the rank computes.
+// Messages between processes: every rank has one connection to rank 0. The notes of a call go there, and through the
+// first ranks of parts if there are many (comm/notes/note_tree.h), which have connections of their own. A thread of
+// each process listens, so that it hears of a failure while the rank computes.
 //
 // If a rank dies or fails, rank 0 says so on stderr, and every process ends within a second with the same exit code. A
 // process that has been told to end does not unwind: nothing that is written only whole (a checkpoint) is left half.
@@ -12,15 +13,19 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "comm/control.h"
-#include "comm/notes.h"
 #include "comm/socket.h"
 #include "mesh/flight_recorder.h"
 
 namespace hearth::comm {
+
+class NoteExchange;
+struct OldestCall;
 
 // A rank's place among the processes of a training.
 struct Membership {
@@ -30,6 +35,7 @@ struct Membership {
   bool supervised = false;     // a parent names a rank that was killed
   double join_timeout_s = 60;  // for all ranks to start
   double timeout_s = 3600;     // for a rank that others wait for; until set_timeout()
+  int64_t part = 0;            // ranks of a part; 0: NoteTree::usual_part
 };
 
 class ProcessControl final : public Control {
@@ -44,8 +50,8 @@ class ProcessControl final : public Control {
   int64_t size() const override { return me_.size; }
   bool is_process() const override { return true; }
   using Control::post;
-  Posted post(std::string_view operation, std::string_view bytes, Answers to) override;
-  std::vector<std::string> collect(const Posted& posted) override;
+  Posted post(std::string_view operation, std::string_view bytes, Merge merge, Answers to) override;
+  std::string collect(const Posted& posted) override;
   void abort() override;
   void set_step(int64_t step) override {
     step_ = step;
@@ -60,38 +66,46 @@ class ProcessControl final : public Control {
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class Kind : uint32_t { kHello, kNote, kResult, kFailure, kEnd, kBye };
+  static double now_s();
+  enum class Kind : uint32_t { kHello, kNote, kResult, kFailure, kEnd, kBye, kAsk, kAnswer };
   struct Head;  // of a message on the wire
   struct Message {
     Kind kind;
     uint64_t number = 0;  // of the call; of kFailure and kEnd: the exit code
     std::string bytes{};
   };
-  // Another rank, as rank 0 sees it; rank 0, as the others see it.
+  // Another rank that this one has a connection to.
   struct Peer {
     int64_t rank = 0;
     Socket socket;
     std::string host;      // "node7, process 1234"
     std::string received;  // the beginning of a message
-    std::string last_call = "none";
     bool ended = false;
   };
-  struct Call {
-    explicit Call(int64_t ranks) : notes(ranks) {}
-    Notes notes;
-    Clock::time_point began = Clock::now();
-  };
+  struct Asked;  // what ranks answered about a late call
 
   void meet_all();
-  // The parts of a rank's hello; empty if another program connected.
-  std::vector<std::string> read_hello(const Socket& socket, double timeout_s) const;
+  // The parts of a rank's hello, the key first; empty if another program connected.
+  std::vector<std::string> read_hello(const Socket& socket, double timeout_s, size_t parts) const;
   void meet_rank_0();
+  void make_exchange();
+  void link_parts();
+  void connect_to(int64_t collector, const std::string& places);
+  void accept_members(const Socket& door);
+  Peer& peer_of(int64_t rank);
+  void hear(Peer& peer);  // the listener reads from it from now on
   void listen();
   void receive(Peer& peer);
   void take(Peer& peer, const Message& message);
   void lost(Peer& peer);
-  void add_note(uint64_t number, int64_t rank, Note note);
+  // Runs `step` of the exchange under its lock, and sends what it returns.
+  template <class Step>
+  void exchange(Step step);
   void check_deadlines();
+  bool have_answered(const OldestCall& oldest);
+  std::string late_ranks(const OldestCall& oldest);
+  void answer(Peer& rank_0);
+  void take_answer(int64_t rank, std::string_view bytes);
   std::string name_of(int64_t rank) const;
   void send(Peer& peer, const Message& message);
   // Rank 0: says `text` and ends all.
@@ -100,16 +114,17 @@ class ProcessControl final : public Control {
   const Membership me_;
   std::atomic<double> timeout_s_;
   std::atomic<int64_t> step_ = 0;
-  std::deque<Peer> peers_;
-  std::mutex mutex_;  // calls_ and results_, and what the main thread waits for
+  std::deque<Peer> peers_;  // rank 0: all others; else rank 0, then those of the part
+  std::mutex mutex_;        // exchange_, and what the main thread waits for
   std::mutex sending_;
   std::condition_variable changed_;
-  std::map<uint64_t, Call> calls_;                        // rank 0: those that are not complete
-  std::map<uint64_t, std::vector<std::string>> results_;  // not yet taken
+  std::unique_ptr<NoteExchange> exchange_;
   uint64_t number_ = 0;
-  std::optional<Error> own_failure_;  // rank 0
+  std::shared_ptr<Asked> asked_;                         // rank 0's listener
+  std::optional<std::pair<int64_t, double>> lost_link_;  // the listener's: to this rank of the part, at this time
+  std::optional<Error> own_failure_;                     // rank 0
   std::atomic<bool> stop_ = false, aborted_ = false, ending_ = false;
-  int wake_[2] = {-1, -1};
+  int wake_[2] = {-1, -1}, events_ = -1;
   std::thread listener_;
 };
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -21,6 +22,7 @@ namespace hearth::comm {
 namespace {
 
 constexpr int kSendSeconds = 10;
+std::atomic<int64_t> bytes_sent = 0, bytes_received = 0;
 constexpr size_t kReceiveBytes = size_t{64} << 10;
 
 struct Address {
@@ -123,6 +125,7 @@ bool Socket::send(std::string_view bytes) const {
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return false;
     bytes.remove_prefix(static_cast<size_t>(sent));
+    bytes_sent += sent;
   }
   return true;
 }
@@ -138,8 +141,22 @@ std::optional<std::string> Socket::receive() const {
   do got = ::recv(fd_, bytes.data(), bytes.size(), 0);
   while (got < 0 && errno == EINTR);
   if (got <= 0) return std::nullopt;
+  bytes_received += got;
   bytes.resize(static_cast<size_t>(got));
   return bytes;
+}
+
+Traffic socket_traffic() { return {bytes_sent, bytes_received}; }
+
+std::string Socket::own_place() const {
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  char host[NI_MAXHOST] = "", port[NI_MAXSERV] = "";
+  if (::getsockname(fd_, reinterpret_cast<sockaddr*>(&own), &size) != 0 ||
+      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    throw system_error("cannot find the address of a connection", errno);
+  return fmt::format("{}:{}", host, port);
 }
 
 }  // namespace hearth::comm

@@ -27,6 +27,9 @@ class Socket {
   // Connects; an invalid socket if nobody listens there.
   static Socket connect(const std::string& address);
 
+  // This end, of a tcp connection: "HOST:PORT" in numbers.
+  std::string own_place() const;
+
   bool valid() const { return fd_ >= 0; }
   int fd() const { return fd_; }
   // Sends everything; false if the other end is gone or takes nothing for 10 s.
@@ -40,5 +43,11 @@ class Socket {
  private:
   int fd_ = -1;
 };
+
+// The bytes of this process's connections so far.
+struct Traffic {
+  int64_t sent = 0, received = 0;
+};
+Traffic socket_traffic();
 
 }  // namespace hearth::comm

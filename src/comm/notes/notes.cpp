@@ -1,4 +1,4 @@
-#include "comm/notes.h"
+#include "comm/notes/notes.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,28 +9,32 @@
 namespace hearth::comm {
 
 void Notes::add(int64_t rank, Note note) {
-  std::optional<Note>& slot = notes_.at(static_cast<size_t>(rank));
+  const auto at = std::lower_bound(ranks_->begin(), ranks_->end(), rank);
+  HEARTH_CHECK(at != ranks_->end() && *at == rank, "a note of rank {}", rank);
+  std::optional<Note>& slot = notes_[static_cast<size_t>(at - ranks_->begin())];
   HEARTH_CHECK(!slot, "two notes of rank {}", rank);
   slot = std::move(note);
+  --num_missing_;
 }
 
 std::vector<int64_t> Notes::missing_ranks() const {
   std::vector<int64_t> ranks;
-  for (size_t r = 0; r < notes_.size(); ++r)
-    if (!notes_[r]) ranks.push_back(static_cast<int64_t>(r));
+  for (size_t i = 0; i < notes_.size(); ++i)
+    if (!notes_[i]) ranks.push_back((*ranks_)[i]);
   return ranks;
 }
 
-std::vector<std::string> Notes::bytes() const {
-  std::vector<std::string> all;
-  for (size_t r = 0; r < notes_.size(); ++r) {
-    const Note &first = *notes_.front(), &note = *notes_[r];
-    if (note.operation != first.operation || note.to != first.to)
-      throw Error(ExitCode::kBug,
-                  fmt::format("ranks disagree: rank 0 is in {}, rank {} in {}", first.operation, r, note.operation));
-    all.push_back(note.bytes);
+std::string Notes::take_merged() {
+  Note& first = *notes_.front();
+  std::string merged = std::move(first.bytes);
+  for (size_t i = 1; i < notes_.size(); ++i) {
+    const Note& note = *notes_[i];
+    if (note.operation != first.operation)
+      throw Error(ExitCode::kBug, fmt::format("ranks disagree: rank {} is in {}, rank {} in {}", ranks_->front(),
+                                              first.operation, (*ranks_)[i], note.operation));
+    first.merge(merged, note.bytes);
   }
-  return all;
+  return merged;
 }
 
 std::string list_ranks(const std::vector<int64_t>& ranks) {
