@@ -105,7 +105,7 @@ Reader::Reader(Reader&&) noexcept = default;
 Reader& Reader::operator=(Reader&&) noexcept = default;
 Reader::~Reader() = default;
 
-Reader Reader::open(const Path& folder) {
+Reader Reader::open(const Path& folder, FileSizes sizes) {
   if (!folder_exists(folder))
     throw user_error(fmt::format("there is no checkpoint {}", folder.string()), "no such folder",
                      "give the folder of one step, RUN/checkpoints/step-...");
@@ -122,7 +122,7 @@ Reader Reader::open(const Path& folder) {
   }
   state->metadata = load_metadata(folder, state->manifest);
   state->files->expect(state->metadata, state->manifest.has_value());
-  state->files->check_sizes();
+  if (sizes == FileSizes::kNow) state->files->check_sizes();
   for (const formats::StoredTensor& tensor : state->metadata.tensors) {
     state->by_name[tensor.info.name] = state->infos.size();
     state->infos.push_back(tensor.info);
@@ -306,6 +306,8 @@ void Reader::read(std::string_view name, const mesh::Box& box, std::span<std::by
   if (out.empty()) return;
   state_->read(*tensor, box, out);
 }
+
+bool Reader::has_checked(const formats::Item& item) const { return state_->checked.contains({item.file, item.offset}); }
 
 void Reader::check_members(bool read_rest) {
   state_->crcs.check([&](const std::string& file) -> const File& { return state_->files->open(file); }, read_rest);

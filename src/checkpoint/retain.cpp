@@ -104,16 +104,17 @@ Path find_checkpoint(const Path& folder) {
       fmt::format("it holds neither a {}, nor PyTorch's {}, nor a step-... folder", kManifestFile, kMetadataFile), fix);
 }
 
-NewestGood newest_good(const Path& checkpoints) {
+namespace {
+
+NewestGood newest_that(const Path& checkpoints, std::vector<int64_t> steps, Verification (*verify)(const Path&)) {
   NewestGood result;
-  std::vector<int64_t> steps = list_steps(checkpoints);
   for (; !steps.empty(); steps.pop_back()) {
     const Path folder = step_folder(checkpoints, steps.back());
     std::string reason;
     if (!path_exists(folder / kManifestFile)) {
       reason = fmt::format("{} is missing", (folder / kManifestFile).string());
     } else {
-      const Verification verification = verify_checkpoint(folder);
+      const Verification verification = verify(folder);
       if (verification.problems.empty()) {
         result.step = steps.back();
         result.folder = folder;
@@ -125,6 +126,18 @@ NewestGood newest_good(const Path& checkpoints) {
     result.damaged.push_back({steps.back(), folder, reason});
   }
   return result;
+}
+
+}  // namespace
+
+NewestGood newest_good(const Path& checkpoints) {
+  return newest_that(checkpoints, list_steps(checkpoints), verify_checkpoint);
+}
+
+NewestGood newest_candidate(const Path& checkpoints, const std::vector<DamagedCheckpoint>& given_up) {
+  std::vector<int64_t> steps = list_steps(checkpoints);
+  for (const DamagedCheckpoint& checkpoint : given_up) std::erase(steps, checkpoint.step);
+  return newest_that(checkpoints, std::move(steps), verify_frame);
 }
 
 KeepRules keep_rules(const config::Checkpoint& config) {

@@ -80,9 +80,15 @@ class Trainer {
         feed_(run, group.control()),
         journal_(journal_options(run, progress_, group.rank(), log)) {
     if (!start.from_elsewhere) checkpoint_ = start.checkpoint;
-    control_.together("the first weights", [&] { start.fill(run, weights_); });
+  }
+
+  // Call first. Returns the damage of the checkpoint, if there is some.
+  std::optional<checkpoint::DamagedCheckpoint> load(const run::Start& start) {
+    std::optional<checkpoint::DamagedCheckpoint> damage = start.fill(run_, weights_, control_);
+    if (damage) return damage;
     paused_sample_ = progress_.next_sample;
     begin_from(progress_.next_sample);
+    return std::nullopt;
   }
 
   ExitCode train() {
@@ -241,7 +247,7 @@ class Trainer {
     next_.reset();  // the device held it back, as it does with every step after the judged one
     saver_.finish();
     report_save();
-    checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint_);
+    checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint_, checkpoint::FileSizes::kWhenOpened);
     run::load_weights(reader, weights_);
     run::load_moments(reader, convert::training_of(reader.manifest()), weights_);
     const run::Progress saved = run::progress_of(reader.manifest(), *checkpoint_);
@@ -321,11 +327,14 @@ class Trainer {
 
 }  // namespace
 
-ExitCode train_from(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log) {
+std::variant<ExitCode, checkpoint::DamagedCheckpoint> train_from(const run::Run& run, const run::Start& start,
+                                                                 comm::Group& group, RankLog& log) {
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(run.rank_threads);
   try {
-    return Trainer(run, start, group, log).train();
+    Trainer trainer(run, start, group, log);
+    if (auto damage = trainer.load(start)) return std::move(*damage);
+    return trainer.train();
   } catch (const c10::Error& e) {
     log.write(LogLevel::kError, from_libtorch(e).what());
     throw from_libtorch(e);
