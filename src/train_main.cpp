@@ -11,6 +11,7 @@
 #include "bench/gemm.h"
 #include "bench/ops.h"
 #include "bench/preflight.h"
+#include "bench/ranks.h"
 #include "bench/step.h"
 #include "checkpoint/retain.h"
 #include "comm/join.h"
@@ -136,6 +137,11 @@ int bench_comm_command(CommandLine& line) {
   return launch::run_local_ranks(options->ranks > 0 ? options->ranks : 2, as_rank).code;
 }
 
+int bench_ranks_command(CommandLine& line) {
+  const auto options = commands::bench_ranks_options(line);
+  return options ? static_cast<int>(bench::run_bench_ranks(*options)) : 0;
+}
+
 int preflight_command(CommandLine& line) {
   const auto options = commands::preflight_options(line);
   if (!options) return 0;
@@ -232,6 +238,7 @@ int run_command(int argc, char** argv) {
                                                                          .bench_ops = bench_ops_command,
                                                                          .bench_gemm = bench_gemm_command,
                                                                          .bench_comm = bench_comm_command,
+                                                                         .bench_ranks = bench_ranks_command,
                                                                          .convert = convert_command,
                                                                          .push = push_command});
   try {

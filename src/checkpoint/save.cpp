@@ -181,6 +181,14 @@ void begin_save(const Path& temporary) {
   make_folders(temporary);
 }
 
+std::string list_of_items(const std::string& file, std::span<const ItemOf> items) {
+  Json list = Json::array();
+  for (const ItemOf& of : items) list.push_back(fields_of(of.info, of.item));
+  std::string bytes;
+  Json::to_cbor({file, std::move(list)}, bytes);
+  return bytes;
+}
+
 struct RankFile::State {
   std::string name;
   DirectWriter writer;
