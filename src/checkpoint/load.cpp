@@ -105,6 +105,8 @@ Reader::Reader(Reader&&) noexcept = default;
 Reader& Reader::operator=(Reader&&) noexcept = default;
 Reader::~Reader() = default;
 
+Reader Reader::open(const Path& folder) { return open(folder, FileSizes::kNow); }
+
 Reader Reader::open(const Path& folder, FileSizes sizes) {
   if (!folder_exists(folder))
     throw user_error(fmt::format("there is no checkpoint {}", folder.string()), "no such folder",
