@@ -54,9 +54,20 @@ std::vector<double> Control::sum(std::string_view operation, std::span<const dou
 }
 
 void Control::throw_first(std::string_view operation, const std::optional<Error>& error) {
-  const std::vector<std::string> all = all_gather(operation, error ? to_bytes(*error) : std::string());
+  const std::vector<std::string> all = all_gather(operation, error ? to_bytes(with_rank(*error)) : std::string());
   for (const std::string& of_rank : all)
     if (!of_rank.empty()) throw from_bytes(of_rank);
+}
+
+// Rank 0 does much alone, and what fails on all is said by rank 0.
+Error Control::with_rank(const Error& error) const {
+  const std::string_view said = error.what();
+  if (rank() == 0 || said.find(kRankLine) != said.npos || said.find(name() + " ") != said.npos) return error;
+  const std::string line = std::string(kRankLine) + name();
+  if (!error.fix().empty())
+    return Error(error.code(), error.message(), error.why(), error.fix() + line).about(error.key());
+  if (!error.why().empty()) return Error(error.code(), error.message(), error.why() + line).about(error.key());
+  return Error(error.code(), error.message() + line).about(error.key());
 }
 
 }  // namespace hearth::comm

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -12,7 +13,9 @@
 #include "comm/host_group.h"
 #include "comm/mpi_group.h"
 #include "comm/nccl_group.h"
+#include "comm/notes.h"
 #include "comm/shared_pages.h"
+#include "machine/cores.h"
 #include "mesh/flight_recorder.h"
 
 namespace hearth::comm {
@@ -53,25 +56,44 @@ LocalPlace local_place(Control& control) {
   return {std::count(hosts.begin(), me, *me), std::count(hosts.begin(), hosts.end(), *me)};
 }
 
+int64_t num_cores(Control& control) {
+  const std::string mine = parts_as_bytes(host_identity() + host_name(), machine::core_list());
+  std::set<std::pair<std::string, std::string>> cores;  // host and number
+  for (const std::string& bytes : control.gather("the cores of all hosts", mine)) {
+    const std::vector<std::string> host_and_list = parts_of(bytes);
+    for (const std::string& core : split(host_and_list.at(1), ',')) cores.emplace(host_and_list.at(0), core);
+  }
+  return std::ssize(cores);
+}
+
 int run_as_rank(const Membership& membership, const std::function<int(Control&, const MakeGroup&)>& body) {
   ProcessControl control(membership);
   std::unique_ptr<SharedPages> pages;
   std::optional<HostMemory> memory;
   const MakeGroup make_group = [&](const config::Comm& options, const Transfers& transfers) {
-    if (options.backend == config::CommBackend::kNccl || !transfers.device.is_cpu())
+    if (options.backend == config::CommBackend::kNccl || !transfers.device.is_cpu()) {
+      const ProcessControl::Watched watched(control, "NCCL's start");
       return nccl_group(control, {.library = options.nccl_library,
                                   .device = transfers.device,
                                   .ordered = transfers.ordered,
                                   .timeout_s = options.train_timeout_seconds,
                                   .fail = [&control](const Error& error) { control.fail(error); }});
+    }
     const size_t elsewhere = first_rank_elsewhere(control);
     const bool mpi = options.backend == config::CommBackend::kMpi ||
                      (options.backend == config::CommBackend::kAuto && elsewhere != 0);
-    if (mpi) return mpi_group(control, options.mpi_library, options.train_timeout_seconds);
+    const auto hang = [&control](const Error& error) { control.report_hang(error); };
+    if (mpi)
+      return mpi_group(control, {.object = options.mpi_library,
+                                 .timeout_s = options.train_timeout_seconds,
+                                 .hang = hang,
+                                 .watch = [&control](std::string_view call) {
+                                   return std::make_shared<ProcessControl::Watched>(control, call);
+                                 }});
     check_one_host(control, elsewhere);
     pages = share_pages(control, static_cast<size_t>(HostMemory::bytes_for(control.size())));
     memory.emplace(pages->data(), control.size());
-    return host_group(*memory, control, options.train_timeout_seconds);
+    return host_group(*memory, control, options.train_timeout_seconds, hang);
   };
   try {
     const int code = body(control, make_group);

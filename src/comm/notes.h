@@ -1,4 +1,4 @@
-// The notes of all ranks in one call of Control.
+// The notes of all ranks in one call of Control, and messages of several parts as bytes.
 #pragma once
 
 #include <cstdint>
@@ -38,5 +38,21 @@ std::string list_ranks(const std::vector<int64_t>& ranks);
 
 // The error of a rank that waited timeout_s for `missing` in vain. `detail` of each may follow.
 [[noreturn]] void throw_missing(int64_t rank, std::string_view operation, double timeout_s, const std::string& missing);
+
+// Appends a part: its length in 8 bytes, and its bytes.
+void put_part(std::string& to, std::string_view part);
+
+template <class... Parts>
+std::string parts_as_bytes(const Parts&... parts) {
+  std::string bytes;
+  (put_part(bytes, parts), ...);
+  return bytes;
+}
+
+// The parts that put_part() wrote; nullopt for other bytes.
+std::optional<std::vector<std::string>> find_parts(std::string_view bytes);
+
+// The same of a message from a rank that has been met. Throws an Error (kBug) for other bytes.
+std::vector<std::string> parts_of(std::string_view bytes);
 
 }  // namespace hearth::comm

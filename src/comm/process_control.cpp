@@ -19,54 +19,8 @@ namespace {
 constexpr auto kPoll = std::chrono::milliseconds(250);
 // How long rank 0 waits for its own error after another rank's: if all ranks fail for one reason, rank 0 names it.
 constexpr auto kOwnErrorFirst = std::chrono::milliseconds(250);
-// How long a rank that failed waits to be told to end.
-constexpr auto kToldToEnd = std::chrono::seconds(5);
-// How much longer than the time for all ranks to come a rank waits for rank 0's answer.
-constexpr double kAnswerAfterAll_s = 2;
-// A rank says hello at once. Another program that connects, such as a probe of ports, may say nothing.
-constexpr double kHello_s = 1;
-// A rank waits this much longer than rank 0, which can name the missing ranks.
-constexpr double kLongerThanRank0_s = 1;
-
-void put(std::string& to, std::string_view part) {
-  const uint64_t size = part.size();
-  to.append(reinterpret_cast<const char*>(&size), sizeof size);
-  to += part;
-}
-
-// The parts that put() wrote; nullopt for other bytes.
-std::optional<std::vector<std::string>> find_parts(std::string_view bytes) {
-  std::vector<std::string> parts;
-  while (!bytes.empty()) {
-    uint64_t size = 0;
-    if (bytes.size() < sizeof size) return std::nullopt;
-    std::memcpy(&size, bytes.data(), sizeof size);
-    if (bytes.size() - sizeof size < size) return std::nullopt;
-    parts.emplace_back(bytes.substr(sizeof size, size));
-    bytes.remove_prefix(sizeof size + size);
-  }
-  return parts;
-}
-
-// The same, of a message from a rank that has been met.
-std::vector<std::string> parts_of(std::string_view bytes) {
-  std::optional<std::vector<std::string>> parts = find_parts(bytes);
-  HEARTH_CHECK(parts.has_value(), "a message of {} bytes has no parts", bytes.size());
-  return std::move(*parts);
-}
-
-template <class... Parts>
-std::string message_of(const Parts&... parts) {
-  std::string bytes;
-  (put(bytes, parts), ...);
-  return bytes;
-}
-
-std::string this_process() {
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  return fmt::format("{}, process {}", host, ::getpid());
-}
+// A rank waits this much longer than rank 0, which can name the missing ranks, and asks them before.
+constexpr double kLongerThanRank0_s = 3;
 
 }  // namespace
 
@@ -77,10 +31,18 @@ struct ProcessControl::Head {
 };
 
 ProcessControl::ProcessControl(const Membership& membership) : me_(membership), timeout_s_(membership.timeout_s) {
+  std::vector<Met> met;
   if (me_.rank == 0) {
-    meet_all();
+    met = meet_all(me_);
   } else {
-    meet_rank_0();
+    met.push_back(meet_rank_0(me_));
+  }
+  for (Met& other : met) {
+    Peer& peer = peers_.emplace_back();
+    peer.rank = other.rank;
+    peer.socket = std::move(other.socket);
+    peer.host = std::move(other.process);
+    peer.received = std::move(other.received);
   }
   if (::pipe2(wake_, O_CLOEXEC) != 0) throw system_error("cannot make a pipe", errno);
   listener_ = std::thread([this] { listen(); });
@@ -94,83 +56,6 @@ ProcessControl::~ProcessControl() {
   for (const int end : wake_) ::close(end);
 }
 
-// --- meeting
-
-void ProcessControl::meet_all() {
-  const Socket door = Socket::listen(me_.address);
-  for (int64_t r = 1; r < me_.size; ++r) {
-    peers_.emplace_back();
-    peers_.back().rank = r;
-  }
-  const auto deadline = Clock::now() + std::chrono::duration<double>(me_.join_timeout_s);
-  const auto absent = [this] {
-    std::vector<int64_t> ranks;
-    for (const Peer& peer : peers_)
-      if (!peer.socket.valid()) ranks.push_back(peer.rank);
-    return ranks;
-  };
-  while (!absent().empty()) {
-    const double left_s = std::chrono::duration<double>(deadline - Clock::now()).count();
-    Socket socket = left_s > 0 ? door.accept(left_s) : Socket();
-    if (!socket.valid()) {
-      if (left_s > 0) continue;
-      throw Error(ExitCode::kHardware,
-                  fmt::format("{} did not start within {}", list_ranks(absent()), format_duration(me_.join_timeout_s)),
-                  fmt::format("rank 0 waited for them at {}", me_.address), "see the messages of the missing ranks");
-    }
-    const std::vector<std::string> hello = read_hello(socket, std::min(left_s, kHello_s));
-    if (hello.empty()) continue;
-    const int64_t rank = std::stoll(hello[2]), size = std::stoll(hello[3]);
-    std::string problem;
-    if (hello[1] != HEARTH_VERSION) problem = fmt::format("has version {}, rank 0 {}", hello[1], HEARTH_VERSION);
-    if (size != me_.size) problem = fmt::format("was started as one of {} ranks, rank 0 as one of {}", size, me_.size);
-    if (problem.empty() && (rank < 1 || rank >= me_.size || peers_[static_cast<size_t>(rank) - 1].socket.valid()))
-      problem = "was started twice";
-    if (!problem.empty())
-      throw user_error(fmt::format("rank {} ({}) {}", rank, hello[4], problem), "the ranks are not of one start",
-                       "start all ranks by one command");
-    Peer& peer = peers_[static_cast<size_t>(rank) - 1];
-    peer.socket = std::move(socket);
-    peer.host = hello[4];
-  }
-  for (Peer& peer : peers_) send(peer, {Kind::kHello, 0, this_process()});
-}
-
-std::vector<std::string> ProcessControl::read_hello(const Socket& socket, double timeout_s) const {
-  const std::optional<std::string> bytes = socket.wait(timeout_s) ? socket.receive() : std::nullopt;
-  if (!bytes || bytes->size() < sizeof(Head)) return {};  // a hello is short: it arrives whole
-  const auto parts = find_parts(std::string_view(*bytes).substr(sizeof(Head)));
-  return parts && parts->size() == 5 && parts->front() == me_.key ? *parts : std::vector<std::string>();
-}
-
-void ProcessControl::meet_rank_0() {
-  const auto deadline = Clock::now() + std::chrono::duration<double>(me_.join_timeout_s);
-  Peer& peer = peers_.emplace_back();
-  while (!(peer.socket = Socket::connect(me_.address)).valid()) {
-    if (Clock::now() > deadline)
-      throw Error(ExitCode::kHardware,
-                  fmt::format("rank {} did not find rank 0 within {}", me_.rank, format_duration(me_.join_timeout_s)),
-                  fmt::format("it should listen at {}", me_.address), "see the messages of rank 0");
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  const std::string hello = message_of(me_.key, std::string_view(HEARTH_VERSION), std::to_string(me_.rank),
-                                       std::to_string(me_.size), this_process());
-  send(peer, {Kind::kHello, 0, hello});
-  // Rank 0 answers when all ranks have come, or ends.
-  const double left_s = std::chrono::duration<double>(deadline - Clock::now()).count() + kAnswerAfterAll_s;
-  if (!peer.socket.wait(left_s))
-    throw Error(ExitCode::kHardware, fmt::format("rank {} got no answer at {}", me_.rank, me_.address),
-                "another program listens there, or rank 0 hangs",
-                "see the messages of rank 0; MASTER_PORT names another port");
-  const std::optional<std::string> bytes = peer.socket.receive();
-  // Rank 0 has said why.
-  if (!bytes || bytes->size() < sizeof(Head)) std::_Exit(static_cast<int>(ExitCode::kUser));
-  Head head;
-  std::memcpy(&head, bytes->data(), sizeof head);
-  peer.host = bytes->substr(sizeof head, head.bytes);
-  peer.received = bytes->substr(sizeof head + head.bytes);
-}
-
 // --- calls
 
 Posted ProcessControl::post(std::string_view operation, std::string_view bytes, Answers to) {
@@ -180,7 +65,8 @@ Posted ProcessControl::post(std::string_view operation, std::string_view bytes, 
   if (me_.rank == 0) {
     add_note(number, 0, {std::string(operation), std::string(bytes), to});
   } else {
-    send(peers_.front(), {Kind::kNote, number, message_of(operation, bytes, to == Answers::kAll ? "all" : "rank 0")});
+    send(peers_.front(),
+         {Kind::kNote, number, parts_as_bytes(operation, bytes, to == Answers::kAll ? "all" : "rank 0")});
   }
   return {number, std::string(operation)};
 }
@@ -191,9 +77,15 @@ std::vector<std::string> ProcessControl::collect(const Posted& posted) {
   const auto began = Clock::now();
   const auto arrived = [&] { return results_.contains(posted.number) || aborted_; };
   while (!changed_.wait_for(lock, kPoll, arrived)) {
-    const double waited_s = std::chrono::duration<double>(Clock::now() - began).count();
-    if (me_.rank != 0 && waited_s > timeout_s_ + kLongerThanRank0_s)
-      throw_missing(me_.rank, posted.operation, waited_s, name_of(0));
+    const Clock::time_point heard{Clock::duration(heard_)};
+    const double waited_s = std::chrono::duration<double>(Clock::now() - std::max(began, heard)).count();
+    if (me_.rank == 0 || waited_s < timeout_s_ + kLongerThanRank0_s) continue;
+    lock.unlock();
+    report_hang(
+        Error(ExitCode::kHardware,
+              fmt::format("rank {} waited {} for rank 0 in {}", me_.rank, format_duration(waited_s), posted.operation),
+              "a rank hangs, is far slower than the others, or waits for a disk",
+              fmt::format("if it is merely slow, raise {}", timeout_key())));
   }
   if (aborted_) throw Aborted{};
   return results_.extract(posted.number).mapped();
@@ -209,7 +101,7 @@ void ProcessControl::add_note(uint64_t number, int64_t rank, Note note) {
     if (!call.notes.complete()) return;
     std::vector<std::string> all = call.notes.bytes();
     if (call.notes.answers() == Answers::kAll)
-      for (const std::string& bytes : all) put(result, bytes);
+      for (const std::string& bytes : all) put_part(result, bytes);
     results_.emplace(number, std::move(all));
     calls_.erase(number);
   }
@@ -255,7 +147,10 @@ void ProcessControl::listen() {
           receive(*open[i]);
         }
       }
+      give_signs();
+      check_watched();
       if (me_.rank == 0) check_deadlines();
+      if (me_.rank == 0) judge_hang();
     }
   } catch (const Error& error) {
     fail(error);
@@ -290,15 +185,36 @@ void ProcessControl::take(Peer& peer, const Message& message) {
     }
     case Kind::kFailure: {
       const std::vector<std::string> parts = parts_of(message.bytes);
-      end_all(static_cast<ExitCode>(message.number), fmt::format("{}\n  rank: {}", parts.front(), name_of(peer.rank)));
+      const bool is_named = parts.front().find(kRankLine) != std::string::npos;
+      end_all(static_cast<ExitCode>(message.number),
+              is_named ? parts.front() : fmt::format("{}{}{}", parts.front(), kRankLine, name_of(peer.rank)));
+    }
+    case Kind::kSign:
+      peer.sign = Clock::now();
+      if (me_.rank == 0) owes_sign_ = true;  // it is handed on
+      heard_ = peer.sign.time_since_epoch().count();
+      return;
+    case Kind::kHang: {
+      const std::lock_guard lock(mutex_);
+      if (!hang_) hang_ = message.bytes;
+      return;
+    }
+    case Kind::kWhere: {
+      const mesh::CallNow now = mesh::call_now();
+      return send(
+          peer, {Kind::kHere, 0, parts_as_bytes(now.name, now.under_way ? "in" : "", fmt::format("{}", now.seconds))});
+    }
+    case Kind::kHere: {
+      const std::vector<std::string> parts = parts_of(message.bytes);
+      peer.now = {parts.at(0), !parts.at(1).empty(), std::stod(parts.at(2))};
+      peer.answered = true;
+      return;
     }
     case Kind::kEnd:
       std::_Exit(static_cast<int>(message.number));
     case Kind::kBye:
       peer.ended = true;
       return;
-    case Kind::kHello:
-      break;
   }
   HEARTH_CHECK(false, "a message of kind {}", static_cast<int>(message.kind));
 }
@@ -313,23 +229,6 @@ void ProcessControl::lost(Peer& peer) {
   if (me_.rank == 0) end_all(ExitCode::kHardware, text);
   if (me_.rank == 1 && !me_.supervised) log_message(LogLevel::kError, text);
   std::_Exit(static_cast<int>(ExitCode::kHardware));
-}
-
-void ProcessControl::check_deadlines() {
-  std::string text;
-  {
-    const std::lock_guard lock(mutex_);
-    if (calls_.empty()) return;
-    const Call& oldest = calls_.begin()->second;
-    if (std::chrono::duration<double>(Clock::now() - oldest.began).count() < timeout_s_) return;
-    for (const int64_t rank : oldest.notes.missing_ranks()) {
-      text += (text.empty() ? "" : ", ") + name_of(rank);
-      if (rank > 0) text += fmt::format(" after its last call, {}", peers_[static_cast<size_t>(rank) - 1].last_call);
-    }
-  }
-  throw Error(ExitCode::kHardware, fmt::format("ranks waited {} for {}", format_duration(timeout_s_), text),
-              "it hangs, is far slower than the others, or waits for a disk",
-              "if it is merely slow, raise comm.train_timeout_seconds");
 }
 
 std::string ProcessControl::name_of(int64_t rank) const {
@@ -368,13 +267,13 @@ void ProcessControl::fail(const Error& error) {
     end_all(error.code(), error.what());
   }
   send(peers_.front(),
-       {Kind::kFailure, static_cast<uint64_t>(error.code()), message_of(std::string_view(error.what()))});
+       {Kind::kFailure, static_cast<uint64_t>(error.code()), parts_as_bytes(std::string_view(error.what()))});
   std::fflush(nullptr);
-  wait_for_end();
+  end_without_answer(error.what());
 }
 
 void ProcessControl::wait_for_end() {
-  std::this_thread::sleep_for(kToldToEnd);
+  std::this_thread::sleep_for(kToldToEnd + 6 * kTurn);  // another rank knows more, and may have to say it
   std::_Exit(static_cast<int>(ExitCode::kHardware));
 }
 
