@@ -1,5 +1,7 @@
 #include "run/run_folder.h"
 
+#include <utility>
+
 #include "base/error.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
@@ -34,8 +36,19 @@ RunFolder::RunFolder(const config::RunConfig& config, bool locks)
     throw user_error(fmt::format("another training runs in {}", path_.string()),
                      "two trainings would overwrite each other's checkpoints",
                      "wait for it, stop it, or give this one a folder of its own: --set job.dump_folder=DIR");
-  lease_ = Lease::take(path_);
+  take_lease();
   remove_tree(flight());  // of an earlier start, which may have had more ranks
+}
+
+// A save that failed may have filled the disk, so that nothing else can be written.
+void RunFolder::take_lease() {
+  try {
+    lease_ = Lease::take(path_);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kHardware) throw;
+    leftovers_ = checkpoint::remove_leftovers(checkpoints_);
+    lease_ = Lease::take(path_);
+  }
 }
 
 void RunFolder::check_run_file() const {
@@ -77,7 +90,8 @@ std::optional<Path> RunFolder::move_aside() {
 }
 
 std::optional<Path> RunFolder::newest_checkpoint(std::vector<std::string>& notes) {
-  for (const std::string& name : checkpoint::remove_leftovers(checkpoints_))
+  for (const std::string& name : checkpoint::remove_leftovers(checkpoints_)) leftovers_.push_back(name);
+  for (const std::string& name : std::exchange(leftovers_, {}))
     notes.push_back(fmt::format("removed {}, left by an interrupted save", name));
   const checkpoint::NewestGood found = checkpoint::newest_good(checkpoints_);
   for (const checkpoint::DamagedCheckpoint& bad : found.damaged)

@@ -22,6 +22,7 @@
 #include "run/chat_template.h"
 #include "run/finite.h"
 #include "run/last_save.h"
+#include "run/same_run.h"
 
 namespace hearth::run {
 namespace {
@@ -362,6 +363,9 @@ Start start_at(const std::optional<Path>& own, Run& run) {
 Start find_start(Run& run, comm::Control& control) {
   std::vector<std::string> warnings;
   const std::optional<Path> own = newest_checkpoint(run, control, warnings);
+  std::vector<Found> weights;
+  control.together("the weights to begin with", [&] { weights = weights_found(own, run.config); });
+  require_same("the weights of all ranks", weights, control);
   Start start;
   control.together("the start", [&] { start = start_at(own, run); });
   run.chat_template = start.chat_template;
