@@ -47,7 +47,7 @@ using Mode = parallel::ShardedWeights::Mode;
 // The trainer of one rank. Every method is Collective: all ranks make the same decisions after the same step.
 class Trainer {
  public:
-  Trainer(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log)
+  Trainer(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log, metrics::Console::Style style)
       : run_(run),
         control_(group.control()),
         profiler_(run, control_, [this](LogLevel level, std::string_view text) { journal_.message(level, text); }),
@@ -78,7 +78,7 @@ class Trainer {
         sample_texts_(run, plan_, groups_, group.control()),
         save_times_(run.config, run.data.windows()),
         feed_(run, group.control()),
-        journal_(journal_options(run, progress_, group.rank(), log)) {
+        journal_(journal_options(run, progress_, group.rank(), log, style)) {
     if (!start.from_elsewhere) checkpoint_ = start.checkpoint;
     control_.together("the first weights", [&] { start.fill(run, weights_); });
     paused_sample_ = progress_.next_sample;
@@ -86,7 +86,6 @@ class Trainer {
   }
 
   ExitCode train() {
-    control_.set_timeout(run_.config.comm.train_timeout_seconds);
     if (progress_.step == 0 && run_.validates()) {
       metrics::Record before;
       validate(model_, weights_, run_, before);
@@ -109,6 +108,7 @@ class Trainer {
         if (!pause.any()) next_ = launch(now.t + 1);
       }
       std::optional<metrics::Record> record = finish(now);
+      control_.set_timeout(run_.config.comm.train_timeout_seconds);  // the first step has ended
       check_lease();
       if (!record) continue;  // the training went back
       if (!ahead) pause = pause_after(now);
@@ -321,11 +321,12 @@ class Trainer {
 
 }  // namespace
 
-ExitCode train_from(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log) {
+ExitCode train_from(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log,
+                    metrics::Console::Style style) {
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(run.rank_threads);
   try {
-    return Trainer(run, start, group, log).train();
+    return Trainer(run, start, group, log, style).train();
   } catch (const c10::Error& e) {
     log.write(LogLevel::kError, from_libtorch(e).what());
     throw from_libtorch(e);

@@ -6,6 +6,7 @@
 #include "comm/group.h"
 #include "config/load.h"
 #include "config/options.h"
+#include "metrics/console.h"
 #include "run/run.h"
 #include "run/start.h"
 
@@ -19,7 +20,8 @@ namespace hearth::train {
 ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options, comm::Group& group);
 
 // The part of it between a start and the last step: the loop itself. Collective.
-ExitCode train_from(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log);
+ExitCode train_from(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log,
+                    metrics::Console::Style style);
 
 // The same as run_training with threads of this process as ranks, for tests.
 ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options);

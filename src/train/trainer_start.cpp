@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "comm/ranks.h"
 #include "config/load.h"
 #include "mesh/flight_recorder.h"
@@ -44,7 +45,9 @@ ExitCode train(run::Run& run, const config::TrainOptions& options, comm::Group& 
     if (control.is_process() && control.size() > 1 && !is_done)
       mesh::start_flight(run.folder.flight(), control.rank(), control.size());
   });
-  const ExitCode code = is_done ? ExitCode::kDone : train_from(run, start, group, voice.log());
+  const ExitCode code =
+      is_done ? ExitCode::kDone
+              : train_from(run, start, group, voice.log(), metrics::Console::style_of(stdout, options.launched));
   if (code != ExitCode::kDone) {
     voice.say(LogLevel::kInfo, "stopped, as asked: the same command goes on");
     return code;
@@ -55,7 +58,7 @@ ExitCode train(run::Run& run, const config::TrainOptions& options, comm::Group& 
     voice.say(LogLevel::kInfo,
               fmt::format("done: all {0} steps; next: `hearth report {1} --out report.html`, `hearth eval "
                           "--checkpoint {1}`",
-                          run.steps, run.folder.path().string()));
+                          run.steps, shell_word(run.folder.path().string())));
   if (group.rank() == 0) run.folder.mark_done(run.steps);
   return code;
 }
