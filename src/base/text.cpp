@@ -6,6 +6,15 @@
 #include <cctype>
 
 namespace hearth {
+namespace {
+
+// Letters that bash takes as they are, anywhere in a word.
+bool is_plain_in_shell(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("_@%+=:,./-").find(c) != std::string::npos;
+}
+
+}  // namespace
 
 std::string format_rows(const std::vector<Row>& rows) {
   constexpr size_t kWidestLeft = 28;
@@ -74,6 +83,18 @@ std::string sentence(std::string_view text) {
   std::string result(text);
   if (!result.empty()) result[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(result[0])));
   return result;
+}
+
+std::string shell_word(std::string_view text) {
+  if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain_in_shell)) return std::string(text);
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'')
+      quoted += "'\\''";
+    else
+      quoted += c;
+  }
+  return quoted + "'";
 }
 
 }  // namespace hearth

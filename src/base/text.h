@@ -28,4 +28,7 @@ std::string join(std::span<const std::string> words, std::string_view between = 
 std::string join_first(std::span<const std::string> words, size_t count, std::string_view between = ", ");
 std::string sentence(std::string_view text);  // first letter upper case
 
+// As bash reads one word: quoted only where it has to be.
+std::string shell_word(std::string_view text);
+
 }  // namespace hearth

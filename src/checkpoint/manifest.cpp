@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/program.h"
 
 namespace hearth::checkpoint {
 namespace {
@@ -196,7 +197,7 @@ void stamp(Manifest& manifest) {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
   manifest.created = text;
-  manifest.code_version = HEARTH_VERSION " (" HEARTH_BUILD ")";
+  manifest.code_version = version_text();
 }
 
 std::string format_manifest(const Manifest& manifest) {

@@ -196,6 +196,7 @@ struct RankFile::State {
   std::vector<formats::Item> items{};
   Json list = Json::array();
   int64_t offset = 0;
+  bool is_whole = false;
 
   std::pair<int64_t, uint64_t> append(formats::ZipWriter& zip);
 };
@@ -205,7 +206,13 @@ RankFile::RankFile(const Path& temporary, int64_t rank, int64_t start) {
   state_ = std::unique_ptr<State>(new State{name, DirectWriter(File::create(temporary / name))});
   if (!is_object(temporary)) state_->read_back.emplace(state_->writer.file());
 }
-RankFile::~RankFile() = default;
+
+// A file that is not whole takes room, and on a full disk the next start needs it.
+RankFile::~RankFile() {
+  if (state_ == nullptr || state_->is_whole || is_object(state_->writer.file().path())) return;
+  std::error_code ignored;
+  std::filesystem::remove(state_->writer.file().path(), ignored);
+}
 RankFile::RankFile(RankFile&&) noexcept = default;
 
 // Appends the archive; returns its length and its checksum.
@@ -260,6 +267,7 @@ std::string RankFile::finish() {
   const Path path = s.writer.file().path();
   s.writer.file().close();
   compare(path, s.items, s.read_back ? found : checksums_of(path, s.items));
+  s.is_whole = true;
   std::string bytes;
   Json::to_cbor({s.name, std::move(s.list)}, bytes);
   return bytes;

@@ -47,11 +47,11 @@ void merge_sums(std::string& lower, std::string_view upper) {
 }
 
 std::vector<std::string> Control::all_gather(std::string_view operation, std::string_view bytes) {
-  return read_frames(reduce(operation, frames_of(bytes), merge_lists));
+  return parts_of(reduce(operation, parts_as_bytes(bytes), merge_lists));
 }
 
 std::vector<std::string> Control::gather(std::string_view operation, std::string_view bytes) {
-  return read_frames(collect(post(operation, frames_of(bytes), merge_lists, Answers::kRank0)));
+  return parts_of(collect(post(operation, parts_as_bytes(bytes), merge_lists, Answers::kRank0)));
 }
 
 std::string Control::broadcast(std::string_view operation, std::string_view bytes) {
@@ -66,8 +66,19 @@ std::vector<double> Control::sum(std::string_view operation, std::span<const dou
 }
 
 void Control::throw_first(std::string_view operation, const std::optional<Error>& error) {
-  const std::string found = first(operation, error ? to_bytes(*error) : std::string());
+  const std::string found = first(operation, error ? to_bytes(with_rank(*error)) : std::string());
   if (!found.empty()) throw from_bytes(found);
+}
+
+// Rank 0 does much alone, and what fails on all is said by rank 0.
+Error Control::with_rank(const Error& error) const {
+  const std::string_view said = error.what();
+  if (rank() == 0 || said.find(kRankLine) != said.npos || said.find(name() + " ") != said.npos) return error;
+  const std::string line = std::string(kRankLine) + name();
+  if (!error.fix().empty())
+    return Error(error.code(), error.message(), error.why(), error.fix() + line).about(error.key());
+  if (!error.why().empty()) return Error(error.code(), error.message(), error.why() + line).about(error.key());
+  return Error(error.code(), error.message() + line).about(error.key());
 }
 
 }  // namespace hearth::comm

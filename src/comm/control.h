@@ -19,6 +19,9 @@
 
 namespace hearth::comm {
 
+// The line of an error's text that names the rank that it is from.
+inline constexpr std::string_view kRankLine = "\n  rank: ";
+
 // Thrown in ranks that did not fail first.
 struct Aborted {};
 
@@ -44,6 +47,7 @@ class Control {
   virtual ~Control() = default;
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
+  virtual std::string name() const { return "rank " + std::to_string(rank()); }  // processes add host and number
   virtual bool is_process() const { return false; }  // else ranks are threads, in tests, or there is one
 
   // Sends this rank's bytes and does not wait for those of others. Throws Aborted after abort().
@@ -79,7 +83,7 @@ class Control {
   // The sums over ranks, element by element, in pairs of ranks: the same bits on every rank.
   std::vector<double> sum(std::string_view operation, std::span<const double> values);
   // Runs `body`, whose calls are Local, on every rank. If it throws an Error on any rank, all ranks throw the Error of
-  // the first of them.
+  // the first of them, with that rank's name if it is not rank 0.
   template <class Body>
   void together(std::string_view operation, Body body) {
     std::optional<Error> error;
@@ -93,6 +97,7 @@ class Control {
 
  private:
   void throw_first(std::string_view operation, const std::optional<Error>& error);
+  Error with_rank(const Error& error) const;
 };
 
 }  // namespace hearth::comm

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -15,6 +16,7 @@
 #include "comm/nccl_group.h"
 #include "comm/notes/frames.h"
 #include "comm/shared_pages.h"
+#include "machine/cores.h"
 #include "mesh/flight_recorder.h"
 
 namespace hearth::comm {
@@ -37,7 +39,7 @@ struct HostOf {
 
 std::vector<HostOf> hosts_in(std::string_view bytes) {
   std::vector<HostOf> hosts;
-  const std::vector<std::string> parts = read_frames(bytes);
+  const std::vector<std::string> parts = parts_of(bytes);
   for (size_t i = 0; i + 2 < parts.size(); i += 3) hosts.push_back({parts[i], parts[i + 1], parts[i + 2]});
   return hosts;
 }
@@ -48,14 +50,14 @@ void merge_hosts(std::string& lower, std::string_view upper) {
   if (known.size() > 1) return;
   for (const HostOf& host : hosts_in(upper)) {
     if (host.identity == known.front().identity) continue;
-    lower += frames_of(host.identity, host.name, host.rank);
+    lower += parts_as_bytes(host.identity, host.name, host.rank);
     return;
   }
 }
 
 // The first rank of all, and the first one on another host, if there is one. Collective.
 std::vector<HostOf> first_hosts(Control& control) {
-  return hosts_in(control.reduce("the hosts", frames_of(host_identity(), host_name(), std::to_string(control.rank())),
+  return hosts_in(control.reduce("the hosts", parts_as_bytes(host_identity(), host_name(), std::to_string(control.rank())),
                                  merge_hosts));
 }
 
@@ -83,25 +85,44 @@ LocalPlace local_place(Control& control) {
   return place;
 }
 
+int64_t num_cores(Control& control) {
+  const std::string mine = parts_as_bytes(host_identity() + host_name(), machine::core_list());
+  std::set<std::pair<std::string, std::string>> cores;  // host and number
+  for (const std::string& bytes : control.gather("the cores of all hosts", mine)) {
+    const std::vector<std::string> host_and_list = parts_of(bytes);
+    for (const std::string& core : split(host_and_list.at(1), ',')) cores.emplace(host_and_list.at(0), core);
+  }
+  return std::ssize(cores);
+}
+
 int run_as_rank(const Membership& membership, const std::function<int(Control&, const MakeGroup&)>& body) {
   ProcessControl control(membership);
   std::unique_ptr<SharedPages> pages;
   std::optional<HostMemory> memory;
   const MakeGroup make_group = [&](const config::Comm& options, const Transfers& transfers) {
-    if (options.backend == config::CommBackend::kNccl || !transfers.device.is_cpu())
+    if (options.backend == config::CommBackend::kNccl || !transfers.device.is_cpu()) {
+      const ProcessControl::Watched watched(control, "NCCL's start");
       return nccl_group(control, {.library = options.nccl_library,
                                   .device = transfers.device,
                                   .ordered = transfers.ordered,
                                   .timeout_s = options.train_timeout_seconds,
                                   .fail = [&control](const Error& error) { control.fail(error); }});
+    }
     const std::vector<HostOf> hosts = first_hosts(control);
     const bool mpi = options.backend == config::CommBackend::kMpi ||
                      (options.backend == config::CommBackend::kAuto && hosts.size() > 1);
-    if (mpi) return mpi_group(control, options.mpi_library, options.train_timeout_seconds);
+    const auto hang = [&control](const Error& error) { control.report_hang(error); };
+    if (mpi)
+      return mpi_group(control, {.object = options.mpi_library,
+                                 .timeout_s = options.train_timeout_seconds,
+                                 .hang = hang,
+                                 .watch = [&control](std::string_view call) {
+                                   return std::make_shared<ProcessControl::Watched>(control, call);
+                                 }});
     check_one_host(hosts);
     pages = share_pages(control, static_cast<size_t>(HostMemory::bytes_for(control.size())));
     memory.emplace(pages->data(), control.size());
-    return host_group(*memory, control, options.train_timeout_seconds);
+    return host_group(*memory, control, options.train_timeout_seconds, hang);
   };
   try {
     const int code = body(control, make_group);

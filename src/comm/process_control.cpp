@@ -22,22 +22,10 @@ namespace {
 constexpr auto kPoll = std::chrono::milliseconds(250);
 // How long rank 0 waits for its own error after another rank's: if all ranks fail for one reason, rank 0 names it.
 constexpr auto kOwnErrorFirst = std::chrono::milliseconds(250);
-// How long a rank that failed waits to be told to end.
-constexpr auto kToldToEnd = std::chrono::seconds(5);
-// How much longer than the time for all ranks to come a rank waits for rank 0's answer.
-constexpr double kAnswerAfterAll_s = 2;
-// A rank says hello at once. Another program that connects, such as a probe of ports, may say nothing.
-constexpr double kHello_s = 1;
-// A rank waits this much longer than rank 0, which can name the missing ranks.
+// A rank waits this much longer than rank 0, which can name the missing ranks, and asks them before.
 constexpr double kLongerThanRank0_s = 3;
 // How long a rank of a part that lost its connection waits for rank 0's word: the other rank has usually died.
 constexpr double kLostLink_s = 2;
-
-std::string this_process() {
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  return fmt::format("{}, process {}", host, ::getpid());
-}
 
 }  // namespace
 
@@ -50,10 +38,18 @@ struct ProcessControl::Head {
 double ProcessControl::now_s() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
 ProcessControl::ProcessControl(const Membership& membership) : me_(membership), timeout_s_(membership.timeout_s) {
+  std::vector<Met> met;
   if (me_.rank == 0) {
-    meet_all();
+    met = meet_all(me_);
   } else {
-    meet_rank_0();
+    met.push_back(meet_rank_0(me_));
+  }
+  for (Met& other : met) {
+    Peer& peer = peers_.emplace_back();
+    peer.rank = other.rank;
+    peer.socket = std::move(other.socket);
+    peer.host = std::move(other.process);
+    peer.received = std::move(other.received);
   }
   if (::pipe2(wake_, O_CLOEXEC) != 0) throw system_error("cannot make a pipe", errno);
   events_ = ::epoll_create1(EPOLL_CLOEXEC);
@@ -72,83 +68,6 @@ ProcessControl::~ProcessControl() {
   [[maybe_unused]] const auto woken = ::write(wake_[1], "", 1);
   listener_.join();
   for (const int end : {wake_[0], wake_[1], events_}) ::close(end);
-}
-
-// --- meeting
-
-void ProcessControl::meet_all() {
-  const Socket door = Socket::listen(me_.address);
-  for (int64_t r = 1; r < me_.size; ++r) {
-    peers_.emplace_back();
-    peers_.back().rank = r;
-  }
-  const auto deadline = Clock::now() + std::chrono::duration<double>(me_.join_timeout_s);
-  const auto absent = [this] {
-    std::vector<int64_t> ranks;
-    for (const Peer& peer : peers_)
-      if (!peer.socket.valid()) ranks.push_back(peer.rank);
-    return ranks;
-  };
-  while (!absent().empty()) {
-    const double left_s = std::chrono::duration<double>(deadline - Clock::now()).count();
-    Socket socket = left_s > 0 ? door.accept(left_s) : Socket();
-    if (!socket.valid()) {
-      if (left_s > 0) continue;
-      throw Error(ExitCode::kHardware,
-                  fmt::format("{} did not start within {}", list_ranks(absent()), format_duration(me_.join_timeout_s)),
-                  fmt::format("rank 0 waited for them at {}", me_.address), "see the messages of the missing ranks");
-    }
-    const std::vector<std::string> hello = read_hello(socket, std::min(left_s, kHello_s), 5);
-    if (hello.empty()) continue;
-    const int64_t rank = std::stoll(hello[2]), size = std::stoll(hello[3]);
-    std::string problem;
-    if (hello[1] != HEARTH_VERSION) problem = fmt::format("has version {}, rank 0 {}", hello[1], HEARTH_VERSION);
-    if (size != me_.size) problem = fmt::format("was started as one of {} ranks, rank 0 as one of {}", size, me_.size);
-    if (problem.empty() && (rank < 1 || rank >= me_.size || peers_[static_cast<size_t>(rank) - 1].socket.valid()))
-      problem = "was started twice";
-    if (!problem.empty())
-      throw user_error(fmt::format("rank {} ({}) {}", rank, hello[4], problem), "the ranks are not of one start",
-                       "start all ranks by one command");
-    Peer& peer = peers_[static_cast<size_t>(rank) - 1];
-    peer.socket = std::move(socket);
-    peer.host = hello[4];
-  }
-  for (Peer& peer : peers_) send(peer, {Kind::kHello, 0, this_process()});
-}
-
-std::vector<std::string> ProcessControl::read_hello(const Socket& socket, double timeout_s, size_t num_parts) const {
-  const std::optional<std::string> bytes = socket.wait(timeout_s) ? socket.receive() : std::nullopt;
-  if (!bytes || bytes->size() < sizeof(Head)) return {};  // a hello is short: it arrives whole
-  const auto parts = find_frames(std::string_view(*bytes).substr(sizeof(Head)));
-  return parts && parts->size() == num_parts && parts->front() == me_.key ? *parts : std::vector<std::string>();
-}
-
-void ProcessControl::meet_rank_0() {
-  const auto deadline = Clock::now() + std::chrono::duration<double>(me_.join_timeout_s);
-  Peer& peer = peers_.emplace_back();
-  while (!(peer.socket = Socket::connect(me_.address)).valid()) {
-    if (Clock::now() > deadline)
-      throw Error(ExitCode::kHardware,
-                  fmt::format("rank {} did not find rank 0 within {}", me_.rank, format_duration(me_.join_timeout_s)),
-                  fmt::format("it should listen at {}", me_.address), "see the messages of rank 0");
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  const std::string hello = frames_of(me_.key, std::string_view(HEARTH_VERSION), std::to_string(me_.rank),
-                                      std::to_string(me_.size), this_process());
-  send(peer, {Kind::kHello, 0, hello});
-  // Rank 0 answers when all ranks have come, or ends.
-  const double left_s = std::chrono::duration<double>(deadline - Clock::now()).count() + kAnswerAfterAll_s;
-  if (!peer.socket.wait(left_s))
-    throw Error(ExitCode::kHardware, fmt::format("rank {} got no answer at {}", me_.rank, me_.address),
-                "another program listens there, or rank 0 hangs",
-                "see the messages of rank 0; MASTER_PORT names another port");
-  const std::optional<std::string> bytes = peer.socket.receive();
-  // Rank 0 has said why.
-  if (!bytes || bytes->size() < sizeof(Head)) std::_Exit(static_cast<int>(ExitCode::kUser));
-  Head head;
-  std::memcpy(&head, bytes->data(), sizeof head);
-  peer.host = bytes->substr(sizeof head, head.bytes);
-  peer.received = bytes->substr(sizeof head + head.bytes);
 }
 
 ProcessControl::Peer& ProcessControl::peer_of(int64_t rank) {
@@ -185,12 +104,18 @@ Posted ProcessControl::post(std::string_view operation, std::string_view bytes, 
 std::string ProcessControl::collect(const Posted& posted) {
   const mesh::FlightScope recorded(posted.operation, posted.number, 0, mesh::kAwaitedMessage);
   std::unique_lock lock(mutex_);
-  const double began_s = now_s();
+  const auto began = Clock::now();
   const auto arrived = [&] { return exchange_->has_result(posted.number) || aborted_; };
   while (!changed_.wait_for(lock, kPoll, arrived)) {
-    const double waited_s = now_s() - began_s;
-    if (me_.rank != 0 && waited_s > timeout_s_ + kLongerThanRank0_s)
-      throw_missing(me_.rank, posted.operation, waited_s, name_of(0));
+    const Clock::time_point heard{Clock::duration(heard_)};
+    const double waited_s = std::chrono::duration<double>(Clock::now() - std::max(began, heard)).count();
+    if (me_.rank == 0 || waited_s < timeout_s_ + kLongerThanRank0_s) continue;
+    lock.unlock();
+    report_hang(
+        Error(ExitCode::kHardware,
+              fmt::format("rank {} waited {} for rank 0 in {}", me_.rank, format_duration(waited_s), posted.operation),
+              "a rank hangs, is far slower than the others, or waits for a disk",
+              fmt::format("if it is merely slow, raise {}", timeout_key())));
   }
   if (aborted_) throw Aborted{};
   return exchange_->take_result_of(posted.number);
@@ -213,7 +138,8 @@ void ProcessControl::send(Peer& peer, const Message& message) {
 
 void ProcessControl::listen() {
   try {
-    if (me_.rank != 0 && !peers_.front().received.empty()) receive(peers_.front());  // behind rank 0's hello
+    for (Peer& peer : peers_)
+      if (!peer.received.empty()) receive(peer);
     std::array<epoll_event, 64> events{};
     while (!stop_) {
       const int count =
@@ -229,7 +155,10 @@ void ProcessControl::listen() {
           receive(peer);
         }
       }
+      give_signs();
+      check_watched();
       if (me_.rank == 0) check_deadlines();
+      if (me_.rank == 0) judge_hang();
       if (lost_link_ && now_s() - lost_link_->second > kLostLink_s)
         throw Error(ExitCode::kHardware,
                     fmt::format("rank {} and rank {} lost their connection", me_.rank, lost_link_->first),
@@ -259,21 +188,38 @@ void ProcessControl::take(Peer& peer, const Message& message) {
     case Kind::kResult:
       exchange([&](NoteExchange& notes) { return notes.take_result(message.number, message.bytes); });
       return changed_.notify_all();
-    case Kind::kAsk:
-      return answer(peer);
-    case Kind::kAnswer:
-      return take_answer(peer.rank, message.bytes);
     case Kind::kFailure: {
-      const std::vector<std::string> parts = read_frames(message.bytes);
-      end_all(static_cast<ExitCode>(message.number), fmt::format("{}\n  rank: {}", parts.front(), name_of(peer.rank)));
+      const std::vector<std::string> parts = parts_of(message.bytes);
+      const bool is_named = parts.front().find(kRankLine) != std::string::npos;
+      end_all(static_cast<ExitCode>(message.number),
+              is_named ? parts.front() : fmt::format("{}{}{}", parts.front(), kRankLine, name_of(peer.rank)));
+    }
+    case Kind::kSign:
+      peer.sign = Clock::now();
+      if (me_.rank == 0) owes_sign_ = true;  // it is handed on
+      heard_ = peer.sign.time_since_epoch().count();
+      return;
+    case Kind::kHang: {
+      const std::lock_guard lock(mutex_);
+      if (!hang_) hang_ = message.bytes;
+      return;
+    }
+    case Kind::kWhere: {
+      const mesh::CallNow now = mesh::call_now();
+      return send(
+          peer, {Kind::kHere, 0, parts_as_bytes(now.name, now.under_way ? "in" : "", fmt::format("{}", now.seconds))});
+    }
+    case Kind::kHere: {
+      const std::vector<std::string> parts = parts_of(message.bytes);
+      peer.now = {parts.at(0), !parts.at(1).empty(), std::stod(parts.at(2))};
+      peer.answered = true;
+      return;
     }
     case Kind::kEnd:
       std::_Exit(static_cast<int>(message.number));
     case Kind::kBye:
       peer.ended = true;
       return;
-    case Kind::kHello:
-      break;
   }
   HEARTH_CHECK(false, "a message of kind {}", static_cast<int>(message.kind));
 }
@@ -331,13 +277,13 @@ void ProcessControl::fail(const Error& error) {
     end_all(error.code(), error.what());
   }
   send(peers_.front(),
-       {Kind::kFailure, static_cast<uint64_t>(error.code()), frames_of(std::string_view(error.what()))});
+       {Kind::kFailure, static_cast<uint64_t>(error.code()), parts_as_bytes(std::string_view(error.what()))});
   std::fflush(nullptr);
-  wait_for_end();
+  end_without_answer(error.what());
 }
 
 void ProcessControl::wait_for_end() {
-  std::this_thread::sleep_for(kToldToEnd);
+  std::this_thread::sleep_for(kToldToEnd + 6 * kTurn);  // another rank knows more, and may have to say it
   std::_Exit(static_cast<int>(ExitCode::kHardware));
 }
 

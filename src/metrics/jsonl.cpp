@@ -1,7 +1,9 @@
 #include "metrics/jsonl.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
+#include <cerrno>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -243,6 +245,18 @@ File open_lines(const Path& path) {
 }
 
 JsonlWriter::JsonlWriter(const Path& path) : file_(open_lines(path)) {}
+
+bool JsonlWriter::reopen_if_gone() {
+  struct stat ours {
+  }, there{};
+  const Path path = file_.path();
+  const bool is_there = ::stat(path.c_str(), &there) == 0;
+  const bool is_gone = !is_there && errno == ENOENT;
+  if (::fstat(file_.descriptor(), &ours) != 0 || !(is_gone || (is_there && ours.st_ino != there.st_ino))) return false;
+  if (!folder_exists(path.parent_path())) return false;  // the next save says so
+  file_ = open_lines(path);
+  return true;
+}
 
 void JsonlWriter::append(const Record& record) { file_.write(to_line(record)); }
 

@@ -57,6 +57,8 @@ class JsonlWriter {
   void append(const Record& record);
   void append(const Event& event);
   void append(const SampleText& sample);
+  // If somebody removed or replaced the file, opens a new one: the lines from now on are in it. Returns whether it did.
+  bool reopen_if_gone();
   // Fsyncs the lines so far. Called before a checkpoint: the file must have the lines of its steps.
   void sync() { file_.sync(); }
 

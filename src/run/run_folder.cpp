@@ -1,6 +1,7 @@
 #include "run/run_folder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "checkpoint/retain.h"
@@ -36,8 +37,19 @@ RunFolder::RunFolder(const config::RunConfig& config, bool locks)
     throw user_error(fmt::format("another training runs in {}", path_.string()),
                      "two trainings would overwrite each other's checkpoints",
                      "wait for it, stop it, or give this one a folder of its own: --set job.dump_folder=DIR");
-  lease_ = Lease::take(path_);
+  take_lease();
   remove_tree(flight());  // of an earlier start, which may have had more ranks
+}
+
+// A save that failed may have filled the disk, so that nothing else can be written.
+void RunFolder::take_lease() {
+  try {
+    lease_ = Lease::take(path_);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kHardware) throw;
+    leftovers_ = checkpoint::remove_leftovers(checkpoints_);
+    lease_ = Lease::take(path_);
+  }
 }
 
 void RunFolder::check_run_file() const {
@@ -84,7 +96,8 @@ std::string damage_note(const checkpoint::DamagedCheckpoint& bad) {
 
 std::optional<Path> RunFolder::newest_checkpoint(std::vector<std::string>& notes,
                                                  const std::vector<checkpoint::DamagedCheckpoint>& given_up) {
-  for (const std::string& name : checkpoint::remove_leftovers(checkpoints_))
+  for (const std::string& name : checkpoint::remove_leftovers(checkpoints_)) leftovers_.push_back(name);
+  for (const std::string& name : std::exchange(leftovers_, {}))
     notes.push_back(fmt::format("removed {}, left by an interrupted save", name));
   const checkpoint::NewestGood found = checkpoint::newest_candidate(checkpoints_, given_up);
   for (const checkpoint::DamagedCheckpoint& bad : found.damaged) notes.push_back(damage_note(bad));

@@ -80,10 +80,13 @@ class RunFolder {
   void remove_if_unused();
 
  private:
+  void take_lease();
+
   Path path_, checkpoints_, tensorboard_, traces_, memory_snapshots_;
   bool is_new_;
   std::unique_ptr<FileLock> lock_;
   std::optional<Lease> lease_;
+  std::vector<std::string> leftovers_;  // that were removed to make room, and that nobody heard of
 };
 
 }  // namespace hearth::run

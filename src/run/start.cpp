@@ -21,6 +21,7 @@
 #include "plan/tensor_names.h"
 #include "run/chat_template.h"
 #include "run/last_save.h"
+#include "run/same_run.h"
 
 namespace hearth::run {
 namespace {
@@ -363,6 +364,9 @@ Start start_at(const std::optional<Path>& own, Run& run) {
 Start find_start(Run& run, comm::Control& control, const std::vector<checkpoint::DamagedCheckpoint>& given_up) {
   std::vector<std::string> warnings;
   const std::optional<Path> own = newest_checkpoint(run, control, given_up, warnings);
+  std::vector<Found> weights;
+  control.together("the weights to begin with", [&] { weights = weights_found(own, run.config); });
+  require_same("the weights of all ranks", weights, control);
   Start start;
   control.together("the start", [&] { start = start_at(own, run); });
   run.chat_template = start.chat_template;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/program.h"
 #include "checkpoint/save.h"
 #include "mesh/tensor_box.h"
 #include "model/init.h"
@@ -69,6 +70,7 @@ void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed) {
     const DType drawn = masters == DType::kBFloat16 ? DType::kFloat32 : masters;
     const at::Tensor values = elsewhere ? ops::empty({master.numel()}, drawn) : master;
     model::init_unit(values, weights.plan(), unit, weights.slice(unit), seed);
+    note_progress();
     if (elsewhere) ops::copy_(master, values);
   }
   weights.masters_changed();

@@ -21,7 +21,7 @@ struct Parts {
   std::string_view counts, substitutes;
 };
 
-Parts parts_of(std::string_view bytes) {
+Parts take_apart(std::string_view bytes) {
   Parts parts;
   uint64_t counts_size = 0;
   HEARTH_CHECK(bytes.size() >= sizeof parts.fixed + sizeof counts_size, "a note of {} bytes", bytes.size());
@@ -37,7 +37,7 @@ Parts parts_of(std::string_view bytes) {
 std::string bytes_of(const Fixed& fixed, const std::string& counts, std::string_view substitutes) {
   std::string bytes(sizeof fixed, '\0');
   std::memcpy(bytes.data(), &fixed, sizeof fixed);
-  comm::put_frame(bytes, counts);
+  comm::put_part(bytes, counts);
   bytes += substitutes;
   return bytes;
 }
@@ -54,12 +54,12 @@ std::string to_bytes(const StepNote& note, std::optional<int64_t> data_index) {
   std::string counts, substitutes;
   if (data_index && !note.failed) counts = comm::PairSums(*data_index, note.counts).bytes();
   if (data_index)
-    for (const std::string& line : note.substitutes) comm::put_frame(substitutes, line);
+    for (const std::string& line : note.substitutes) comm::put_part(substitutes, line);
   return bytes_of(fixed, counts, substitutes);
 }
 
 void merge_step_notes(std::string& lower, std::string_view upper) {
-  const Parts a = parts_of(lower), b = parts_of(upper);
+  const Parts a = take_apart(lower), b = take_apart(upper);
   Fixed fixed = a.fixed;
   fixed.failed |= b.fixed.failed;
   fixed.leave |= b.fixed.leave;
@@ -73,8 +73,8 @@ void merge_step_notes(std::string& lower, std::string_view upper) {
 }
 
 StepNote agreed_note(std::string_view merged, int64_t data_ranks) {
-  const Parts parts = parts_of(merged);
-  StepNote agreed{.substitutes = comm::read_frames(parts.substitutes),
+  const Parts parts = take_apart(merged);
+  StepNote agreed{.substitutes = comm::parts_of(parts.substitutes),
                   .failed = parts.fixed.failed,
                   .leave = parts.fixed.leave,
                   .save = parts.fixed.save,

@@ -47,7 +47,7 @@ using Mode = parallel::ShardedWeights::Mode;
 // The trainer of one rank. Every method is Collective: all ranks make the same decisions after the same step.
 class Trainer {
  public:
-  Trainer(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log)
+  Trainer(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log, metrics::Console::Style style)
       : run_(run),
         control_(group.control()),
         profiler_(run, control_, [this](LogLevel level, std::string_view text) { journal_.message(level, text); }),
@@ -78,7 +78,7 @@ class Trainer {
         sample_texts_(run, plan_, groups_, group.control()),
         save_times_(run.config, run.data.windows()),
         feed_(run, group.control()),
-        journal_(journal_options(run, progress_, group.rank(), log)) {
+        journal_(journal_options(run, progress_, group.rank(), log, style)) {
     if (!start.from_elsewhere) checkpoint_ = start.checkpoint;
   }
 
@@ -92,7 +92,6 @@ class Trainer {
   }
 
   ExitCode train() {
-    control_.set_timeout(run_.config.comm.train_timeout_seconds);
     if (progress_.step == 0 && run_.validates()) {
       metrics::Record before;
       validate(model_, weights_, run_, before);
@@ -115,6 +114,7 @@ class Trainer {
         if (!pause.any()) next_ = launch(now.t + 1);
       }
       std::optional<metrics::Record> record = finish(now);
+      control_.set_timeout(run_.config.comm.train_timeout_seconds);  // the first step has ended
       check_lease();
       if (!record) continue;  // the training went back
       if (!ahead) pause = pause_after(now);
@@ -328,11 +328,12 @@ class Trainer {
 }  // namespace
 
 std::variant<ExitCode, checkpoint::DamagedCheckpoint> train_from(const run::Run& run, const run::Start& start,
-                                                                 comm::Group& group, RankLog& log) {
+                                                                 comm::Group& group, RankLog& log,
+                                                                 metrics::Console::Style style) {
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(run.rank_threads);
   try {
-    Trainer trainer(run, start, group, log);
+    Trainer trainer(run, start, group, log, style);
     if (auto damage = trainer.load(start)) return std::move(*damage);
     return trainer.train();
   } catch (const c10::Error& e) {

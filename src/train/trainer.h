@@ -9,6 +9,7 @@
 #include "comm/group.h"
 #include "config/load.h"
 #include "config/options.h"
+#include "metrics/console.h"
 #include "run/run.h"
 #include "run/start.h"
 
@@ -24,7 +25,8 @@ ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptio
 // The part of it between a start and the last step: the loop itself. Or the damage of the checkpoint that it was to
 // start from: nothing was trained then. Collective.
 std::variant<ExitCode, checkpoint::DamagedCheckpoint> train_from(const run::Run& run, const run::Start& start,
-                                                                 comm::Group& group, RankLog& log);
+                                                                 comm::Group& group, RankLog& log,
+                                                                 metrics::Console::Style style);
 
 // The same as run_training with threads of this process as ranks, for tests.
 ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options);

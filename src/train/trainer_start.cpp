@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "comm/ranks.h"
 #include "config/load.h"
 #include "mesh/flight_recorder.h"
@@ -71,7 +72,9 @@ ExitCode train(run::Run& run, const config::TrainOptions& options, comm::Group& 
     }
     announce(start, *voice);
     control.together("the run file's copy", [&] { write_copies(run, control, is_done, recording); });
-    const Outcome outcome = is_done ? check_done(start, control) : train_from(run, start, group, voice->log());
+    const Outcome outcome = is_done ? check_done(start, control)
+                                    : train_from(run, start, group, voice->log(),
+                                                 metrics::Console::style_of(stdout, options.launched));
     if (const auto* end = std::get_if<ExitCode>(&outcome)) {
       code = *end;
       break;
@@ -90,7 +93,7 @@ ExitCode train(run::Run& run, const config::TrainOptions& options, comm::Group& 
     voice->say(LogLevel::kInfo,
                fmt::format("done: all {0} steps; next: `hearth report {1} --out report.html`, `hearth eval "
                            "--checkpoint {1}`",
-                           run.steps, run.folder.path().string()));
+                           run.steps, shell_word(run.folder.path().string())));
   if (group.rank() == 0) run.folder.mark_done(run.steps);
   return code;
 }

@@ -8,13 +8,13 @@
 
 namespace hearth::comm {
 
-void put_frame(std::string& to, std::string_view part) {
+void put_part(std::string& to, std::string_view part) {
   const uint64_t size = part.size();
   to.append(reinterpret_cast<const char*>(&size), sizeof size);
   to += part;
 }
 
-std::optional<std::vector<std::string>> find_frames(std::string_view bytes) {
+std::optional<std::vector<std::string>> find_parts(std::string_view bytes) {
   std::vector<std::string> parts;
   while (!bytes.empty()) {
     uint64_t size = 0;
@@ -27,8 +27,8 @@ std::optional<std::vector<std::string>> find_frames(std::string_view bytes) {
   return parts;
 }
 
-std::vector<std::string> read_frames(std::string_view bytes) {
-  std::optional<std::vector<std::string>> parts = find_frames(bytes);
+std::vector<std::string> parts_of(std::string_view bytes) {
+  std::optional<std::vector<std::string>> parts = find_parts(bytes);
   HEARTH_CHECK(parts.has_value(), "a message of {} bytes has no parts", bytes.size());
   return std::move(*parts);
 }

@@ -8,18 +8,18 @@
 
 namespace hearth::comm {
 
-void put_frame(std::string& to, std::string_view part);
+void put_part(std::string& to, std::string_view part);
 
 template <class... Parts>
-std::string frames_of(const Parts&... parts) {
+std::string parts_as_bytes(const Parts&... parts) {
   std::string bytes;
-  (put_frame(bytes, parts), ...);
+  (put_part(bytes, parts), ...);
   return bytes;
 }
 
-// The parts that put_frame() wrote; nullopt for other bytes.
-std::optional<std::vector<std::string>> find_frames(std::string_view bytes);
+// The parts that put_part() wrote; nullopt for other bytes.
+std::optional<std::vector<std::string>> find_parts(std::string_view bytes);
 // The same, of a message from a rank that has been met. Throws an Error (kBug) for other bytes.
-std::vector<std::string> read_frames(std::string_view bytes);
+std::vector<std::string> parts_of(std::string_view bytes);
 
 }  // namespace hearth::comm

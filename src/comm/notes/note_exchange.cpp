@@ -21,7 +21,7 @@ std::optional<NoteExchange::Outgoing> NoteExchange::post(uint64_t number, Note n
 
 std::optional<NoteExchange::Outgoing> NoteExchange::take_note(uint64_t number, int64_t child, const std::string& bytes,
                                                               double now_s) {
-  std::vector<std::string> parts = read_frames(bytes);
+  std::vector<std::string> parts = parts_of(bytes);
   HEARTH_CHECK(parts.size() == 2, "a note of {} parts", parts.size());
   return add(number, child, {.operation = std::move(parts[0]), .bytes = std::move(parts[1])}, now_s);
 }
@@ -43,7 +43,7 @@ std::optional<NoteExchange::Outgoing> NoteExchange::add(uint64_t number, int64_t
     out.to = &way.children;
     results_.emplace(number, std::move(merged));
   } else {
-    out.bytes = frames_of(mine.operation, merged);
+    out.bytes = parts_as_bytes(mine.operation, merged);
     out.to = &way.up;
   }
   calls_.erase(at);

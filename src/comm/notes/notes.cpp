@@ -48,7 +48,8 @@ void throw_missing(int64_t rank, std::string_view operation, double timeout_s, c
       ExitCode::kHardware,
       fmt::format("rank {} waited {} in {}; not arrived: {}", rank, format_duration(timeout_s), operation, missing),
       "a rank hangs, is far slower than the others, or waits for a disk",
-      "if the ranks are merely slow, raise comm.train_timeout_seconds");
+      "if the ranks are merely slow, raise comm.train_timeout_seconds, or comm.init_timeout_seconds before the first "
+      "step");
 }
 
 }  // namespace hearth::comm

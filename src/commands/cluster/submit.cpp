@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/quantity.h"
+#include "base/text.h"
 #include "cluster/job_script.h"
 #include "cluster/run_status.h"
 #include "cluster/slurm.h"
@@ -245,7 +246,7 @@ int submit(CommandLine& line) {
   const std::string id = start_job(job, text);
   fmt::print("job {}: {} on {}, {}, {}\n", id, job.run.string(), job.cluster.name, counted(job.nodes, "node"),
              counted(job.ranks(), "rank"));
-  fmt::print("its script is {}\nnext: hearth status {}\n", (job.run / "job.sh").string(), job.run.string());
+  fmt::print("its script is {}\nnext: hearth status {}\n", (job.run / "job.sh").string(), shell_word(job.run.string()));
   return 0;
 }
 

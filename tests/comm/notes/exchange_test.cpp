@@ -153,7 +153,7 @@ TEST(PairSums, RefuseMembersThatHaveOtherNumbersOfValuesOrAreMissing) {
   some.append(PairSums(2, {1}));
   EXPECT_THROW(some.total(3), Error);
   EXPECT_THROW(PairSums(0, {1}).total(2), Error);
-  EXPECT_THROW(read_frames("123"), Error);
+  EXPECT_THROW(parts_of("123"), Error);
 }
 
 }  // namespace
