@@ -57,8 +57,8 @@ void merge_hosts(std::string& lower, std::string_view upper) {
 
 // The first rank of all, and the first one on another host, if there is one. Collective.
 std::vector<HostOf> first_hosts(Control& control) {
-  return hosts_in(control.reduce("the hosts", parts_as_bytes(host_identity(), host_name(), std::to_string(control.rank())),
-                                 merge_hosts));
+  return hosts_in(control.reduce(
+      "the hosts", parts_as_bytes(host_identity(), host_name(), std::to_string(control.rank())), merge_hosts));
 }
 
 void check_one_host(const std::vector<HostOf>& hosts) {

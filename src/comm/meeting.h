@@ -35,7 +35,7 @@ struct Membership {
   bool supervised = false;               // a parent names a rank that was killed
   double join_timeout_s = 60;            // for all ranks to start
   double timeout_s = 120;                // for a rank that others wait for; until set_timeout()
-  int64_t part = 0;                       // ranks of a part (comm/notes/note_tree.h); 0: as many as usual
+  int64_t part = 0;                      // ranks of a part (comm/notes/note_tree.h); 0: as many as usual
 };
 
 // The other end of a rank's connection.

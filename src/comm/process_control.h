@@ -95,8 +95,8 @@ class ProcessControl final : public Control {
   struct Peer {
     int64_t rank = 0;
     Socket socket;
-    std::string host;      // "node7, process 1234"
-    std::string received;  // the beginning of a message
+    std::string host;          // "node7, process 1234"
+    std::string received;      // the beginning of a message
     Clock::time_point sign{};  // of life
     bool ended = false;
     bool answered = false;  // where it is
@@ -135,17 +135,17 @@ class ProcessControl final : public Control {
   std::atomic<double> timeout_s_;
   std::atomic<int64_t> step_ = 0;
   std::atomic<bool> is_training_ = false;  // the time-out is that of steps
-  std::deque<Peer> peers_;  // rank 0: all others; else rank 0, then those of the part
-  std::mutex mutex_;        // exchange_, and what the main thread waits for
+  std::deque<Peer> peers_;                 // rank 0: all others; else rank 0, then those of the part
+  std::mutex mutex_;                       // exchange_, and what the main thread waits for
   std::mutex sending_;
   std::condition_variable changed_;
   std::unique_ptr<NoteExchange> exchange_;
   uint64_t number_ = 0;
   std::optional<std::pair<int64_t, double>> lost_link_;  // the listener's: to this rank of the part, at this time
-  std::optional<Error> own_failure_;        // rank 0
-  std::optional<std::string> hang_;         // rank 0: what a rank says that waited in vain
-  std::optional<Clock::time_point> asked_;  // the listener's: when rank 0 asked all where they are
-  uint64_t progress_ = 0;                   // the listener's: base/program.h
+  std::optional<Error> own_failure_;                     // rank 0
+  std::optional<std::string> hang_;                      // rank 0: what a rank says that waited in vain
+  std::optional<Clock::time_point> asked_;               // the listener's: when rank 0 asked all where they are
+  uint64_t progress_ = 0;                                // the listener's: base/program.h
   bool owes_sign_ = false;
   Clock::time_point signed_{}, own_sign_{};
   std::atomic<Clock::rep> heard_ = 0;    // not rank 0: when rank 0 gave its last sign

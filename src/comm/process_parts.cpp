@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/quantity.h"
+#include "comm/meeting.h"
 #include "comm/notes/frames.h"
 #include "comm/notes/note_exchange.h"
-#include "comm/meeting.h"
 #include "comm/process_control.h"
 
 namespace hearth::comm {
@@ -108,9 +108,8 @@ void ProcessControl::accept_members(const Socket& door, const std::string& word)
                   "they reach rank 0", "let the hosts of a run connect to each other's ports");
     Socket socket = door.wait(left_s) ? door.accept() : Socket();
     if (!socket.valid()) continue;
-    const std::optional<std::string> bytes =
-        socket.wait(std::min(left_s, kHello_s)) ? socket.receive() : std::nullopt;
-    const auto hello = bytes ? find_parts(*bytes) : std::nullopt;  // it is short: it arrives whole
+    const std::optional<std::string> bytes = socket.wait(std::min(left_s, kHello_s)) ? socket.receive() : std::nullopt;
+    const auto hello = bytes ? find_parts(*bytes) : std::nullopt;          // it is short: it arrives whole
     if (!hello || hello->size() != 2 || hello->front() != word) continue;  // another program's
     const int64_t rank = std::stoll(hello->back());
     HEARTH_CHECK(std::binary_search(members.begin(), members.end(), rank), "rank {} is not of this part", rank);

@@ -72,9 +72,9 @@ ExitCode train(run::Run& run, const config::TrainOptions& options, comm::Group& 
     }
     announce(start, *voice);
     control.together("the run file's copy", [&] { write_copies(run, control, is_done, recording); });
-    const Outcome outcome = is_done ? check_done(start, control)
-                                    : train_from(run, start, group, voice->log(),
-                                                 metrics::Console::style_of(stdout, options.launched));
+    const Outcome outcome =
+        is_done ? check_done(start, control)
+                : train_from(run, start, group, voice->log(), metrics::Console::style_of(stdout, options.launched));
     if (const auto* end = std::get_if<ExitCode>(&outcome)) {
       code = *end;
       break;

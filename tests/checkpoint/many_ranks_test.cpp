@@ -31,8 +31,7 @@ class FewFiles {
     rlimit few = before_;
     few.rlim_cur = 0;
     // The limit is that of the numbers, which need not follow each other. The list's own is free again.
-    for (size_t free = 0; free < more; ++few.rlim_cur)
-      free += used.contains(std::to_string(few.rlim_cur)) ? 0 : 1;
+    for (size_t free = 0; free < more; ++few.rlim_cur) free += used.contains(std::to_string(few.rlim_cur)) ? 0 : 1;
     --few.rlim_cur;
     ::setrlimit(RLIMIT_NOFILE, &few);
   }

@@ -80,7 +80,8 @@ TEST(Parts, NameARankThatHangsAnywhere) {
 
 TEST(Parts, FindCallsThatDiffer) {
   const End end = end_of(
-      10, [](Group& group) { group.control().barrier(group.rank() == 5 ? "a save" : "a vote"); }, in_parts, kLongTimeout_s);
+      10, [](Group& group) { group.control().barrier(group.rank() == 5 ? "a save" : "a vote"); }, in_parts,
+      kLongTimeout_s);
   EXPECT_EQ(end.code, 5);
   EXPECT_THAT(end.said, HasSubstr("ranks disagree: rank 3 is in a vote, rank 5 in a save"));
 }
