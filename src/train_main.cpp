@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/program.h"
 #include "bench/comm.h"
 #include "bench/gemm.h"
 #include "bench/ops.h"
 #include "bench/preflight.h"
+#include "bench/ranks.h"
 #include "bench/step.h"
 #include "checkpoint/retain.h"
 #include "comm/join.h"
@@ -29,6 +31,7 @@
 #include "ops/runtime.h"
 #include "run/compute_device.h"
 #include "run/lease.h"
+#include "run/same_run.h"
 #include "train/libtorch_error.h"
 #include "train/signals.h"
 #include "train/trainer.h"
@@ -38,13 +41,18 @@ namespace {
 
 using commands::CommandLine;
 
-comm::Membership membership_of(const launch::Place& place) {
+// `folder`: rank 0's, for the secret of a start over a network (comm/meeting.h).
+comm::Membership membership_of(const launch::Place& place, const Path& folder) {
   return {.rank = place.rank,
           .size = place.size,
           .address = place.address,
           .key = place.key,
+          .secret_folder = folder,
           .supervised = place.supervised};
 }
+
+// Before the ranks know how many threads each may have (run/run.h), one of several has one: `threads` are those of all.
+void prepare_rank(int64_t ranks, int64_t threads) { ops::prepare_process(ranks == 1 ? threads : 1); }
 
 // The place that a launcher gave this process among several; nullopt: this process is alone, and may start `ranks`.
 std::optional<launch::Place> place_of(int64_t ranks) {
@@ -57,22 +65,34 @@ std::optional<launch::Place> place_of(int64_t ranks) {
   return place;
 }
 
-// Trains as one of several processes. With `known`, the run file has been read and checked.
+// Whether a launcher's output is this process's. The shell of one task, as `srun --pty bash`, is a user's.
+bool is_launched() {
+  const std::optional<launch::Place> place = launch::place_in_environment();
+  return place && (place->size > 1 || place->launcher != "srun");
+}
+
+// Trains as one of several processes. With `known`, the run file has been read and checked for all of them.
 int train_as(const launch::Place& place, const config::TrainOptions& options, const config::LoadResult* known) {
-  return comm::run_as_rank(membership_of(place), [&](comm::Control& control, const comm::MakeGroup& make_group) {
-    const train::SignalScope signals({.speaks = place.rank == 0, .ends_by_interrupt = !place.supervised});
-    config::LoadResult loaded;
-    control.together("the run file", [&] {
-      loaded = known ? *known : config::read_and_check(options.run_toml, options.sets, place.size);
-      if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);
-    });
-    ops::prepare_process(loaded.config.training.threads);
-    const at::Device device =
-        run::open_rank_device(control, std::string(config::name_of(loaded.config.training.device)));
-    const auto group =
-        make_group(loaded.config.comm, {.device = device, .ordered = loaded.config.numerics.reproducible});
-    return static_cast<int>(train::run_training(loaded, options, *group));
-  });
+  const run::GivenRun given{.run_toml = options.run_toml, .sets = options.sets, .restart = options.restart};
+  std::optional<run::FirstRun> first;
+  if (known == nullptr && place.rank == 0) first = run::read_first_run(given, place.size);
+  const Path folder = first ? first->folder() : Path();
+  return comm::run_as_rank(
+      membership_of(place, folder), [&](comm::Control& control, const comm::MakeGroup& make_group) {
+        const train::SignalScope signals(
+            {.speaks = place.rank == 0, .ends_by_interrupt = !place.supervised, .has_bar = !options.launched});
+        const config::LoadResult loaded = known != nullptr ? *known : run::share_run(first, given, control);
+        control.together("the run file's syntax", [&] {
+          if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);
+        });
+        control.set_timeout(loaded.config.comm.init_timeout_seconds);
+        prepare_rank(place.size, loaded.config.training.threads);
+        const at::Device device =
+            run::open_rank_device(control, std::string(config::name_of(loaded.config.training.device)));
+        const auto group =
+            make_group(loaded.config.comm, {.device = device, .ordered = loaded.config.numerics.reproducible});
+        return static_cast<int>(train::run_training(loaded, options, *group));
+      });
 }
 
 // Trains as `ranks` processes of this host, and starts them again after failures, as --max-restarts says.
@@ -102,8 +122,9 @@ int train_locally(config::TrainOptions options, const config::LoadResult& loaded
 }
 
 int train_command(CommandLine& line) {
-  const auto options = commands::train_options(line);
+  auto options = commands::train_options(line);
   if (!options) return 0;
+  options->launched = is_launched();
   if (const auto place = place_of(options->ranks)) {
     if (options->max_restarts == 0) return train_as(*place, *options, nullptr);
     if (place->rank > 0) return static_cast<int>(ExitCode::kUser);  // rank 0 says why
@@ -118,7 +139,7 @@ int train_command(CommandLine& line) {
   if (ranks > 1 || options->max_restarts > 0 || loaded.config.comm.backend == config::CommBackend::kNccl)
     return train_locally(*options, loaded, ranks);
   ops::prepare_process(loaded.config.training.threads);
-  const train::SignalScope signals({.speaks = true});
+  const train::SignalScope signals({.speaks = true, .has_bar = !options->launched});
   return static_cast<int>(train::run_training(loaded, *options, *comm::single()));
 }
 
@@ -127,7 +148,7 @@ int bench_comm_command(CommandLine& line) {
   const auto options = commands::bench_comm_options(line);
   if (!options) return 0;
   const auto as_rank = [&](const launch::Place& place) {
-    return comm::run_as_rank(membership_of(place), [&](comm::Control& control, const comm::MakeGroup& make_group) {
+    return comm::run_as_rank(membership_of(place, "."), [&](comm::Control& control, const comm::MakeGroup& make_group) {
       ops::prepare_process(1);
       return static_cast<int>(bench::run_bench_comm(*options, control, make_group, began_s));
     });
@@ -136,17 +157,29 @@ int bench_comm_command(CommandLine& line) {
   return launch::run_local_ranks(options->ranks > 0 ? options->ranks : 2, as_rank).code;
 }
 
+int bench_ranks_command(CommandLine& line) {
+  const auto options = commands::bench_ranks_options(line);
+  return options ? static_cast<int>(bench::run_bench_ranks(*options)) : 0;
+}
+
 int preflight_command(CommandLine& line) {
   const auto options = commands::preflight_options(line);
   if (!options) return 0;
   const auto as_rank = [&](const launch::Place& place) {
-    return comm::run_as_rank(membership_of(place), [&](comm::Control& control, const comm::MakeGroup& make_group) {
-      const train::SignalScope signals;
-      ops::prepare_process(/*threads=*/0);
-      const bench::PreflightResult result = bench::run_preflight(*options, control, make_group);
-      if (control.rank() == 0) commands::hand_on_bad_nodes(*options, result.bad_nodes);
-      return static_cast<int>(result.code);
-    });
+    const run::GivenRun given{.run_toml = options->run_toml, .sets = options->sets};
+    std::optional<run::FirstRun> first;
+    if (place.rank == 0) first = run::read_first_run(given, place.size);
+    const Path folder = !options->folder.empty() ? options->folder : first ? first->folder() : Path(".");
+    return comm::run_as_rank(
+        membership_of(place, folder), [&](comm::Control& control, const comm::MakeGroup& make_group) {
+          const train::SignalScope signals;
+          prepare_rank(place.size, /*threads=*/0);
+          const config::LoadResult loaded = run::share_run(first, given, control);
+          control.set_timeout(loaded.config.comm.init_timeout_seconds);
+          const bench::PreflightResult result = bench::run_preflight(*options, loaded, control, make_group);
+          if (control.rank() == 0) commands::hand_on_bad_nodes(*options, result.bad_nodes);
+          return static_cast<int>(result.code);
+        });
   };
   if (const auto place = place_of(options->ranks)) return as_rank(*place);
   int64_t ranks = std::max<int64_t>(options->ranks, 1);
@@ -232,8 +265,10 @@ int run_command(int argc, char** argv) {
                                                                          .bench_ops = bench_ops_command,
                                                                          .bench_gemm = bench_gemm_command,
                                                                          .bench_comm = bench_comm_command,
+                                                                         .bench_ranks = bench_ranks_command,
                                                                          .convert = convert_command,
                                                                          .push = push_command});
+  raise_open_files_limit();
   try {
     return commands::run_program({"hearth-train", "LibTorch " HEARTH_LIBTORCH_VERSION, table}, argc, argv);
   } catch (const c10::Error& e) {

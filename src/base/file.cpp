@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/object_cache.h"
 #include "base/object_file.h"
+#include "base/program.h"
 
 namespace hearth {
 
@@ -97,16 +98,22 @@ File::~File() {
 }
 
 void File::write(std::span<const std::byte> bytes) {
-  if (object_ != nullptr) return object_->write(bytes);
+  if (object_ != nullptr) {
+    object_->write(bytes);
+    return note_progress();
+  }
   write_fully(fd_, bytes, -1, path_);
+  note_progress();
 }
 void File::write(std::string_view bytes) { write(std::as_bytes(std::span(bytes))); }
 void File::write_at(int64_t offset, std::span<const std::byte> bytes) {
   HEARTH_CHECK(object_ == nullptr, "{}: an object is written from begin to end", path_.string());
   write_fully(fd_, bytes, offset, path_);
+  note_progress();
 }
 
 void File::read_at(int64_t offset, std::span<std::byte> bytes) const {
+  note_progress();
   if (object_ != nullptr) return object_->read_at(offset, bytes);
   while (!bytes.empty()) {
     const ssize_t n = ::pread(fd_, bytes.data(), bytes.size(), offset);

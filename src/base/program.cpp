@@ -1,6 +1,33 @@
 #include "base/program.h"
 
+#include <fmt/core.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+
 namespace hearth {
+namespace {
+
+std::atomic<uint64_t> progress = 0;  // of the process
+
+}  // namespace
+
+void raise_open_files_limit() {
+  constexpr rlim_t kMost = 1 << 20;  // some programs that are started close every number up to the limit
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= std::min(limit.rlim_max, kMost)) return;
+  limit.rlim_cur = std::min(limit.rlim_max, kMost);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void note_progress() { progress.fetch_add(1, std::memory_order_relaxed); }
+uint64_t progress_count() { return progress.load(std::memory_order_relaxed); }
+
+std::string version_text() {
+  const std::string_view build = HEARTH_BUILD;
+  return fmt::format("{} ({}, commit {})", HEARTH_VERSION, build.empty() ? "no build type" : build, source_commit());
+}
 
 std::optional<Path> beside_program(std::string_view name) {
   std::error_code error;

@@ -1,12 +1,31 @@
-// The folder of this program and the files next to it.
+// This program: what it was built from, its folder and the files next to it, and the signs that it is alive.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/file.h"
 
 namespace hearth {
+
+// The commit of the sources: "257120cf1a2b", "257120cf1a2b with changes 90ab12cd34ef" (a hash of them) where files
+// differ from it, "unknown" where the sources are no git repository. Each program is linked with it by itself
+// (cmake/SourceCommit.cmake): no library has it, so a new commit compiles one file and links two programs.
+std::string_view source_commit();
+
+// "0.1.0 (Release, commit 257120cf1a2b)": equal for programs of the same sources and build type.
+std::string version_text();
+
+// Raises this process's limit of open files to what the system allows it. The limit of most shells, 1,024, is less than
+// rank 0 of a thousand needs for its connections.
+void raise_open_files_limit();
+
+// Signs of life, for other processes that wait for this one (comm/process_control.h): it has read or written a part of
+// a file, or has done a part of something else that is long. Any thread.
+void note_progress();
+uint64_t progress_count();
 
 // The program's file `name`: in the program's folder, or in ../bin or ../lib (tests; other layouts). Empty if there is
 // no such file.

@@ -28,4 +28,10 @@ std::string join(std::span<const std::string> words, std::string_view between = 
 std::string join_first(std::span<const std::string> words, size_t count, std::string_view between = ", ");
 std::string sentence(std::string_view text);  // first letter upper case
 
+// A text such as a path on one line: \n for a line end, \t for a tab, \x1b for another control character. Such a
+// character would move the cursor, or begin a line that looks like ours.
+std::string printable(std::string_view text);
+// A text as one word of a command that a user may copy: in quotes if it has other characters than a plain path.
+std::string shell_word(std::string_view text);
+
 }  // namespace hearth

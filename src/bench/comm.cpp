@@ -76,7 +76,8 @@ ExitCode run_bench_comm(const config::BenchCommOptions& options, comm::Control& 
   control.barrier("the start");
   const double start_s = monotonic_seconds() - began_s;
   const std::string message(kMessageBytes, 'x');
-  const double message_s = median_s(control, kMessages, [&] { control.all_gather("a message", message); });
+  const double message_s =
+      median_s(control, kMessages, [&] { control.reduce("a message", message, comm::merge_first); });
   const std::vector<Rate> measured = measure(*group, options, device);
   if (control.rank() != 0) return ExitCode::kDone;
   const double bytes = static_cast<double>(options.mib << 20);
@@ -87,7 +88,7 @@ ExitCode run_bench_comm(const config::BenchCommOptions& options, comm::Control& 
     fmt::print("}}\n");
   } else {
     fmt::print("{} started in {}\n", counted(control.size(), "rank"), format_duration(start_s));
-    fmt::print("{} bytes from each rank to all: {:.3f} ms\n", kMessageBytes, 1e3 * message_s);
+    fmt::print("a vote, {} bytes of each rank: {:.3f} ms\n", kMessageBytes, 1e3 * message_s);
     fmt::print("float32 tensors of {} MiB, the slowest rank's median of {} calls:\n", options.mib, options.repeats);
     for (const Rate& m : measured)
       fmt::print("  {:15} {:8.2f} ms  {:6.2f} GB/s\n", m.operation, 1e3 * m.seconds, bytes / m.seconds / 1e9);

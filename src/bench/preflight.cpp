@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/program.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "bench/gpu_health.h"
@@ -51,7 +52,7 @@ std::string name_of_host() {
 std::string versions_text() {
   utsname system{};
   ::uname(&system);
-  return fmt::format("Hearth {}, LibTorch {}, {} {}", HEARTH_VERSION, HEARTH_LIBTORCH_VERSION, system.sysname,
+  return fmt::format("Hearth {}, LibTorch {}, {} {}", version_text(), HEARTH_LIBTORCH_VERSION, system.sysname,
                      system.release);
 }
 
@@ -263,14 +264,11 @@ CheckRow steps_row(const config::LoadResult& loaded, const Path& folder, const c
 
 }  // namespace
 
-PreflightResult run_preflight(const config::PreflightOptions& options, comm::Control& control,
-                              const comm::MakeGroup& make_group) {
-  config::LoadResult loaded;
+PreflightResult run_preflight(const config::PreflightOptions& options, const config::LoadResult& loaded,
+                              comm::Control& control, const comm::MakeGroup& make_group) {
   const bool has_run = !options.run_toml.empty();
-  control.together("the run file", [&] {
-    if (!has_run) return;
-    loaded = config::read_and_check(options.run_toml, options.sets, control.size());
-    config::throw_problems(loaded.file_name, loaded.problems);
+  control.together("the run file's problems", [&] {
+    if (has_run) config::throw_problems(loaded.file_name, loaded.problems);
   });
   const std::string host = name_of_host();
   Path folder = options.folder;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "comm/join.h"
+#include "config/load.h"
 #include "config/options.h"
 
 namespace hearth::bench {
@@ -17,8 +18,8 @@ struct PreflightResult {
 };
 
 // Collective; rank 0 prints a row for each check as soon as it is known. kHardware if a node is off. With a run file
-// its errors are thrown, as a training throws them.
-PreflightResult run_preflight(const config::PreflightOptions& options, comm::Control& control,
-                              const comm::MakeGroup& make_group);
+// its errors are thrown, as a training throws them. `loaded`: the run of all ranks (run/same_run.h).
+PreflightResult run_preflight(const config::PreflightOptions& options, const config::LoadResult& loaded,
+                              comm::Control& control, const comm::MakeGroup& make_group);
 
 }  // namespace hearth::bench

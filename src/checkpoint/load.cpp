@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/quantity.h"
+#include "checkpoint/item_files.h"
 #include "checkpoint/load_metadata.h"
 #include "formats/item.h"
 #include "formats/member_crcs.h"
@@ -33,8 +34,6 @@ std::span<const int64_t> shape_of_row(const mesh::TensorInfo& info) {
   return std::span(info.shape).subspan(info.shape.empty() ? 0 : 1);
 }
 
-constexpr size_t kMostOpenFiles = 200;
-
 }  // namespace
 
 struct Reader::State {
@@ -43,7 +42,7 @@ struct Reader::State {
   formats::Metadata metadata;
   std::vector<mesh::TensorInfo> infos;
   std::unordered_map<std::string, size_t> by_name;
-  std::map<std::string, File> files;
+  std::optional<ItemFiles> files;
   std::set<std::pair<std::string, int64_t>> checked;  // files and offsets of items with the right checksum
   formats::MemberCrcs crcs;                           // of items without a checksum
   // Of another program's files: the layout of each item, by tensor.
@@ -65,41 +64,6 @@ struct Reader::State {
     return nullptr;
   }
 
-  // Opens every file once and checks that it contains its items. With a manifest, a file has no bytes between or after
-  // items: a checksum covers every byte.
-  void open_files() {
-    std::map<std::string, std::vector<const formats::Item*>> by_file;
-    for (const formats::StoredTensor& tensor : metadata.tensors) {
-      for (const formats::Item& item : tensor.items) by_file[item.file].push_back(&item);
-    }
-    for (auto& [name, items] : by_file) {
-      const Path path = folder / name;
-      if (!path_exists(path))
-        throw damaged(fmt::format("{} is missing", path.string()), fmt::format("{} was in it", items[0]->name),
-                      kTakeAnother);
-      File file = File::open_read(path);
-      std::sort(items.begin(), items.end(),
-                [](const formats::Item* a, const formats::Item* b) { return a->offset < b->offset; });
-      int64_t end = 0;
-      for (const formats::Item* item : items) {
-        if (item->length > file.size_bytes() - item->offset) {
-          throw damaged(fmt::format("{} is cut short: {}", item->name, path.string()),
-                        fmt::format("{} bytes, expected at least {}", file.size_bytes(), item->offset + item->length),
-                        kTakeAnother);
-        }
-        if (manifest && item->offset != end)
-          throw damaged(fmt::format("{}: bytes {} to {} belong to no item", path.string(), end, item->offset), {},
-                        kTakeAnother);
-        end = item->offset + item->length;
-      }
-      if (manifest && end != file.size_bytes()) {
-        throw damaged(fmt::format("{} is damaged", path.string()),
-                      fmt::format("{} bytes, expected {}", file.size_bytes(), end), kTakeAnother);
-      }
-      files.emplace(name, std::move(file));
-    }
-  }
-
   // `box` of the tensor: as read() gives it; without another order of pairs; in the other order; from runs of rows.
   void read(const formats::StoredTensor& tensor, const mesh::Box& box, std::span<std::byte> out);
   void read_in_order(const formats::StoredTensor& tensor, const mesh::Box& box, std::span<std::byte> out);
@@ -108,22 +72,14 @@ struct Reader::State {
 
   void check_checksum(const formats::StoredTensor& tensor, const formats::Item& item) {
     if (!manifest || checked.contains({item.file, item.offset})) return;
-    files.at(item.file).read_ahead(item.offset, item.length);
-    const uint64_t found = formats::hash_range(files.at(item.file), item.offset, item.length);
+    const File& file = files->open(item.file);
+    file.read_ahead(item.offset, item.length);
+    const uint64_t found = formats::hash_range(file, item.offset, item.length);
     if (found != item.checksum) {
       throw damaged(fmt::format("{} is damaged ({})", label(tensor, item), place(folder, item)),
                     fmt::format("checksum {}, expected {}", to_hex64(found), to_hex64(item.checksum)), kTakeAnother);
     }
     checked.insert({item.file, item.offset});
-  }
-
-  // Another program's files may be more than a process can have open: a folder of NxD has one for each tensor and rank.
-  const File& file_of(const std::string& name) {
-    if (outside.empty()) return files.at(name);
-    const auto found = files.find(name);
-    if (found != files.end()) return found->second;
-    if (files.size() >= kMostOpenFiles) files.clear();
-    return files.emplace(name, File::open_read(folder / name)).first->second;
   }
 
   formats::TensorLayout layout(const formats::StoredTensor& tensor, const formats::Item& item) {
@@ -132,7 +88,8 @@ struct Reader::State {
       return outside[index][static_cast<size_t>(&item - tensor.items.data())];
     }
     const std::string origin = fmt::format("{} ({})", label(tensor, item), place(folder, item));
-    formats::TensorLayout layout = formats::read_tensor_layout(files.at(item.file), item.offset, item.length, origin);
+    formats::TensorLayout layout =
+        formats::read_tensor_layout(files->open(item.file), item.offset, item.length, origin);
     if (layout.dtype != tensor.info.dtype || layout.sizes != item.box.sizes) {
       throw damaged(
           fmt::format("{} is not what .metadata says", origin),
@@ -148,12 +105,15 @@ Reader::Reader(Reader&&) noexcept = default;
 Reader& Reader::operator=(Reader&&) noexcept = default;
 Reader::~Reader() = default;
 
-Reader Reader::open(const Path& folder) {
+Reader Reader::open(const Path& folder) { return open(folder, FileSizes::kNow); }
+
+Reader Reader::open(const Path& folder, FileSizes sizes) {
   if (!folder_exists(folder))
     throw user_error(fmt::format("there is no checkpoint {}", folder.string()), "no such folder",
                      "give the folder of one step, RUN/checkpoints/step-...");
   auto state = std::make_unique<State>();
   state->folder = folder;
+  state->files.emplace(folder);
   const Path manifest_path = folder / kManifestFile;
   if (path_exists(manifest_path)) {
     state->manifest = parse_manifest(read_file(manifest_path), manifest_path);
@@ -163,7 +123,8 @@ Reader Reader::open(const Path& folder) {
                      "give the folder of one step, RUN/checkpoints/step-...");
   }
   state->metadata = load_metadata(folder, state->manifest);
-  state->open_files();
+  state->files->expect(state->metadata, state->manifest.has_value());
+  if (sizes == FileSizes::kNow) state->files->check_sizes();
   for (const formats::StoredTensor& tensor : state->metadata.tensors) {
     state->by_name[tensor.info.name] = state->infos.size();
     state->infos.push_back(tensor.info);
@@ -174,6 +135,7 @@ Reader Reader::open(const Path& folder) {
 Reader Reader::over(const Path& folder, std::vector<OutsideTensor> tensors) {
   auto state = std::make_unique<State>();
   state->folder = folder;
+  state->files.emplace(folder);
   for (OutsideTensor& tensor : tensors) {
     formats::StoredTensor& stored = state->metadata.tensors.emplace_back();
     std::vector<formats::TensorLayout>& layouts = state->outside.emplace_back();
@@ -309,7 +271,7 @@ void Reader::State::read_in_order(const formats::StoredTensor& tensor, const mes
     formats::ReadBytes seen;
     if (!manifest && stored.member.length > 0)
       seen = [&](int64_t at, std::span<const std::byte> bytes) { crcs.add(item.file, stored.member, at, bytes); };
-    formats::copy_box(file_of(item.file), stored, item.box, box, out, seen);
+    formats::copy_box(files->open(item.file), stored, item.box, box, out, seen);
   }
 }
 
@@ -347,15 +309,17 @@ void Reader::read(std::string_view name, const mesh::Box& box, std::span<std::by
   state_->read(*tensor, box, out);
 }
 
+bool Reader::has_checked(const formats::Item& item) const { return state_->checked.contains({item.file, item.offset}); }
+
 void Reader::check_members(bool read_rest) {
-  state_->crcs.check([&](const std::string& file) -> const File& { return state_->file_of(file); }, read_rest);
+  state_->crcs.check([&](const std::string& file) -> const File& { return state_->files->open(file); }, read_rest);
 }
 
 void Reader::check(const formats::StoredTensor& tensor, const formats::Item& item) {
   state_->check_checksum(tensor, item);
   state_->layout(tensor, item);
   if (!has_manifest()) {
-    formats::check_crc(state_->file_of(item.file), item.offset, item.length,
+    formats::check_crc(state_->files->open(item.file), item.offset, item.length,
                        fmt::format("{} ({})", label(tensor, item), place(state_->folder, item)));
   }
 }

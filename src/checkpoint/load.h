@@ -42,12 +42,17 @@ struct RowRun {
 // interleaved, and rows (i, i + K/2) if they are halves.
 enum class PairOrder { kInterleaved, kHalves };
 
+// When the sizes of a checkpoint's files are checked: all at once; or each when it is opened, for one of many ranks
+// that read a few.
+enum class FileSizes { kNow, kWhenOpened };
+
 // One open checkpoint folder. Not thread-safe: each rank opens its own, and checks what it reads.
 class Reader {
  public:
   // Opens a checkpoint of ours (it has hearth.json) or of torch.distributed.checkpoint (without checksums). For ours,
-  // hearth.json, `.metadata` and the sizes of all files are checked now, an item's checksum at its first read. Throws
-  // damaged(), or user_error if there is no checkpoint.
+  // hearth.json and `.metadata` are checked now, an item's checksum at its first read. Throws damaged(), or user_error
+  // if there is no checkpoint. Few files are open at a time, however many ranks wrote it.
+  static Reader open(const Path& folder, FileSizes sizes);
   static Reader open(const Path& folder);
   // Tensors of another program's files in `folder`, which are opened when they are read. The caller has checked their
   // places. There is no manifest.
@@ -102,6 +107,8 @@ class Reader {
   // Checks one item: ours by its checksum, any by the structure of the stored tensor, PyTorch's also by the CRC-32 of
   // the zip members. Throws damaged() naming the item.
   void check(const formats::StoredTensor& tensor, const formats::Item& item);
+  // Whether the item was read, or checked, and has the right checksum.
+  bool has_checked(const formats::Item& item) const;
 
  private:
   struct State;

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/program.h"
 
 namespace hearth::checkpoint {
 namespace {
@@ -155,8 +156,29 @@ Manifest parse_fields(const Json& j) {
   m.config_toml = j.at("config").get<std::string>();
   m.metadata_length = j.at("metadata").at("length").get_ref<const int64_t&>();
   m.metadata_checksum = from_hex64(j.at("metadata").at("checksum").get<std::string>());
-  for (const Json& item : j.at("items")) m.items.push_back(parse_item(item));
   return m;
+}
+
+// Parses the text without its items, which go to `items` one by one: thousands of ranks have millions of them, and as
+// JSON they take ten times their memory.
+Json parse_without_items(std::string_view text, std::vector<formats::Item>& items) {
+  std::string key;                          // of the whole object
+  bool has_items = false, is_known = true;  // is_known: the format, whose version comes first
+  const auto take = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth == 1 && event == Json::parse_event_t::key) {
+      key = parsed.get<std::string>();
+      has_items |= key == "items";
+    }
+    if (depth == 1 && key == "format_version" && event == Json::parse_event_t::value)
+      is_known = parsed == kFormatVersion;
+    if (!is_known || key != "items" || depth != 2 || event != Json::parse_event_t::object_end) return true;
+    items.push_back(parse_item(parsed));
+    return false;
+  };
+  Json j = Json::parse(text, take);
+  if (is_known && (!has_items || !j.at("items").is_array() || !j.at("items").empty()))
+    throw Json::type_error::create(302, "items is no array of objects", &j);
+  return j;
 }
 
 }  // namespace
@@ -175,7 +197,7 @@ void stamp(Manifest& manifest) {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
   manifest.created = text;
-  manifest.code_version = HEARTH_VERSION " (" HEARTH_BUILD ")";
+  manifest.code_version = version_text();
 }
 
 std::string format_manifest(const Manifest& manifest) {
@@ -211,14 +233,17 @@ Manifest parse_manifest(std::string_view text, const Path& path) {
                   fmt::format("checksum {}, expected {}", found, expected));
   }
   try {
-    const Json j = Json::parse(text);
+    std::vector<formats::Item> items;
+    const Json j = parse_without_items(text, items);
     const int64_t version = j.at("format_version").get_ref<const int64_t&>();
     if (version != kFormatVersion) {
       throw user_error(
           fmt::format("{}: checkpoint format {}, this program knows {}", path.string(), version, kFormatVersion),
           "it was written by another version of Hearth", "use that version");
     }
-    return parse_fields(j);
+    Manifest manifest = parse_fields(j);
+    manifest.items = std::move(items);
+    return manifest;
   } catch (const nlohmann::json::exception& e) {
     throw damaged(fmt::format("{} is damaged", path.string()), e.what());
   }

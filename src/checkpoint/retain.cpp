@@ -98,16 +98,17 @@ Path find_checkpoint(const Path& folder) {
       fmt::format("it holds neither a {}, nor PyTorch's {}, nor a step-... folder", kManifestFile, kMetadataFile), fix);
 }
 
-NewestGood newest_good(const Path& checkpoints) {
+namespace {
+
+NewestGood newest_that(const std::vector<StepFolder>& folders, Verification (*verify)(const Path&)) {
   NewestGood result;
-  const std::vector<StepFolder> folders = list_step_folders(checkpoints);
   for (auto at = folders.rbegin(); at != folders.rend(); ++at) {
     const Path& folder = at->folder;
     std::string reason;
     if (!path_exists(folder / kManifestFile)) {
       reason = fmt::format("{} is missing", (folder / kManifestFile).string());
     } else {
-      const Verification verification = verify_checkpoint(folder);
+      const Verification verification = verify(folder);
       if (verification.problems.empty()) {
         result.step = at->step;
         result.folder = folder;
@@ -119,6 +120,19 @@ NewestGood newest_good(const Path& checkpoints) {
     result.damaged.push_back({at->step, folder, reason});
   }
   return result;
+}
+
+}  // namespace
+
+NewestGood newest_good(const Path& checkpoints) {
+  return newest_that(list_step_folders(checkpoints), verify_checkpoint);
+}
+
+NewestGood newest_candidate(const Path& checkpoints, const std::vector<DamagedCheckpoint>& given_up) {
+  std::vector<StepFolder> folders = list_step_folders(checkpoints);
+  for (const DamagedCheckpoint& checkpoint : given_up)
+    std::erase_if(folders, [&](const StepFolder& found) { return found.folder == checkpoint.folder; });
+  return newest_that(folders, verify_frame);
 }
 
 KeepRules keep_rules(const config::Checkpoint& config) {

@@ -42,6 +42,10 @@ struct NewestGood {
 // newer format) are thrown: a resume from an older state would hide them.
 NewestGood newest_good(const Path& checkpoints);
 
+// The same without reading the items (checkpoint/verify.h: verify_frame), for ranks that check them while they load.
+// `given_up`: whose items were found damaged; these are not in the result.
+NewestGood newest_candidate(const Path& checkpoints, const std::vector<DamagedCheckpoint>& given_up);
+
 // Which checkpoints are kept: those that any of these keeps.
 struct KeepRules {
   int64_t latest_k = 0;       // the newest; 0: all

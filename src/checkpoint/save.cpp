@@ -170,6 +170,14 @@ void begin_save(const Path& temporary) {
   make_folders(temporary);
 }
 
+std::string list_of_items(const std::string& file, std::span<const ItemOf> items) {
+  Json list = Json::array();
+  for (const ItemOf& of : items) list.push_back(fields_of(of.info, of.item));
+  std::string bytes;
+  Json::to_cbor({file, std::move(list)}, bytes);
+  return bytes;
+}
+
 struct RankFile::State {
   std::string name;
   DirectWriter writer;
@@ -177,6 +185,7 @@ struct RankFile::State {
   std::vector<formats::Item> items{};
   Json list = Json::array();
   int64_t offset = 0;
+  bool is_whole = false;
 
   std::pair<int64_t, uint64_t> append(formats::ZipWriter& zip);
 };
@@ -186,7 +195,13 @@ RankFile::RankFile(const Path& temporary, int64_t rank) {
   state_ = std::unique_ptr<State>(new State{name, DirectWriter(File::create(temporary / name))});
   if (!is_object(temporary)) state_->read_back.emplace(state_->writer.file());
 }
-RankFile::~RankFile() = default;
+
+// A file that is not whole takes room, and on a full disk the next start needs it.
+RankFile::~RankFile() {
+  if (state_ == nullptr || state_->is_whole || is_object(state_->writer.file().path())) return;
+  std::error_code ignored;
+  std::filesystem::remove(state_->writer.file().path(), ignored);
+}
 RankFile::RankFile(RankFile&&) noexcept = default;
 
 // Appends the archive; returns its length and its checksum.
@@ -241,6 +256,7 @@ std::string RankFile::finish() {
   const Path path = s.writer.file().path();
   s.writer.file().close();
   compare(path, s.items, s.read_back ? found : checksums_of(path, s.items));
+  s.is_whole = true;
   std::string bytes;
   Json::to_cbor({s.name, std::move(s.list)}, bytes);
   return bytes;

@@ -42,6 +42,13 @@ std::string rank_file_name(int64_t rank);  // __R_<rank>.distcp
 std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces,
                             const std::stop_token& stop = {});
 
+// The list of a file's items that write_rank_file would return.
+struct ItemOf {
+  mesh::TensorInfo info;
+  formats::Item item;
+};
+std::string list_of_items(const std::string& file, std::span<const ItemOf> items);
+
 // Throws the Error of write_rank_file if `stop` asks for it.
 void check_stop(const Path& temporary, const std::stop_token& stop);
 

@@ -1,11 +1,14 @@
-// Checks that a checkpoint is whole: for `hearth verify`, and to choose where a run resumes.
+// Checks that a checkpoint is whole: for `hearth verify`, and when a run resumes. There each rank checks what it loads,
+// and its share of what nobody loads: every byte is read once.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
+#include "checkpoint/load.h"
 
 namespace hearth::checkpoint {
 
@@ -19,5 +22,15 @@ struct Verification {
 // Reads every byte. The result contains the damage; other errors (no such folder, a failing disk, a newer format) are
 // thrown.
 Verification verify_checkpoint(const Path& folder);
+
+// The same without the items: hearth.json, `.metadata`, the tokenizer's copy, and the sizes of all files.
+Verification verify_frame(const Path& folder);
+
+// Which items `reader` has checked, a bit each, in the order of its metadata().
+std::string checked_items(const Reader& reader);
+
+// Checks rank number `rank`'s share of the items that no rank has checked. `checked`: the bits of all `ranks`, or'ed.
+// The shares have about as many bytes each. Throws damaged() at the first item that is not right. Local.
+void check_rest(Reader& reader, std::string_view checked, int64_t rank, int64_t ranks);
 
 }  // namespace hearth::checkpoint

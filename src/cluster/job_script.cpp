@@ -2,19 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
-
 #include "base/text.h"
 
 namespace hearth::cluster {
 namespace {
-
-// Letters that bash takes as they are, anywhere in a word.
-bool is_plain(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-         std::string_view("_@%+=:,./-").find(c) != std::string::npos;
-}
 
 std::string shell_words(const std::vector<std::string>& words) {
   std::vector<std::string> quoted;
@@ -307,18 +298,6 @@ constexpr std::string_view kLoopEnd =
 )";
 
 }  // namespace
-
-std::string shell_word(std::string_view text) {
-  if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain)) return std::string(text);
-  std::string quoted = "'";
-  for (const char c : text) {
-    if (c == '\'')
-      quoted += "'\\''";
-    else
-      quoted += c;
-  }
-  return quoted + "'";
-}
 
 std::string shell_value(std::string_view text) {
   if (text.find('$') == std::string_view::npos) return shell_word(text);

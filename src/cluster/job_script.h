@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "cluster/cluster_file.h"
 
 namespace hearth::cluster {
@@ -29,8 +30,7 @@ struct JobScript {
   int64_t ranks() const { return nodes * cluster.ranks_per_node; }
 };
 
-// As bash reads one word: quoted only where it has to be.
-std::string shell_word(std::string_view text);
+using hearth::shell_word;
 
 // In double quotes: $NAME and ${NAME} are replaced by the shell, and nothing else is.
 std::string shell_value(std::string_view text);

@@ -1,8 +1,7 @@
 #include "comm/control.h"
 
-#include <cstring>
-
-#include "comm/buffers.h"
+#include "comm/notes/frames.h"
+#include "comm/notes/pair_sums.h"
 
 namespace hearth::comm {
 
@@ -30,33 +29,56 @@ Error from_bytes(std::string_view bytes) {
 
 }  // namespace
 
-std::string Control::broadcast(std::string_view operation, std::string_view bytes) {
-  return all_gather(operation, rank() == 0 ? bytes : std::string_view()).front();
+void merge_lists(std::string& lower, std::string_view upper) { lower += upper; }
+
+void merge_first(std::string& lower, std::string_view upper) {
+  if (lower.empty()) lower = upper;
 }
 
-bool Control::any(std::string_view operation, bool value) {
-  bool result = false;
-  for (const std::string& of_rank : all_gather(operation, value ? "1" : "0")) result |= of_rank == "1";
-  return result;
+void merge_bits(std::string& lower, std::string_view upper) {
+  HEARTH_CHECK(lower.size() == upper.size(), "{} and {} bytes of bits", lower.size(), upper.size());
+  for (size_t i = 0; i < lower.size(); ++i) lower[i] = static_cast<char>(lower[i] | upper[i]);
 }
+
+void merge_sums(std::string& lower, std::string_view upper) {
+  PairSums sums = PairSums::from_bytes(lower);
+  sums.append(PairSums::from_bytes(upper));
+  lower = sums.bytes();
+}
+
+std::vector<std::string> Control::all_gather(std::string_view operation, std::string_view bytes) {
+  return parts_of(reduce(operation, parts_as_bytes(bytes), merge_lists));
+}
+
+std::vector<std::string> Control::gather(std::string_view operation, std::string_view bytes) {
+  return parts_of(collect(post(operation, parts_as_bytes(bytes), merge_lists, Answers::kRank0)));
+}
+
+std::string Control::broadcast(std::string_view operation, std::string_view bytes) {
+  return first(operation, rank() == 0 ? bytes : std::string_view());
+}
+
+bool Control::any(std::string_view operation, bool value) { return !first(operation, value ? "1" : "").empty(); }
 
 std::vector<double> Control::sum(std::string_view operation, std::span<const double> values) {
-  const auto all = all_gather(operation, {reinterpret_cast<const char*>(values.data()), values.size_bytes()});
-  std::vector<double> sums, column(all.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    for (size_t r = 0; r < all.size(); ++r) {
-      HEARTH_CHECK(all[r].size() == values.size_bytes(), "rank {} sums another number of values", r);
-      std::memcpy(&column[r], all[r].data() + i * sizeof(double), sizeof(double));
-    }
-    sums.push_back(sum_in_pairs(column));
-  }
-  return sums;
+  const PairSums mine(rank(), {values.begin(), values.end()});
+  return PairSums::from_bytes(reduce(operation, mine.bytes(), merge_sums)).total(size());
 }
 
 void Control::throw_first(std::string_view operation, const std::optional<Error>& error) {
-  const std::vector<std::string> all = all_gather(operation, error ? to_bytes(*error) : std::string());
-  for (const std::string& of_rank : all)
-    if (!of_rank.empty()) throw from_bytes(of_rank);
+  const std::string found = first(operation, error ? to_bytes(with_rank(*error)) : std::string());
+  if (!found.empty()) throw from_bytes(found);
+}
+
+// Rank 0 does much alone, and what fails on all is said by rank 0.
+Error Control::with_rank(const Error& error) const {
+  const std::string_view said = error.what();
+  if (rank() == 0 || said.find(kRankLine) != said.npos || said.find(name() + " ") != said.npos) return error;
+  const std::string line = std::string(kRankLine) + name();
+  if (!error.fix().empty())
+    return Error(error.code(), error.message(), error.why(), error.fix() + line).about(error.key());
+  if (!error.why().empty()) return Error(error.code(), error.message(), error.why() + line).about(error.key());
+  return Error(error.code(), error.message() + line).about(error.key());
 }
 
 }  // namespace hearth::comm

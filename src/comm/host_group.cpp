@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "comm/buffers.h"
+#include "comm/notes/frames.h"
 #include "comm/shared_pages.h"
 
 namespace hearth::comm {
@@ -21,6 +22,7 @@ namespace {
 struct Common {
   Control& control;
   const double timeout_s;
+  const std::function<void(const Error&)> hang{};
   std::atomic<bool> abandoned = false;
   Stream stream{[this] { abandoned = true; }};
 };
@@ -34,10 +36,12 @@ struct Segment {
 // `ranks`: of this rank's new group, numbered among all ranks. Collective over all ranks.
 Segment share_segment(Control& control, const std::vector<int64_t>& ranks) {
   const std::string mine(reinterpret_cast<const char*>(ranks.data()), ranks.size() * sizeof(int64_t));
-  std::map<std::string, int64_t> offsets;  // of each list of ranks
+  const bool first = ranks.front() == control.rank();  // it speaks for its group
+  std::map<std::string, int64_t> offsets;              // of each list of ranks
   int64_t bytes = 0;
-  for (const std::string& list : control.all_gather("the ranks of a group", mine)) {
-    if (!offsets.try_emplace(list, bytes).second) continue;
+  for (const std::string& list :
+       parts_of(control.reduce("the ranks of a group", first ? parts_as_bytes(mine) : std::string(), merge_lists))) {
+    offsets.emplace(list, bytes);
     bytes += HostMemory::bytes_for(static_cast<int64_t>(list.size() / sizeof(int64_t)));
   }
   std::unique_ptr<SharedPages> pages = share_pages(control, static_cast<size_t>(bytes));
@@ -48,8 +52,10 @@ Segment share_segment(Control& control, const std::vector<int64_t>& ranks) {
 class HostGroup final : public Group {
  public:
   // The group of all ranks.
-  HostGroup(HostMemory& memory, Control& control, double timeout_s)
-      : common_(std::make_shared<Common>(control, timeout_s)), rank_(control.rank()), memory_(&memory) {}
+  HostGroup(HostMemory& memory, Control& control, double timeout_s, std::function<void(const Error&)> hang)
+      : common_(std::make_shared<Common>(control, timeout_s, std::move(hang))),
+        rank_(control.rank()),
+        memory_(&memory) {}
   // A group of some of them; `place` is its part of `pages`.
   HostGroup(std::shared_ptr<Common> common, std::unique_ptr<SharedPages> pages, std::byte* place,
             const std::vector<int64_t>& members, int64_t rank, HostMemory& of)
@@ -130,16 +136,20 @@ class HostGroup final : public Group {
   void send_now(const at::Tensor& values, int64_t to) override {
     const Buffer from = host_buffer_of(values, "send");
     in_letters(from, [&](std::byte* part, int64_t bytes) {
-      memory_->write_letter(rank_, ++letters_, to, call_, common_->timeout_s, common_->abandoned,
-                            [&](std::byte* place) { copy_elements(place, part, bytes); });
+      within_limit([&] {
+        memory_->write_letter(rank_, ++letters_, to, call_, common_->timeout_s, common_->abandoned,
+                              [&](std::byte* place) { copy_elements(place, part, bytes); });
+      });
     });
   }
 
   void recv_now(at::Tensor values, int64_t from) override {
     const Buffer to = host_buffer_of(values, "recv");
     in_letters(to, [&](std::byte* part, int64_t bytes) {
-      memory_->read_letter(rank_, from, call_, common_->timeout_s, common_->abandoned,
-                           [&](const std::byte* place) { copy_elements(part, place, bytes); });
+      within_limit([&] {
+        memory_->read_letter(rank_, from, call_, common_->timeout_s, common_->abandoned,
+                             [&](const std::byte* place) { copy_elements(part, place, bytes); });
+      });
     });
   }
 
@@ -175,7 +185,18 @@ class HostGroup final : public Group {
     call_.numel = buffer.numel;
   }
 
-  void arrive() { memory_->arrive(rank(), phase_, call_, common_->timeout_s, common_->abandoned); }
+  void arrive() {
+    within_limit([&] { memory_->arrive(rank(), phase_, call_, common_->timeout_s, common_->abandoned); });
+  }
+  template <class Wait>
+  void within_limit(const Wait& wait) const {
+    try {
+      wait();
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::kHardware && common_->hang) common_->hang(error);
+      throw;
+    }
+  }
   std::byte* mine() const { return memory_->place(rank(), phase_); }
   const std::byte* of(int64_t r) const { return memory_->place(r, phase_); }
   std::vector<const std::byte*> everyones() const {
@@ -212,16 +233,18 @@ std::unique_ptr<Group> HostGroup::split(const std::vector<int64_t>& members, Str
     const auto before_split = [&control = control(), ranks] { share_segment(control, ranks); };
     return single(control(), this->stream(), before_split);
   }
-  const auto common =
-      stream == StreamOf::kAll ? common_ : std::make_shared<Common>(common_->control, common_->timeout_s);
+  const auto common = stream == StreamOf::kAll
+                          ? common_
+                          : std::make_shared<Common>(common_->control, common_->timeout_s, common_->hang);
   return std::make_unique<HostGroup>(common, std::move(segment.pages), segment.place, members, place - members.begin(),
                                      *memory_);
 }
 
 }  // namespace
 
-std::unique_ptr<Group> host_group(HostMemory& memory, Control& control, double timeout_s) {
-  return std::make_unique<HostGroup>(memory, control, timeout_s);
+std::unique_ptr<Group> host_group(HostMemory& memory, Control& control, double timeout_s,
+                                  std::function<void(const Error&)> hang) {
+  return std::make_unique<HostGroup>(memory, control, timeout_s, std::move(hang));
 }
 
 }  // namespace hearth::comm

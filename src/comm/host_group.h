@@ -1,14 +1,18 @@
 // The ranks of one host as a Group: data go through the memory that they share (comm/host_memory.h).
 #pragma once
 
+#include <functional>
 #include <memory>
 
+#include "base/error.h"
 #include "comm/group.h"
 #include "comm/host_memory.h"
 
 namespace hearth::comm {
 
-// Borrows both. A rank that waits longer than timeout_s for the others throws an Error (comm/host_memory.h).
-std::unique_ptr<Group> host_group(HostMemory& memory, Control& control, double timeout_s);
+// Borrows both. A rank that waits longer than timeout_s for the others throws an Error (comm/host_memory.h). `hang` is
+// called before, if given.
+std::unique_ptr<Group> host_group(HostMemory& memory, Control& control, double timeout_s,
+                                  std::function<void(const Error&)> hang = {});
 
 }  // namespace hearth::comm

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "comm/control.h"
-#include "comm/notes.h"
+#include "comm/notes/notes.h"
 
 namespace hearth::comm {
 

@@ -16,6 +16,9 @@ struct LocalPlace {
 };
 LocalPlace local_place(Control& control);
 
+// The number of cores, on all hosts, that the ranks may use: for rank 0; 0 on the others. Collective.
+int64_t num_cores(Control& control);
+
 // What the tensors of a group need.
 struct Transfers {
   at::Device device = at::kCPU;

@@ -38,7 +38,7 @@ auto locked(const Call& call) {
 struct Common {
   MpiLibrary& library;
   Control& control;
-  const double timeout_s;
+  const MpiOptions options;
   std::atomic<bool> abandoned = false;
   Stream stream{[this] { abandoned = true; }};
 };
@@ -57,12 +57,15 @@ class MpiGroup final : public Group {
   std::unique_ptr<Group> split(const std::vector<int64_t>& members, StreamOf stream) override {
     const auto place = std::find(members.begin(), members.end(), rank_);
     HEARTH_CHECK(place != members.end(), "rank {} is not in its group", rank_);
-    MpiRanks* const part = locked([&] { return ranks_.split(members.front()); });
+    MpiRanks* const part = [&] {
+      const auto watched = common_->options.watch("MPI_Comm_split");
+      return locked([&] { return ranks_.split(members.front()); });
+    }();
     HEARTH_CHECK(part != nullptr, "MPI does not split the ranks");
     if (members.size() == 1) return single(control(), this->stream());
     const auto common = stream == StreamOf::kAll
                             ? common_
-                            : std::make_shared<Common>(common_->library, common_->control, common_->timeout_s);
+                            : std::make_shared<Common>(common_->library, common_->control, common_->options);
     return std::make_unique<MpiGroup>(common, *part, place - members.begin(), std::ssize(members));
   }
 
@@ -147,18 +150,19 @@ class MpiGroup final : public Group {
 
   // Waits for the call that was started.
   void finish(const char* operation, int64_t count, int error) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(common_->timeout_s);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(common_->options.timeout_s);
     bool done = false;
     for (int64_t tests = 0; error == 0 && !done; ++tests) {
       error = locked([&] { return ranks_.test(done); });
       if (done || tests < kSpins) continue;
       if (common_->abandoned) throw Aborted{};
       if (std::chrono::steady_clock::now() > end)
-        throw Error(ExitCode::kHardware,
-                    fmt::format("rank {} waited {} in {} of {} elements a rank through MPI", control().rank(),
-                                format_duration(common_->timeout_s), operation, count),
-                    "another rank did not make the call, or the network does not deliver",
-                    "see the other ranks' logs; comm.train_timeout_seconds is the limit");
+        common_->options.hang(
+            Error(ExitCode::kHardware,
+                  fmt::format("rank {} waited {} in {} of {} elements a rank through MPI", control().rank(),
+                              format_duration(common_->options.timeout_s), operation, count),
+                  "another rank did not make the call, or the network does not deliver",
+                  "see the other ranks' logs; comm.train_timeout_seconds is the limit"));
       std::this_thread::sleep_for(kSleep);
     }
     if (error != 0)
@@ -184,11 +188,12 @@ MpiLibrary& load(const Path& object) {
 
 }  // namespace
 
-std::unique_ptr<Group> mpi_group(Control& control, const Path& object, double timeout_s) {
+std::unique_ptr<Group> mpi_group(Control& control, const MpiOptions& options) {
   std::optional<std::string> problem;
-  control.together("MPI's library", [&] { library_in_use = &load(object); });
+  control.together("MPI's library", [&] { library_in_use = &load(options.object); });
   MpiLibrary& library = *library_in_use;
   control.together("MPI's ranks", [&] {
+    const auto watched = options.watch("MPI_Init");
     if (const char* error = library.begin(); error != nullptr)
       throw Error(ExitCode::kHardware, fmt::format("MPI does not begin: {}", error), library.name(),
                   "see the messages of MPI's launcher");
@@ -199,8 +204,8 @@ std::unique_ptr<Group> mpi_group(Control& control, const Path& object, double ti
                        "start them with this library's mpirun; under Slurm, with srun --mpi=pmix (Open MPI) or "
                        "--mpi=pmi2 (MPICH)");
   });
-  return std::make_unique<MpiGroup>(std::make_shared<Common>(library, control, timeout_s), library.all(),
-                                    library.rank(), library.size());
+  return std::make_unique<MpiGroup>(std::make_shared<Common>(library, control, options), library.all(), library.rank(),
+                                    library.size());
 }
 
 void end_mpi() {

@@ -2,17 +2,29 @@
 // (comm/buffers.h), and an MPI library's own reductions are slower (docs/decisions/mpi.md).
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string_view>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "comm/group.h"
 
 namespace hearth::comm {
 
-// `object`: the shared object (comm/mpi_library.h); empty: the one next to the program. A rank that waits longer than
-// timeout_s for the others throws an Error (kHardware). Throws user_error if there is no object or no library, or if
-// MPI's launcher did not start these ranks. Borrows `control`. Collective, once a process.
-std::unique_ptr<Group> mpi_group(Control& control, const Path& object, double timeout_s);
+struct MpiOptions {
+  Path object;           // the shared object (comm/mpi_library.h); empty: the one next to the program
+  double timeout_s = 0;  // that a rank waits for the others in a call
+  // Called by a rank that has waited longer. MPI does not say for whom, so a process asks. Does not return.
+  std::function<void(const Error& error)> hang;
+  // Called before a call that may never return, such as MPI_Init where a rank does not come: somebody looks after it as
+  // long as the result lives.
+  std::function<std::shared_ptr<void>(std::string_view call)> watch;
+};
+
+// Throws user_error if there is no object or no library, or if MPI's launcher did not start these ranks. Borrows
+// `control`. Collective, once a process.
+std::unique_ptr<Group> mpi_group(Control& control, const MpiOptions& options);
 
 // Leaves MPI, if this process is in it. Collective.
 void end_mpi();

@@ -1,5 +1,11 @@
-// Messages between processes: every rank has one connection to rank 0, which collects the notes of a call and sends
-// all of them to everyone. A thread of each process listens, so that it hears of a failure while the rank computes.
+// Messages between processes: every rank has one connection to rank 0. The notes of a call go there, and through the
+// first ranks of parts if there are many (comm/notes/note_tree.h), which have connections of their own. A thread of
+// each process listens, so that it hears of a failure while the rank computes.
+//
+// A rank that hangs is named. Rank 0 sees who is missing in a call of Control. A rank that waits in vain elsewhere
+// tells rank 0, which asks all ranks where they are: a process that is stopped, or whose host is gone, does not answer.
+// If rank 0 itself does not answer, another rank says so. While a process reads or writes files it gives signs of life
+// (base/program.h), and nobody gives it up.
 //
 // If a rank dies or fails, rank 0 says so on stderr, and every process ends within a second with the same exit code. A
 // process that has been told to end does not unwind: nothing that is written only whole (a checkpoint) is left half.
@@ -9,33 +15,25 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "comm/control.h"
-#include "comm/notes.h"
+#include "comm/meeting.h"
 #include "comm/socket.h"
 #include "mesh/flight_recorder.h"
 
 namespace hearth::comm {
 
-// A rank's place among the processes of a training.
-struct Membership {
-  int64_t rank = 0, size = 1;
-  std::string address;         // where rank 0 listens; see comm/socket.h
-  std::string key;             // of the training: connections with another one are not ours
-  bool supervised = false;     // a parent names a rank that was killed
-  double join_timeout_s = 60;  // for all ranks to start
-  double timeout_s = 3600;     // for a rank that others wait for; until set_timeout()
-};
+class NoteExchange;
 
 class ProcessControl final : public Control {
  public:
-  // Meets the other ranks. Throws user_error if they disagree about the number of ranks or the version, an Error
-  // (kHardware) that names the ranks that did not come.
+  // Meets the other ranks (comm/meeting.h), and throws as that does.
   explicit ProcessControl(const Membership& membership);
   // Tells the others that this rank has ended well.
   ~ProcessControl() override;
@@ -43,15 +41,36 @@ class ProcessControl final : public Control {
   int64_t rank() const override { return me_.rank; }
   int64_t size() const override { return me_.size; }
   bool is_process() const override { return true; }
+  std::string name() const override { return name_of(me_.rank); }
   using Control::post;
-  Posted post(std::string_view operation, std::string_view bytes, Answers to) override;
-  std::vector<std::string> collect(const Posted& posted) override;
+  Posted post(std::string_view operation, std::string_view bytes, Merge merge, Answers to) override;
+  std::string collect(const Posted& posted) override;
   void abort() override;
   void set_step(int64_t step) override {
     step_ = step;
     mesh::set_flight_step(step);
   }
-  void set_timeout(double timeout_s) override { timeout_s_ = timeout_s; }
+  void set_timeout(double timeout_s) override {
+    timeout_s_ = timeout_s;
+    is_training_ = step_ > 0;
+  }
+
+  // Ends all ranks, because this one has waited in vain (`error`, which need not know for whom): the ranks that hang
+  // are named. Any thread may call it.
+  [[noreturn]] void report_hang(const Error& error);
+  // This process is in a call of a library that may never return: as long as this object lives, and longer than the
+  // time-out, it hangs.
+  class Watched {
+   public:
+    Watched(ProcessControl& control, std::string_view call);
+    ~Watched();
+    Watched(const Watched&) = delete;
+    Watched& operator=(const Watched&) = delete;
+
+   private:
+    ProcessControl& control_;
+    const mesh::CallScope now_;
+  };
 
   // Ends all ranks with this error. Any thread may call it.
   [[noreturn]] void fail(const Error& error);
@@ -60,38 +79,53 @@ class ProcessControl final : public Control {
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class Kind : uint32_t { kHello, kNote, kResult, kFailure, kEnd, kBye };
+  static double now_s();
+  // How long a rank that failed waits to be told to end.
+  static constexpr auto kToldToEnd = std::chrono::seconds(5);
+  // How long one rank leaves it to another to say that rank 0 does not answer.
+  static constexpr auto kTurn = std::chrono::milliseconds(1500);
+  enum class Kind : uint32_t { kNote, kResult, kFailure, kEnd, kBye, kSign, kHang, kWhere, kHere };
   struct Head;  // of a message on the wire
   struct Message {
     Kind kind;
     uint64_t number = 0;  // of the call; of kFailure and kEnd: the exit code
     std::string bytes{};
   };
-  // Another rank, as rank 0 sees it; rank 0, as the others see it.
+  // Another rank that this one has a connection to.
   struct Peer {
     int64_t rank = 0;
     Socket socket;
-    std::string host;      // "node7, process 1234"
-    std::string received;  // the beginning of a message
-    std::string last_call = "none";
+    std::string host;          // "node7, process 1234"
+    std::string received;      // the beginning of a message
+    Clock::time_point sign{};  // of life
     bool ended = false;
-  };
-  struct Call {
-    explicit Call(int64_t ranks) : notes(ranks) {}
-    Notes notes;
-    Clock::time_point began = Clock::now();
+    bool answered = false;  // where it is
+    mesh::CallNow now{};
   };
 
-  void meet_all();
-  // The parts of a rank's hello; empty if another program connected.
-  std::vector<std::string> read_hello(const Socket& socket, double timeout_s) const;
-  void meet_rank_0();
+  void make_exchange();
+  void link_parts();
+  void connect_to(int64_t collector, const std::string& places);
+  void accept_members(const Socket& door, const std::string& word);
+  Peer& peer_of(int64_t rank);
+  void hear(Peer& peer);  // the listener reads from it from now on
   void listen();
   void receive(Peer& peer);
   void take(Peer& peer, const Message& message);
   void lost(Peer& peer);
-  void add_note(uint64_t number, int64_t rank, Note note);
+  // Runs `step` of the exchange under its lock, and sends what it returns.
+  template <class Step>
+  void exchange(Step step);
   void check_deadlines();
+  void give_signs();
+  void check_watched();
+  void judge_hang();
+  std::string verdict();
+  std::string last_call(int64_t rank) const;
+  std::string in_step() const;
+  std::string_view timeout_key() const;
+  // Not rank 0: waits to be told to end. If rank 0 does not, says `text`.
+  [[noreturn]] void end_without_answer(const std::string& text);
   std::string name_of(int64_t rank) const;
   void send(Peer& peer, const Message& message);
   // Rank 0: says `text` and ends all.
@@ -100,16 +134,24 @@ class ProcessControl final : public Control {
   const Membership me_;
   std::atomic<double> timeout_s_;
   std::atomic<int64_t> step_ = 0;
-  std::deque<Peer> peers_;
-  std::mutex mutex_;  // calls_ and results_, and what the main thread waits for
+  std::atomic<bool> is_training_ = false;  // the time-out is that of steps
+  std::deque<Peer> peers_;                 // rank 0: all others; else rank 0, then those of the part
+  std::mutex mutex_;                       // exchange_, and what the main thread waits for
   std::mutex sending_;
   std::condition_variable changed_;
-  std::map<uint64_t, Call> calls_;                        // rank 0: those that are not complete
-  std::map<uint64_t, std::vector<std::string>> results_;  // not yet taken
+  std::unique_ptr<NoteExchange> exchange_;
   uint64_t number_ = 0;
-  std::optional<Error> own_failure_;  // rank 0
+  std::optional<std::pair<int64_t, double>> lost_link_;  // the listener's: to this rank of the part, at this time
+  std::optional<Error> own_failure_;                     // rank 0
+  std::optional<std::string> hang_;                      // rank 0: what a rank says that waited in vain
+  std::optional<Clock::time_point> asked_;               // the listener's: when rank 0 asked all where they are
+  uint64_t progress_ = 0;                                // the listener's: base/program.h
+  bool owes_sign_ = false;
+  Clock::time_point signed_{}, own_sign_{};
+  std::atomic<Clock::rep> heard_ = 0;    // not rank 0: when rank 0 gave its last sign
+  std::atomic<Clock::rep> watched_ = 0;  // since when a library's call is under way; 0: none is
   std::atomic<bool> stop_ = false, aborted_ = false, ending_ = false;
-  int wake_[2] = {-1, -1};
+  int wake_[2] = {-1, -1}, events_ = -1;
   std::thread listener_;
 };
 

@@ -7,12 +7,14 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <numeric>
+#include <optional>
 #include <system_error>
 #include <thread>
 
 #include "base/error.h"
 #include "comm/host_group.h"
-#include "comm/notes.h"
+#include "comm/notes/notes.h"
 #include "comm/shared_pages.h"
 
 namespace hearth::comm {
@@ -23,16 +25,19 @@ namespace {
 class NoteBoard {
  public:
   NoteBoard(int64_t ranks, double timeout_s)
-      : ranks_(ranks), timeout_s_(timeout_s), ended_(static_cast<size_t>(ranks)) {}
+      : ranks_(static_cast<size_t>(ranks)), timeout_s_(timeout_s), ended_(static_cast<size_t>(ranks)) {
+    std::iota(ranks_.begin(), ranks_.end(), 0);
+  }
 
   void post(int64_t rank, uint64_t number, Note note) {
     const std::lock_guard lock(mutex_);
     if (aborted_) throw Aborted{};
-    calls_.try_emplace(number, ranks_).first->second.notes.add(rank, std::move(note));
-    changed_.notify_all();
+    Notes& notes = calls_.try_emplace(number, ranks_).first->second.notes;
+    notes.add(rank, std::move(note));
+    if (notes.complete()) changed_.notify_all();
   }
 
-  std::vector<std::string> collect(int64_t rank, const Posted& posted) {
+  std::string collect(int64_t rank, const Posted& posted) {
     std::unique_lock lock(mutex_);
     Call& call = calls_.at(posted.number);
     const auto over = [&] { return call.notes.complete() || aborted_ || !ended_of(call).empty(); };
@@ -45,9 +50,9 @@ class NoteBoard {
       throw Error(ExitCode::kBug, fmt::format("rank {} waits in {} for ranks that have ended: {}", rank,
                                               posted.operation, ended_of(call)));
     }
-    std::vector<std::string> bytes = call.notes.bytes();
-    if (call.notes.answers() == Answers::kRank0 && rank != 0) bytes.clear();
-    if (++call.num_read == ranks_) calls_.erase(posted.number);
+    if (!call.merged) call.merged = call.notes.take_merged();
+    std::string bytes = rank == 0 || call.notes.first()->to == Answers::kAll ? *call.merged : std::string();
+    if (++call.num_read == ranks_.size()) calls_.erase(posted.number);
     return bytes;
   }
 
@@ -64,9 +69,10 @@ class NoteBoard {
 
  private:
   struct Call {
-    explicit Call(int64_t ranks) : notes(ranks) {}
+    explicit Call(const std::vector<int64_t>& ranks) : notes(ranks) {}
     Notes notes;
-    int64_t num_read = 0;
+    std::optional<std::string> merged;
+    size_t num_read = 0;
   };
   // The ranks that this call waits for and that have ended.
   std::string ended_of(const Call& call) const {
@@ -75,7 +81,7 @@ class NoteBoard {
     return list_ranks(ranks);
   }
 
-  const int64_t ranks_;
+  std::vector<int64_t> ranks_;
   const double timeout_s_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -89,11 +95,11 @@ class ThreadControl final : public Control {
   ThreadControl(int64_t rank, NoteBoard& board, HostMemory& memory) : rank_(rank), board_(board), memory_(memory) {}
   int64_t rank() const override { return rank_; }
   int64_t size() const override { return memory_.ranks(); }
-  Posted post(std::string_view operation, std::string_view bytes, Answers to) override {
-    board_.post(rank_, ++number_, {std::string(operation), std::string(bytes), to});
+  Posted post(std::string_view operation, std::string_view bytes, Merge merge, Answers to) override {
+    board_.post(rank_, ++number_, {std::string(operation), std::string(bytes), merge, to});
     return {number_, std::string(operation)};
   }
-  std::vector<std::string> collect(const Posted& posted) override { return board_.collect(rank_, posted); }
+  std::string collect(const Posted& posted) override { return board_.collect(rank_, posted); }
   void abort() override {
     board_.abort();
     memory_.abort();

@@ -77,6 +77,8 @@ constexpr Command kCommands[] = {
      bench_gemm, &TorchCommands::bench_gemm},
     {"Training", "bench comm", "measure how fast ranks talk to each other", "bench comm --ranks 4", bench_comm,
      &TorchCommands::bench_comm},
+    {"Training", "bench ranks", "try thousands of ranks without tensors on this host", "bench ranks --ranks 5120",
+     bench_ranks, &TorchCommands::bench_ranks},
 
     {"Clusters", "submit", "train on a cluster or this host, in jobs, until it is done",
      "submit run.toml --cluster frontier --account ABC123 --nodes 64\n"

@@ -42,6 +42,7 @@ int bench_step(CommandLine& line);
 int bench_ops(CommandLine& line);
 int bench_gemm(CommandLine& line);
 int bench_comm(CommandLine& line);
+int bench_ranks(CommandLine& line);
 
 int bench_tokenizer(CommandLine& line);
 
@@ -79,6 +80,7 @@ struct TorchCommands {
   int (*bench_ops)(CommandLine& line);
   int (*bench_gemm)(CommandLine& line);
   int (*bench_comm)(CommandLine& line);
+  int (*bench_ranks)(CommandLine& line);
   int (*convert)(CommandLine& line);  // with --verify
   int (*push)(CommandLine& line);     // with --verify
 };

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/program.h"
 #include "base/text.h"
 #include "commands/command_line.h"
 
@@ -18,7 +19,8 @@ std::string version_text(const Program& program) {
 #endif
   const std::string build = std::string_view(HEARTH_BUILD).empty() ? "no build type" : HEARTH_BUILD;
   const std::string libraries = program.libraries.empty() ? "" : fmt::format(", {}", program.libraries);
-  return fmt::format("{} {} ({}, {}{})\n", program.name, HEARTH_VERSION, build, compiler, libraries);
+  return fmt::format("{} {} ({}, commit {}, {}{})\n", program.name, HEARTH_VERSION, build, source_commit(), compiler,
+                     libraries);
 }
 
 // The commands in groups, in the table's order; a given `first_word` keeps only "first_word ...".

@@ -35,4 +35,10 @@ struct BenchCommOptions {
   bool json = false;             // one JSON object
 };
 
+struct BenchRanksOptions {
+  int64_t ranks = 5120;
+  int64_t repeats = 50;  // steps
+  bool json = false;     // one JSON object
+};
+
 }  // namespace hearth::config

@@ -197,9 +197,10 @@ struct Profiling {
 
 struct Comm {
   CommBackend backend = CommBackend::kAuto;
-  std::string nccl_library{};          // NCCL's or RCCL's file; empty: where the loader finds it
-  std::string mpi_library{};           // libhearth_mpi.so of another MPI than the build's; empty: next to the program
-  double train_timeout_seconds = 600;  // a rank that waits longer for others gives up and names the missing ranks
+  std::string nccl_library{};         // NCCL's or RCCL's file; empty: where the loader finds it
+  std::string mpi_library{};          // libhearth_mpi.so of another MPI than the build's; empty: next to the program
+  double init_timeout_seconds = 120;  // as train_timeout_seconds, up to the end of the first step
+  double train_timeout_seconds = 60;  // a rank that waits longer for others gives up and names the missing ranks
 };
 
 // [[data.source]]: one of several datasets that are mixed.

@@ -16,6 +16,7 @@ struct TrainOptions {
   bool restart = false;           // starts over although there is a checkpoint; the old run is moved aside
   bool verbose = false;           // the start prints every key
   int64_t ranks = 0;              // processes to start on this host; 0: as the run file says
+  bool launched = false;          // srun, mpirun or torchrun started this process
   int64_t max_restarts = 0;       // of these processes after a failure, in a row without a new checkpoint
   bool is_trial = false;          // its folder is removed at the end: nothing is said of what to do with it
 };

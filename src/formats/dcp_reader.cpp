@@ -13,6 +13,8 @@ namespace hearth::formats {
 namespace {
 
 constexpr int64_t kMaxOffset = int64_t{1} << 60;
+// 5,120 ranks that share 8B parameters have 1.5 million pieces, each of some 20 values and 200 bytes.
+constexpr PickleLimits kMetadataLimits{.max_bytes = int64_t{4} << 30, .max_values = int64_t{1} << 28};
 
 // The key of a tensor's piece: its name and offsets.
 std::string storage_key(std::string_view name, const std::vector<int64_t>& offsets) {
@@ -26,7 +28,8 @@ struct StorageInfo {
 
 class MetadataReader {
  public:
-  MetadataReader(std::span<const std::byte> bytes, const std::string& origin) : p_(Pickle::parse(bytes, origin)) {}
+  MetadataReader(std::span<const std::byte> bytes, const std::string& origin)
+      : p_(Pickle::parse(bytes, origin, kMetadataLimits)) {}
 
   Metadata run() {
     const PickleValue root = state_of(p_.root(), "the metadata", {"torch.distributed.checkpoint.metadata.Metadata"});

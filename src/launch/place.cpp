@@ -2,10 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
+#include <fstream>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace hearth::launch {
 
@@ -45,22 +49,67 @@ std::string first_host(const std::string& list) {
   return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
 }
 
-// All ranks of a host have one parent, or are of one Slurm step.
+// The line "NAME: VALUE" of /proc/PROCESS/status.
+std::string status_of(pid_t process, std::string_view name) {
+  std::ifstream status(fmt::format("/proc/{}/status", process));
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(name) && line[name.size()] == ':')
+      return line.substr(line.find_first_not_of(" \t", name.size() + 1));
+  return {};
+}
+
+// The process of a launcher that all ranks of this host descend from: scripts may stand between. Without one that is
+// known by its name it is the parent.
+pid_t launcher_process() {
+  constexpr std::array<std::string_view, 8> kNames = {"hydra_pmi_proxy", "mpiexec.hydra", "mpirun", "mpiexec",
+                                                      "orted",           "orterun",       "prted",  "prterun"};
+  for (pid_t process = ::getppid(); process > 1;) {
+    if (std::find(kNames.begin(), kNames.end(), status_of(process, "Name")) != kNames.end()) return process;
+    process = std::atoi(status_of(process, "PPid").c_str());
+  }
+  return ::getppid();
+}
+
+// Equal on all ranks of a start: the step's number, MPI's name of the job, the port, or a process of the launcher.
 std::string key_of(const Environment& environment, const Variables& variables) {
-  if (const auto job = environment("SLURM_JOB_ID"); job && &variables == &kSlurm)
-    return fmt::format("slurm-{}-{}", *job, environment("SLURM_STEP_ID").value_or("0"));
-  if (has(environment, "MASTER_PORT")) return "port-" + *environment("MASTER_PORT");
-  return fmt::format("parent-{}", ::getppid());
+  const auto value = [&](const char* name) { return environment(name).value_or(""); };
+  if (const std::string job = value("SLURM_JOB_ID"); !job.empty() && &variables == &kSlurm) {
+    const std::string restarts = value("SLURM_RESTART_COUNT"), step = value("SLURM_STEP_ID");
+    return fmt::format("slurm-{}-{}{}", job, step.empty() ? "0" : step, restarts.empty() ? "" : "-" + restarts);
+  }
+  if (&variables == &kOpenMpi) {
+    for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"})
+      if (has(environment, name))
+        return fmt::format("mpi-{}{}", value(name), value("OMPI_MCA_orte_precondition_transports"));
+  }
+  if (has(environment, "MASTER_PORT")) return "port-" + value("MASTER_PORT") + value("TORCHELASTIC_RUN_ID");
+  return fmt::format("process-{}", launcher_process());
+}
+
+// A name has at most 100 bytes.
+std::string socket_name(const std::string& key) {
+  return fmt::format("unix:hearth-{}-{}", ::getuid(), key.size() <= 40 ? key : xxh3_128_hex(key));
+}
+
+// Ports that nobody asked for, from `first` on: where one is taken, rank 0 takes the next.
+std::string ports_from(int64_t first, int64_t stride) {
+  constexpr int64_t kPorts = 8, kLowest = 20000, kCount = 20000;
+  std::string ports = std::to_string(first);
+  for (int64_t i = 1; i < kPorts; ++i)
+    ports += fmt::format(",{}", stride == 1 ? first + i : kLowest + (first - kLowest + i * stride) % kCount);
+  return ports;
 }
 
 std::string address_of(const Environment& environment, const Variables& variables, bool one_host,
                        const std::string& key) {
-  if (one_host) return fmt::format("unix:hearth-{}-{}", ::getuid(), key);
+  if (one_host) return socket_name(key);
   std::string host = environment("MASTER_ADDR").value_or("");
   int64_t port = has(environment, "MASTER_PORT") ? number(environment, "MASTER_PORT", 1, 65535) : 0;
   if (&variables == &kSlurm) {
     if (host.empty()) host = first_host(environment("SLURM_STEP_NODELIST").value_or(""));
-    if (port == 0) port = 20000 + number(environment, "SLURM_JOB_ID", 1, INT64_MAX) % 20000;
+    if (port == 0 && !host.empty())
+      return fmt::format("tcp:{}:{}", host,
+                         ports_from(20000 + number(environment, "SLURM_JOB_ID", 1, INT64_MAX) % 20000, 2503));
   }
   if (host.empty() || port == 0)
     throw user_error(
@@ -68,7 +117,7 @@ std::string address_of(const Environment& environment, const Variables& variable
         "MASTER_ADDR and MASTER_PORT are not set", "set them to the host of rank 0 and a free port, for all ranks");
   // torchrun's own store has MASTER_PORT.
   const bool taken = environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
-  return fmt::format("tcp:{}:{}", host, taken ? port + 1 : port);
+  return fmt::format("tcp:{}:{}", host, taken ? ports_from(port + 1, 1) : std::to_string(port));
 }
 
 bool on_one_host(const Environment& environment, const Variables& variables, int64_t size) {

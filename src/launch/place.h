@@ -11,8 +11,8 @@ namespace hearth::launch {
 struct Place {
   int64_t rank = 0, size = 1;
   std::string launcher;     // "srun", "mpirun", "torchrun", "hearth"; for messages
-  std::string address;      // where rank 0 listens: "unix:NAME" or "tcp:HOST:PORT"
-  std::string key;          // of this start of the training: equal on its ranks, other elsewhere
+  std::string address;      // where rank 0 listens (comm/socket.h): "unix:NAME" or "tcp:HOST:PORT,PORT,..."
+  std::string key;          // of this start of the training: equal on its ranks, other elsewhere. No secret
   bool supervised = false;  // by `hearth train --ranks` (launch/local_ranks.h)
 };
 
@@ -25,7 +25,8 @@ using Environment = std::function<std::optional<std::string>(const char* name)>;
 //   srun       SLURM_PROCID, SLURM_STEP_NUM_TASKS, ...
 // nullopt without a launcher. One task is a place, too: a launcher that started one process did not start more. Ranks
 // of one host meet by a name in Linux's abstract namespace. Ranks of several hosts meet at MASTER_ADDR:MASTER_PORT;
-// under srun the defaults are the step's first host, and a port made of the job's number. Throws user_error for numbers
+// under srun the defaults are the step's first host, and one of eight ports made of the job's number. The key is made
+// of what the launcher gives to all ranks, so that scripts may stand between it and them. Throws user_error for numbers
 // that are not numbers or contradict each other.
 std::optional<Place> place_in(const Environment& environment);
 std::optional<Place> place_in_environment();

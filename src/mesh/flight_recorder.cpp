@@ -1,9 +1,13 @@
 #include "mesh/flight_recorder.h"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <mutex>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace hearth::mesh {
 namespace {
@@ -14,6 +18,37 @@ struct Recorder {
   int32_t messages;  // the group of comm/control.h: all ranks
   int64_t ranks;
 };
+
+using Clock = std::chrono::steady_clock;
+
+// The calls of this process that are under way, and its last one.
+struct Now {
+  std::mutex mutex;
+  int under_way = 0;
+  char name[48] = "none";
+  Clock::time_point since = Clock::now();
+};
+Now& now() {
+  static Now* const all = new Now;  // threads may still make calls while the process exits
+  return *all;
+}
+
+void enter(std::string_view name) {
+  Now& n = now();
+  const std::lock_guard lock(n.mutex);
+  ++n.under_way;
+  const size_t size = std::min(name.size(), sizeof n.name - 1);
+  std::copy_n(name.begin(), size, n.name);
+  n.name[size] = '\0';
+  n.since = Clock::now();
+}
+
+void leave() {
+  Now& n = now();
+  const std::lock_guard lock(n.mutex);
+  --n.under_way;
+  n.since = Clock::now();
+}
 
 // Threads may still record while the process exits: it is never destroyed.
 std::atomic<Recorder*> recorder = nullptr;
@@ -43,12 +78,22 @@ void end_flight() {
 
 std::string flight_hint() {
   const Recorder* const r = recorder;
-  return r == nullptr
-             ? ""
-             : fmt::format("\n  calls: `hearth inspect {}` shows the last ones of each rank", r->folder.string());
+  return r == nullptr ? ""
+                      : fmt::format("\n  calls: `hearth inspect {}` shows the last ones of each rank",
+                                    shell_word(r->folder.string()));
 }
 
+CallNow call_now() {
+  Now& n = now();
+  const std::lock_guard lock(n.mutex);
+  return {n.name, n.under_way > 0, std::chrono::duration<double>(Clock::now() - n.since).count()};
+}
+
+CallScope::CallScope(std::string_view name) { enter(name); }
+CallScope::~CallScope() { leave(); }
+
 FlightScope::FlightScope(FlightSeat& seat, std::string_view name, int64_t bytes, int64_t peer) {
+  enter(name);
   Recorder* const r = recorder;
   if (r == nullptr) return;
   if (seat.group_ < 0) seat.group_ = r->writer.add_group(group_of(seat.ranks_, r->ranks));
@@ -58,12 +103,14 @@ FlightScope::FlightScope(FlightSeat& seat, std::string_view name, int64_t bytes,
 }
 
 FlightScope::FlightScope(std::string_view operation, uint64_t number, int64_t bytes, int32_t kind) {
+  enter(operation);
   Recorder* const r = recorder;
   if (r == nullptr) return;
   number_ = r->writer.begin(operation, r->messages, static_cast<int64_t>(number), bytes, kind);
 }
 
 FlightScope::~FlightScope() {
+  leave();
   if (number_ != 0 && std::uncaught_exceptions() == exceptions_) recorder.load()->writer.end(number_);
 }
 

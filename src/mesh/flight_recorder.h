@@ -17,6 +17,23 @@ namespace hearth::mesh {
 void start_flight(const Path& folder, int64_t rank, int64_t ranks);
 void set_flight_step(int64_t step);
 void end_flight();  // the rank ended well
+
+// Where this process is, also before start_flight(): in a call that has not ended, or behind its last one.
+struct CallNow {
+  std::string name = "none";
+  bool under_way = false;
+  double seconds = 0;  // since the call began, or since the last one ended
+};
+CallNow call_now();
+// The same for the library's own calls, which have no record: from here to the scope's end. Any thread.
+class CallScope {
+ public:
+  explicit CallScope(std::string_view name);
+  ~CallScope();
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
+};
+
 // A line for the end of an error's text, "\n  calls: `hearth inspect RUN/flight` shows ..."; empty before the start.
 std::string flight_hint();
 

@@ -68,8 +68,10 @@ std::string format_summary(const RunSummary& s) {
   return text;
 }
 
-Console::Style Console::style_of(std::FILE* stream) {
-  return ::isatty(::fileno(stream)) != 0 ? Style::kBar : Style::kLines;
+void write_text(std::FILE* stream, std::string_view text) { std::fwrite(text.data(), 1, text.size(), stream); }
+
+Console::Style Console::style_of(std::FILE* stream, bool launched) {
+  return !launched && ::isatty(::fileno(stream)) != 0 ? Style::kBar : Style::kLines;
 }
 
 Console::Console(std::FILE* stream, Style style, int64_t first_step, int64_t last_step, int64_t log_freq, int columns)
@@ -106,7 +108,7 @@ void Console::step(const Record& record) {
   std::string line = fmt::format("step {}/{}{}", record.step, last_step_, numbers(record));
   for (const std::string& more : details(record)) line += more;
   if (record.data_wait_s > 0.001) line += fmt::format("  waited {} for data", format_duration(record.data_wait_s));
-  fmt::print(stream_, "{}  {} left\n", line, format_duration(seconds_left(record.step)));
+  write_text(stream_, fmt::format("{}  {} left\n", line, format_duration(seconds_left(record.step))));
   std::fflush(stream_);
 }
 
@@ -131,27 +133,27 @@ void Console::draw_bar() {
                        std::string(static_cast<size_t>(width - full), '.'));
   bar += text;
   bar.resize(std::min(bar.size(), static_cast<size_t>(std::max(columns - 1, 1))));
-  fmt::print(stream_, "\r\x1b[K{}", bar);
+  write_text(stream_, "\r\x1b[K" + bar);
   std::fflush(stream_);
   bar_visible_ = true;
   drawn_s_ = monotonic_seconds();
 }
 
 void Console::clear_bar() {
-  if (bar_visible_) fmt::print(stream_, "\r\x1b[K");
+  if (bar_visible_) write_text(stream_, "\r\x1b[K");
   bar_visible_ = false;
 }
 
 void Console::message(std::string_view text) {
   const bool redraw = bar_visible_;
   clear_bar();
-  fmt::print(stream_, "{}\n", text);
+  write_text(stream_, std::string(text) + "\n");
   std::fflush(stream_);
   if (redraw) draw_bar();
 }
 
 void Console::finish() {
-  if (bar_visible_) fmt::print(stream_, "\n");
+  if (bar_visible_) write_text(stream_, "\n");
   bar_visible_ = false;
   std::fflush(stream_);
 }

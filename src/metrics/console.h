@@ -31,11 +31,15 @@ struct RunSummary {
 
 std::string format_summary(const RunSummary& summary);
 
+// Writes to a stream. A reader that has gone, as `head` does, is no error: a training goes on without it.
+void write_text(std::FILE* stream, std::string_view text);
+
 class Console {
  public:
   enum class Style { kBar, kLines };
-  // kBar if `stream` is a terminal.
-  static Style style_of(std::FILE* stream);
+  // kBar if `stream` is a terminal that somebody looks at. `launched`: a launcher such as mpirun started this process.
+  // It may give a terminal to each rank, and writes to a file what comes out of it.
+  static Style style_of(std::FILE* stream, bool launched);
 
   // The run starts or resumes after step `first_step`. `columns` 0: the terminal's width.
   Console(std::FILE* stream, Style style, int64_t first_step, int64_t last_step, int64_t log_freq, int columns = 0);

@@ -26,16 +26,6 @@ namespace {
 
 using Sources = std::vector<data::TrainingSource>;
 
-// Makes paths absolute, so a checkpoint finds its data from any working directory.
-config::RunConfig with_absolute_paths(config::RunConfig config) {
-  const auto make_absolute = [&config](std::string& path) { path = absolute_path(config.resolve(path)).string(); };
-  if (!config.data.path.empty()) make_absolute(config.data.path);
-  if (!config.training.token_weights.empty()) make_absolute(config.training.token_weights);
-  for (config::DataSource& source : config.data.source) make_absolute(source.path);
-  for (config::ValidationSet& set : config.validation.set) make_absolute(set.path);
-  return config;
-}
-
 // Throws if the set has another tokenizer than the training data, lacks the split, or contains training documents.
 void check_set(const config::ValidationSet& set, const data::Dataset& dataset, const std::string& split,
                const Sources& sources) {
@@ -260,6 +250,15 @@ class Check {
 };
 
 }  // namespace
+
+config::RunConfig with_absolute_paths(config::RunConfig config) {
+  const auto make_absolute = [&config](std::string& path) { path = absolute_path(config.resolve(path)).string(); };
+  if (!config.data.path.empty()) make_absolute(config.data.path);
+  if (!config.training.token_weights.empty()) make_absolute(config.training.token_weights);
+  for (config::DataSource& source : config.data.source) make_absolute(source.path);
+  for (config::ValidationSet& set : config.validation.set) make_absolute(set.path);
+  return config;
+}
 
 Preflight check_run(const config::LoadResult& loaded) {
   if (loaded.syntax_error) config::throw_all(loaded, {});

@@ -34,6 +34,9 @@ struct Preflight {
   plan::MemoryPlan memory;
 };
 
+// Makes paths of data absolute, so a checkpoint finds its data from any working directory.
+config::RunConfig with_absolute_paths(config::RunConfig config);
+
 // Throws (config::throw_all) loaded.problems together with the errors found here. Otherwise every field is filled.
 Preflight check_run(const config::LoadResult& loaded);
 

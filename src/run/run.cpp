@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/group.h"
+#include "comm/join.h"
 #include "config/derived.h"
 #include "config/load.h"
 #include "machine/cores.h"
@@ -12,6 +13,7 @@
 #include "ops/runtime.h"
 #include "run/compute_device.h"
 #include "run/preflight.h"
+#include "run/same_run.h"
 #include "tokenizer/formats/chat_template.h"
 
 namespace hearth::run {
@@ -42,6 +44,14 @@ Threads share_threads(const config::RunConfig& config, int64_t threads, comm::Co
           threads * static_cast<int64_t>(different.size())};
 }
 
+// What rank 0 measures, with `cores` of its own or with its GPU, is this part of the run's speed. More threads than
+// cores are no faster. Rank 0's; collective.
+double share_measured(at::Device device, int64_t cores, int64_t threads, comm::Control& control) {
+  const int64_t all = std::max(comm::num_cores(control), cores);
+  return device.is_cpu() ? static_cast<double>(std::min(threads, all)) / static_cast<double>(cores)
+                         : static_cast<double>(control.size());
+}
+
 // Rank 0's levels on every rank. Ranks with less free memory might choose others, and those that share a layer would
 // then not communicate alike.
 void agree(std::vector<plan::Recompute>& levels, comm::Control& control) {
@@ -50,6 +60,23 @@ void agree(std::vector<plan::Recompute>& levels, comm::Control& control) {
   text = control.broadcast("what is recomputed", text);
   std::transform(text.begin(), text.end(), levels.begin(),
                  [](char digit) { return static_cast<plan::Recompute>(digit - '0'); });
+}
+
+// What a rank has opened. Rank 0's paths stand in the run file of all, but their content may differ between hosts.
+std::vector<Found> inputs_of(const Preflight& checked) {
+  std::vector<Found> inputs;
+  const bool one = checked.config.data.source.empty();
+  for (const data::TrainingSource& source : checked.data->sources()) {
+    const data::Manifest& manifest = source.dataset.manifest();
+    inputs.push_back({one ? "data.path" : fmt::format("data.source.{}.path", source.number), source.path,
+                      manifest.identity + ", tokenizer " + manifest.tokenizer_hash});
+  }
+  for (size_t i = 0; i < checked.config.validation.set.size() && i < checked.validation.size(); ++i)
+    inputs.push_back({fmt::format("validation.set.{}.path", i), checked.config.validation.set[i].path,
+                      checked.validation[i].dataset.manifest().identity});
+  if (!checked.config.training.token_weights.empty())
+    inputs.push_back({"training.token_weights", checked.config.training.token_weights, checked.token_weights_hash});
+  return inputs;
 }
 
 }  // namespace
@@ -155,13 +182,12 @@ std::string Run::describe(bool verbose) const {
 Run open_run(const config::LoadResult& loaded, comm::Control& control) {
   Preflight checked;
   control.together("the checks of the run file", [&] { checked = check_run(loaded); });
+  require_same("the data of all ranks", inputs_of(checked), control);
   agree(checked.memory.recompute, control);
   const bool first = control.rank() == 0;
   const Threads threads = share_threads(checked.config, checked.threads, control);
-  // Rank 0 measures with all its cores, which are this part of the run's, or with its GPU.
-  const double share = checked.device.is_cpu()
-                           ? static_cast<double>(threads.of_run) / static_cast<double>(checked.threads)
-                           : static_cast<double>(control.size());
+  const int64_t cores = std::min(checked.threads, machine::available_cores());
+  const double share = share_measured(checked.device, cores, threads.of_run, control);
   std::optional<RunFolder> folder;
   control.together("the run folder", [&] { folder.emplace(checked.config, first); });
   const config::RunConfig& config = checked.config;
@@ -169,14 +195,14 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
   const int64_t samples_per_epoch = checked.data->windows();
   const int64_t steps = config::total_steps(config, samples_per_epoch);
   const int64_t batch = config::global_batch_size(config);
-  if (first) ops::prepare_thread(checked.threads);
+  if (first) ops::prepare_thread(cores);
   const DType compute = checked.shape.precision.compute;
   const metrics::Throughput throughput{static_cast<double>(config::tokens_per_step(config)),
                                        plan::computed_flops_per_token(checked.shape.model, config.training.seq_len),
-                                       first ? share * peak_flops(checked.device, compute, checked.threads) : 0};
+                                       first ? share * peak_flops(checked.device, compute, cores) : 0};
   const plan::StepTime expected_time =
       plan::step_time(config, checked.shape.model, checked.memory.recompute, steps,
-                      {.gemm_flops = first ? share * gemm_flops(checked.device, compute, checked.threads) : 0,
+                      {.gemm_flops = first ? share * gemm_flops(checked.device, compute, cores) : 0,
                        .efficiency = plan::usual_efficiency(checked.device.is_cpu(), control.size())});
   return {.folder = std::move(*folder),
           .config = config,

@@ -1,5 +1,8 @@
 #include "run/run_folder.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/error.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
@@ -76,17 +79,24 @@ std::optional<Path> RunFolder::move_aside() {
   return aside;
 }
 
-std::optional<Path> RunFolder::newest_checkpoint(std::vector<std::string>& notes) {
+std::string damage_note(const checkpoint::DamagedCheckpoint& bad) {
+  return fmt::format("{} is damaged and not used: {}", checkpoint::step_name_of(bad.step), bad.reason);
+}
+
+std::optional<Path> RunFolder::newest_checkpoint(std::vector<std::string>& notes,
+                                                 const std::vector<checkpoint::DamagedCheckpoint>& given_up) {
   for (const std::string& name : checkpoint::remove_leftovers(checkpoints_))
     notes.push_back(fmt::format("removed {}, left by an interrupted save", name));
-  const checkpoint::NewestGood found = checkpoint::newest_good(checkpoints_);
-  for (const checkpoint::DamagedCheckpoint& bad : found.damaged)
-    notes.push_back(fmt::format("{} is damaged and not used: {}", checkpoint::step_name_of(bad.step), bad.reason));
+  const checkpoint::NewestGood found = checkpoint::newest_candidate(checkpoints_, given_up);
+  for (const checkpoint::DamagedCheckpoint& bad : found.damaged) notes.push_back(damage_note(bad));
   if (found.step) return found.folder;
-  if (found.damaged.empty()) return std::nullopt;
+  std::vector<checkpoint::DamagedCheckpoint> damaged_ones = given_up;
+  damaged_ones.insert(damaged_ones.end(), found.damaged.begin(), found.damaged.end());
+  if (damaged_ones.empty()) return std::nullopt;
+  std::sort(damaged_ones.begin(), damaged_ones.end(), [](const auto& a, const auto& b) { return a.step > b.step; });
 
   std::string why;
-  for (const checkpoint::DamagedCheckpoint& bad : found.damaged)
+  for (const checkpoint::DamagedCheckpoint& bad : damaged_ones)
     why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", checkpoint::step_name_of(bad.step), bad.reason);
   throw damaged(fmt::format("no checkpoint in {} is good", checkpoints_.string()), why,
                 "restore one from a copy, or start over with --restart, which moves the old ones aside");

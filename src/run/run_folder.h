@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "checkpoint/retain.h"
 #include "config/config.h"
 #include "run/run_lock.h"
 
@@ -28,6 +29,9 @@ namespace hearth::run {
 // The first line of RUN/config.toml.
 inline constexpr std::string_view kRunFileHeading =
     "# Written by `hearth train` at every start: every key with its value. It goes on with this run.\n\n";
+
+// A line about a checkpoint that is left out.
+std::string damage_note(const checkpoint::DamagedCheckpoint& bad);
 
 class RunFolder {
  public:
@@ -68,10 +72,12 @@ class RunFolder {
   // nullopt without an earlier training.
   std::optional<Path> move_aside();
 
-  // The newest checkpoint whose checksums are all right, or nullopt if there are no checkpoints. `notes` gets a line
-  // for each damaged checkpoint that was skipped, and for each leftover of a killed process that was removed. Throws
-  // damaged() if all checkpoints are damaged, because only the user may decide to start over.
-  std::optional<Path> newest_checkpoint(std::vector<std::string>& notes);
+  // The newest checkpoint to try (checkpoint::newest_candidate), or nullopt if there are no checkpoints. `given_up`:
+  // those that were found damaged while they were loaded. `notes` gets a line for each other damaged checkpoint that
+  // was skipped, and for each leftover of a killed process that was removed. Throws damaged() if all checkpoints are
+  // damaged, because only the user may decide to start over.
+  std::optional<Path> newest_checkpoint(std::vector<std::string>& notes,
+                                        const std::vector<checkpoint::DamagedCheckpoint>& given_up = {});
 
   // Removes the folder if this object made it and no step was made. A refused start leaves no files.
   void remove_if_unused();

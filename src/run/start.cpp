@@ -20,8 +20,8 @@
 #include "metrics/jsonl.h"
 #include "plan/tensor_names.h"
 #include "run/chat_template.h"
-#include "run/finite.h"
 #include "run/last_save.h"
+#include "run/same_run.h"
 
 namespace hearth::run {
 namespace {
@@ -88,7 +88,7 @@ std::string chat_template_for(const Run& run, const checkpoint::Reader& reader, 
 
 // Continues exactly from `folder`, a checkpoint of this run.
 void continue_from(const Path& folder, Run& run, Start& start) {
-  const checkpoint::Reader reader = checkpoint::Reader::open(folder);
+  const checkpoint::Reader reader = checkpoint::Reader::open(folder, checkpoint::FileSizes::kWhenOpened);
   const checkpoint::Manifest& manifest = reader.manifest();
   require_moments(reader, run);
   start.progress = progress_of(manifest, folder);
@@ -318,10 +318,12 @@ std::vector<std::string> doubts(const Run& run) {
 }
 
 // The newest good checkpoint of the run folder; nullopt: none. Reading it, and removing leftovers, is for one rank.
-std::optional<Path> newest_checkpoint(Run& run, comm::Control& control, std::vector<std::string>& warnings) {
+std::optional<Path> newest_checkpoint(Run& run, comm::Control& control,
+                                      const std::vector<checkpoint::DamagedCheckpoint>& given_up,
+                                      std::vector<std::string>& warnings) {
   std::optional<Path> own;
   control.together("the search for a checkpoint", [&] {
-    if (control.rank() == 0) own = run.folder.newest_checkpoint(warnings);
+    if (control.rank() == 0) own = run.folder.newest_checkpoint(warnings, given_up);
   });
   const std::string path = control.broadcast("the checkpoint to go on from", own ? own->string() : std::string());
   if (path.empty()) return std::nullopt;
@@ -359,35 +361,17 @@ Start start_at(const std::optional<Path>& own, Run& run) {
 
 }  // namespace
 
-Start find_start(Run& run, comm::Control& control) {
+Start find_start(Run& run, comm::Control& control, const std::vector<checkpoint::DamagedCheckpoint>& given_up) {
   std::vector<std::string> warnings;
-  const std::optional<Path> own = newest_checkpoint(run, control, warnings);
+  const std::optional<Path> own = newest_checkpoint(run, control, given_up, warnings);
+  std::vector<Found> weights;
+  control.together("the weights to begin with", [&] { weights = weights_found(own, run.config); });
+  require_same("the weights of all ranks", weights, control);
   Start start;
   control.together("the start", [&] { start = start_at(own, run); });
   run.chat_template = start.chat_template;
   start.warnings.insert(start.warnings.begin(), warnings.begin(), warnings.end());
   return start;
-}
-
-void Start::fill(const Run& run, parallel::ShardedWeights& weights) const {
-  const std::vector<bool>& fresh = initial_load.fresh;
-  const bool any_fresh = !checkpoint || std::find(fresh.begin(), fresh.end(), true) != fresh.end();
-  if (any_fresh) initialize_weights(weights, static_cast<uint64_t>(run.config.training.seed));
-  if (!checkpoint) return;
-  if (!from_elsewhere) {
-    checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint);
-    load_weights(reader, weights);
-    load_moments(reader, convert::training_of(reader.manifest()), weights);
-    return;
-  }
-  convert::Source source = convert::open_for_run(*checkpoint, run.config.model);
-  load_weights(source.reader, weights, fresh, OtherTypes::kConvert);
-  check_finite(weights, *checkpoint);
-  if (moments)
-    load_moments(source.reader, *source.training, weights, fresh,
-                 source.reader.has_manifest() ? OtherTypes::kRefuse : OtherTypes::kConvert);
-  // One rank has read all. Each of several has read its slices, and reading the rest would take as long as the load.
-  source.reader.check_members(/*read_rest=*/run.ranks == 1);
 }
 
 }  // namespace hearth::run

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "checkpoint/retain.h"
 #include "parallel/sharded_weights.h"
 #include "run/initial_load.h"
 #include "run/run.h"
@@ -23,15 +24,21 @@ struct Start {
   std::vector<std::string> notes;     // for the console
   std::vector<std::string> warnings;  // the same, for doubtful settings
 
-  // Fills this rank's weights and moments. Local.
-  void fill(const Run& run, parallel::ShardedWeights& weights) const;
+  // Fills each rank's weights and moments. A checkpoint of this run is checked meanwhile: each rank checks what it
+  // loads, and its share of what nobody loads. Returns its damage, which the rank that found it tells all; the weights
+  // are then undefined. Throws if something else is wrong. Collective.
+  std::optional<checkpoint::DamagedCheckpoint> fill(const Run& run, parallel::ShardedWeights& weights,
+                                                    comm::Control& control) const;
+  // Checks all of this run's checkpoint, if there is one and nothing is to be loaded. Collective.
+  std::optional<checkpoint::DamagedCheckpoint> check(comm::Control& control) const;
 };
 
-// Finds the start, the same on all ranks. Rank 0 looks for the newest good checkpoint in the run folder, which
-// continues exactly. Without one, checkpoint.initial_load_path gives the weights, except those of checkpoint.fresh.
-// With checkpoint.initial_load_model_only = false it also gives moments, step and data position: a branch, such as
-// another cool-down. checkpoint.exclude_from_loading makes exceptions. Throws user_error if the configuration, the data
-// or the tokenizer does not match the checkpoint. Allowed differences become notes. Collective.
-Start find_start(Run& run, comm::Control& control);
+// Finds the start, the same on all ranks. Rank 0 looks for the newest checkpoint in the run folder, which continues
+// exactly; those that were `given_up` as damaged do not count. Without one, checkpoint.initial_load_path gives the
+// weights, except those of checkpoint.fresh. With checkpoint.initial_load_model_only = false it also gives moments,
+// step and data position: a branch, such as another cool-down. checkpoint.exclude_from_loading makes exceptions. Throws
+// user_error if the configuration, the data or the tokenizer does not match the checkpoint. Allowed differences become
+// notes. Collective.
+Start find_start(Run& run, comm::Control& control, const std::vector<checkpoint::DamagedCheckpoint>& given_up = {});
 
 }  // namespace hearth::run

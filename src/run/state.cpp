@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/program.h"
 #include "checkpoint/save.h"
 #include "mesh/tensor_box.h"
 #include "model/init.h"
@@ -69,6 +70,7 @@ void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed) {
     const DType drawn = masters == DType::kBFloat16 ? DType::kFloat32 : masters;
     const at::Tensor values = elsewhere ? ops::empty({master.numel()}, drawn) : master;
     model::init_unit(values, weights.plan(), unit, weights.slice(unit), seed);
+    note_progress();
     if (elsewhere) ops::copy_(master, values);
   }
   weights.masters_changed();
@@ -81,17 +83,38 @@ void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights,
   weights.masters_changed();
 }
 
-void load_moments(checkpoint::Reader& reader, const convert::TrainingState& training, parallel::ShardedWeights& weights,
-                  const std::vector<bool>& skip, OtherTypes other_types) {
+void load_moment_values(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip,
+                        OtherTypes other_types) {
   load(reader, parallel::optimizer_pieces(weights, parallel::PiecesFor::kLoading), skipped_names(weights.plan(), skip),
        other_types);
-  for (size_t i = 0; i < weights.plan().parameters.size(); ++i) {
+}
+
+// By parameter; 0 where there is no count.
+std::vector<int64_t> read_updates(checkpoint::Reader& reader, const convert::TrainingState& training,
+                                  const parallel::ShardedWeights& weights, const std::vector<bool>& skip) {
+  std::vector<int64_t> updates(weights.plan().parameters.size());
+  for (size_t i = 0; i < updates.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
-    if (!weights.trained(index) || weights.momentum_only(index)) continue;
     const bool begins_anew = !skip.empty() && skip[i];
-    const int64_t own = begins_anew ? 0 : own_updates(reader, training, weights.plan().parameters[i].name);
-    weights.set_updates_before(index, training.updates - own);
+    if (weights.trained(index) && !weights.momentum_only(index) && !begins_anew)
+      updates[i] = own_updates(reader, training, weights.plan().parameters[i].name);
   }
+  return updates;
+}
+
+void set_updates(parallel::ShardedWeights& weights, const convert::TrainingState& training,
+                 const std::vector<int64_t>& updates) {
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const auto index = static_cast<int64_t>(i);
+    if (weights.trained(index) && !weights.momentum_only(index))
+      weights.set_updates_before(index, training.updates - updates[i]);
+  }
+}
+
+void load_moments(checkpoint::Reader& reader, const convert::TrainingState& training, parallel::ShardedWeights& weights,
+                  const std::vector<bool>& skip, OtherTypes other_types) {
+  load_moment_values(reader, weights, skip, other_types);
+  set_updates(weights, training, read_updates(reader, training, weights, skip));
 }
 
 data::DataState data_state_of(const checkpoint::Manifest& manifest, const Path& folder) {

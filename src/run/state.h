@@ -42,11 +42,19 @@ enum class OtherTypes { kRefuse, kConvert };
 // Fill this rank's masters, or its moments, from a checkpoint. Parameters whose `skip` is true stay unchanged (`skip`
 // empty: load all). Throw user_error if a tensor is missing or has another shape or type, damaged() for a wrong
 // checksum. Local; every rank has its own Reader. load_moments also loads each parameter's count of updates; a skipped
-// parameter's count starts at zero.
+// parameter's count starts at zero. They are all in one file, so many ranks let one of them read the counts.
 void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip = {},
                   OtherTypes other_types = OtherTypes::kRefuse);
 void load_moments(checkpoint::Reader& reader, const convert::TrainingState& training, parallel::ShardedWeights& weights,
                   const std::vector<bool>& skip = {}, OtherTypes other_types = OtherTypes::kRefuse);
+
+// The two parts of load_moments.
+void load_moment_values(checkpoint::Reader& reader, parallel::ShardedWeights& weights,
+                        const std::vector<bool>& skip = {}, OtherTypes other_types = OtherTypes::kRefuse);
+std::vector<int64_t> read_updates(checkpoint::Reader& reader, const convert::TrainingState& training,
+                                  const parallel::ShardedWeights& weights, const std::vector<bool>& skip = {});
+void set_updates(parallel::ShardedWeights& weights, const convert::TrainingState& training,
+                 const std::vector<int64_t>& updates);
 
 // The states of the data and of progress in a checkpoint's manifest. Throw damaged(), which names `folder`, the
 // checkpoint.

@@ -31,15 +31,17 @@ Journal::Journal(const Options& options) {
   log_ = options.log;
   const bool again = options.first_step > 0 || options.next_sample > 0 || path_exists(options.metrics_file);
   file_.emplace(options.metrics_file);
+  metrics_file_ = options.metrics_file;
   const double now = metrics::wall_seconds();
   if (again)
     file_->append(
         metrics::Event{.name = "resume", .step = options.first_step, .next_sample = options.next_sample, .time = now});
   if (!options.tensorboard.empty()) open_tensorboard(options, now);
-  console_.emplace(stdout, metrics::Console::style_of(stdout), options.first_step, options.last_step, options.log_freq);
+  console_.emplace(stdout, options.style, options.first_step, options.last_step, options.log_freq);
 }
 
-Journal::Options journal_options(const run::Run& run, const run::Progress& progress, int64_t rank, RankLog& log) {
+Journal::Options journal_options(const run::Run& run, const run::Progress& progress, int64_t rank, RankLog& log,
+                                 metrics::Console::Style style) {
   return {.speaks = rank == 0,
           .metrics_file = run.folder.metrics_file(),
           .first_step = progress.step,
@@ -48,7 +50,8 @@ Journal::Options journal_options(const run::Run& run, const run::Progress& progr
           .next_sample = progress.next_sample,
           .log = &log,
           .tensorboard = run.folder.tensorboard(),
-          .configuration = run.config_toml};
+          .configuration = run.config_toml,
+          .style = style};
 }
 
 void Journal::open_tensorboard(const Options& options, double now) {

@@ -30,6 +30,7 @@ class Journal {
     RankLog* log = nullptr;    // borrowed; the log of a rank that writes
     Path tensorboard{};        // the folder of TensorBoard's files; empty: none are written
     std::string configuration{};
+    metrics::Console::Style style = metrics::Console::Style::kLines;
   };
   // Opens the files. Writes a resume event if the training does not begin with step 1 and sample 0, or if there are
   // metrics of an earlier start. The event cancels all earlier records of steps after first_step.
@@ -48,12 +49,14 @@ class Journal {
   void open_tensorboard(const Options& options, double now);
 
   std::optional<metrics::JsonlWriter> file_;
+  Path metrics_file_;
   std::optional<metrics::Tensorboard> tensorboard_;
   std::optional<metrics::Console> console_;
   RankLog* log_ = nullptr;
 };
 
 // The options for a training that goes on from `progress`.
-Journal::Options journal_options(const run::Run& run, const run::Progress& progress, int64_t rank, RankLog& log);
+Journal::Options journal_options(const run::Run& run, const run::Progress& progress, int64_t rank, RankLog& log,
+                                 metrics::Console::Style style);
 
 }  // namespace hearth::train

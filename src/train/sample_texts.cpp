@@ -277,11 +277,9 @@ std::vector<SampleTexts::Choice> SampleTexts::agree(const std::vector<Row>& rows
     }
   }
   const std::string mine(reinterpret_cast<const char*>(choices.data()), choices.size() * sizeof(Choice));
-  for (const std::string& bytes : control_.all_gather("sampled tokens", mine)) {
-    if (bytes.empty()) continue;
-    choices.resize(bytes.size() / sizeof(Choice));
-    std::memcpy(choices.data(), bytes.data(), bytes.size());
-  }
+  const std::string bytes = control_.first("sampled tokens", mine);
+  choices.resize(bytes.size() / sizeof(Choice));
+  std::memcpy(choices.data(), bytes.data(), bytes.size());
   return choices;
 }
 

@@ -20,15 +20,16 @@ std::atomic<bool> leave{false};
 std::atomic<bool> save{false};
 std::atomic<bool> answers{false};
 std::atomic<bool> ends_by_interrupt{true};
+std::atomic<bool> has_bar{true};
 std::atomic<int64_t> interrupted_ns{0};  // when the first SIGINT came; 0: none came
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
 
-struct sigaction old_interrupt, old_terminate, old_user1, old_user2;
+struct sigaction old_interrupt, old_terminate, old_user1, old_user2, old_pipe;
 
 // write() alone: a handler may not print otherwise.
 void answer(std::string_view text) {
   const int error = errno;
-  if (::isatty(STDOUT_FILENO) != 0) {
+  if (has_bar.load() && ::isatty(STDOUT_FILENO) != 0) {
     constexpr std::string_view kClearLine = "\r\x1b[K";  // of the progress bar
     [[maybe_unused]] const ssize_t cleared = ::write(STDOUT_FILENO, kClearLine.data(), kClearLine.size());
   }
@@ -74,11 +75,13 @@ SignalScope::SignalScope(const SignalOptions& options) {
   save = false;
   answers = options.speaks;
   ends_by_interrupt = options.ends_by_interrupt;
+  has_bar = options.has_bar;
   interrupted_ns = 0;
   install(SIGINT, on_interrupt, old_interrupt);
   install(SIGTERM, on_leave, old_terminate);
   install(SIGUSR1, on_save, old_user1);
   install(SIGUSR2, on_leave, old_user2);
+  install(SIGPIPE, SIG_IGN, old_pipe);
 }
 
 SignalScope::~SignalScope() {
@@ -86,6 +89,7 @@ SignalScope::~SignalScope() {
   ::sigaction(SIGTERM, &old_terminate, nullptr);
   ::sigaction(SIGUSR1, &old_user1, nullptr);
   ::sigaction(SIGUSR2, &old_user2, nullptr);
+  ::sigaction(SIGPIPE, &old_pipe, nullptr);
   installed = false;
 }
 

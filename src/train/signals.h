@@ -13,6 +13,7 @@ namespace hearth::train {
 struct SignalOptions {
   bool speaks = false;            // the first request to leave is answered on standard output
   bool ends_by_interrupt = true;  // another SIGINT ends this process
+  bool has_bar = true;            // a terminal's line has a progress bar, which the answer replaces
 };
 
 // Installs the handlers; its destructor restores the earlier ones. Only one object at a time.

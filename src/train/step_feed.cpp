@@ -37,14 +37,14 @@ void StepFeed::prepare(int64_t t) {
   mine.written_step = written_step_;
   next.step.data_wait_s = loader_->waited_s() - waited_before_s;
   next.step.next_sample = loader_->next_sample();
-  next.posted = control_.post("the notes about a step", to_text(mine));
+  next.posted = control_.post("the notes about a step", to_bytes(mine, data_index_), merge_step_notes);
 }
 
 const StepNote& StepFeed::note() {
   HEARTH_CHECK(prepared_, "no step is prepared");
   if (!prepared_->note) {
     const mesh::SpanScope span(mesh::SpanKind::kWait, "wait for notes");
-    prepared_->note = agreed_note(control_.collect(prepared_->posted), data_ranks_);
+    prepared_->note = agreed_note(control_.collect(prepared_->posted), std::ssize(data_ranks_));
     asked_to_leave_ |= prepared_->note->leave;
     asked_to_save_ |= prepared_->note->save;
   }

@@ -1,6 +1,7 @@
 // The batches of a training's steps, one step ahead, with what all ranks say about them (train/step_note.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -27,7 +28,10 @@ class StepFeed {
   StepFeed(const run::Run& run, comm::Control& control)
       : run_(run),
         control_(control),
-        data_ranks_(mesh::Mesh(run.config.parallelism.degrees()).group(0, mesh::kDataAxes)) {}
+        data_ranks_(mesh::Mesh(run.config.parallelism.degrees()).group(0, mesh::kDataAxes)) {
+    const auto me = std::find(data_ranks_.begin(), data_ranks_.end(), control.rank());
+    if (me != data_ranks_.end()) data_index_ = me - data_ranks_.begin();
+  }
 
   // The next step is `t`, whose first sample is `sample`. Collective.
   void begin(int64_t t, uint64_t sample);
@@ -60,7 +64,8 @@ class StepFeed {
 
   const run::Run& run_;
   comm::Control& control_;
-  const std::vector<int64_t> data_ranks_;  // one for each part of the data
+  const std::vector<int64_t> data_ranks_;  // one for each part of the data, ascending
+  std::optional<int64_t> data_index_;      // of this rank among them
   std::optional<data::Loader> loader_;
   std::optional<Prepared> prepared_;
   bool asked_to_leave_ = false, asked_to_save_ = false;

@@ -1,66 +1,85 @@
 #include "train/step_note.h"
 
 #include <algorithm>
-#include <bit>
-#include <nlohmann/json.hpp>
-#include <utility>
+#include <cstring>
 
 #include "base/error.h"
-#include "comm/buffers.h"
+#include "comm/notes/frames.h"
+#include "comm/notes/pair_sums.h"
 
 namespace hearth::train {
 namespace {
 
-using Json = nlohmann::json;
+// A note's bytes: this, the counts, and the substitutes, each as frames.
+struct Fixed {
+  int64_t written_step;
+  bool failed, leave, save;
+};
 
-StepNote from_text(const std::string& text) {
-  const Json json = Json::parse(text);
-  std::vector<double> counts;
-  for (const Json& bits : json.at("counts")) counts.push_back(std::bit_cast<double>(bits.get<uint64_t>()));
-  return {.counts = std::move(counts),
-          .substitutes = json.at("substitutes").get<std::vector<std::string>>(),
-          .failed = json.at("failed").get<bool>(),
-          .leave = json.at("leave").get<bool>(),
-          .save = json.at("save").get<bool>(),
-          .written_step = json.at("written_step").get<int64_t>()};
+struct Parts {
+  Fixed fixed{};
+  std::string_view counts, substitutes;
+};
+
+Parts take_apart(std::string_view bytes) {
+  Parts parts;
+  uint64_t counts_size = 0;
+  HEARTH_CHECK(bytes.size() >= sizeof parts.fixed + sizeof counts_size, "a note of {} bytes", bytes.size());
+  std::memcpy(&parts.fixed, bytes.data(), sizeof parts.fixed);
+  std::memcpy(&counts_size, bytes.data() + sizeof parts.fixed, sizeof counts_size);
+  bytes.remove_prefix(sizeof parts.fixed + sizeof counts_size);
+  HEARTH_CHECK(bytes.size() >= counts_size, "a note of {} bytes", bytes.size());
+  parts.counts = bytes.substr(0, counts_size);
+  parts.substitutes = bytes.substr(counts_size);
+  return parts;
+}
+
+std::string bytes_of(const Fixed& fixed, const std::string& counts, std::string_view substitutes) {
+  std::string bytes(sizeof fixed, '\0');
+  std::memcpy(bytes.data(), &fixed, sizeof fixed);
+  comm::put_part(bytes, counts);
+  bytes += substitutes;
+  return bytes;
 }
 
 }  // namespace
 
-std::string to_text(const StepNote& note) {
-  Json counts = Json::array();  // as bits: JSON has no NaN
-  for (const double count : note.counts) counts.push_back(std::bit_cast<uint64_t>(count));
-  const Json json = {{"counts", counts},      {"substitutes", note.substitutes},
-                     {"failed", note.failed}, {"leave", note.leave},
-                     {"save", note.save},     {"written_step", note.written_step}};
-  return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);  // a file's name may be any bytes
+std::string to_bytes(const StepNote& note, std::optional<int64_t> data_index) {
+  Fixed fixed;
+  std::memset(&fixed, 0, sizeof fixed);  // the gaps, too: equal notes have equal bytes
+  fixed.written_step = note.written_step;
+  fixed.failed = note.failed;
+  fixed.leave = note.leave;
+  fixed.save = note.save;
+  std::string counts, substitutes;
+  if (data_index && !note.failed) counts = comm::PairSums(*data_index, note.counts).bytes();
+  if (data_index)
+    for (const std::string& line : note.substitutes) comm::put_part(substitutes, line);
+  return bytes_of(fixed, counts, substitutes);
 }
 
-StepNote agreed_note(const std::vector<std::string>& texts, const std::vector<int64_t>& data_ranks) {
-  std::vector<StepNote> notes;
-  for (const std::string& text : texts) notes.push_back(from_text(text));
-  StepNote agreed;
-  agreed.written_step = notes.front().written_step;
-  for (const int64_t r : data_ranks) {
-    const std::vector<std::string>& more = notes[static_cast<size_t>(r)].substitutes;
-    agreed.substitutes.insert(agreed.substitutes.end(), more.begin(), more.end());
-  }
-  for (const StepNote& note : notes) {
-    agreed.failed |= note.failed;
-    agreed.leave |= note.leave;
-    agreed.save |= note.save;
-    agreed.written_step = std::min(agreed.written_step, note.written_step);
-  }
-  if (agreed.failed) return agreed;
-  for (size_t i = 0; i < notes.front().counts.size(); ++i) {
-    std::vector<double> column;
-    for (const int64_t r : data_ranks) {
-      const StepNote& note = notes[static_cast<size_t>(r)];
-      HEARTH_CHECK(note.counts.size() == notes.front().counts.size(), "rank {} has other micro-batches", r);
-      column.push_back(note.counts[i]);
-    }
-    agreed.counts.push_back(comm::sum_in_pairs(column));
-  }
+void merge_step_notes(std::string& lower, std::string_view upper) {
+  const Parts a = take_apart(lower), b = take_apart(upper);
+  Fixed fixed = a.fixed;
+  fixed.failed |= b.fixed.failed;
+  fixed.leave |= b.fixed.leave;
+  fixed.save |= b.fixed.save;
+  fixed.written_step = std::min(fixed.written_step, b.fixed.written_step);
+  comm::PairSums counts = comm::PairSums::from_bytes(a.counts);
+  counts.append(comm::PairSums::from_bytes(b.counts));
+  std::string substitutes(a.substitutes);
+  substitutes += b.substitutes;
+  lower = bytes_of(fixed, counts.bytes(), substitutes);
+}
+
+StepNote agreed_note(std::string_view merged, int64_t data_ranks) {
+  const Parts parts = take_apart(merged);
+  StepNote agreed{.substitutes = comm::parts_of(parts.substitutes),
+                  .failed = parts.fixed.failed,
+                  .leave = parts.fixed.leave,
+                  .save = parts.fixed.save,
+                  .written_step = parts.fixed.written_step};
+  if (!agreed.failed) agreed.counts = comm::PairSums::from_bytes(parts.counts).total(data_ranks);
   return agreed;
 }
 

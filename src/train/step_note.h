@@ -1,11 +1,12 @@
 // What each rank tells the others about a coming step. Notes travel while the step before is computed, so no rank waits
-// for them (comm::Control::post).
+// for them (comm::Control::post). On their way they become one, which is as long for thousands of ranks as for two.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
-
-#include "data/batch/batch.h"
 
 namespace hearth::train {
 
@@ -17,11 +18,15 @@ struct StepNote {
   int64_t written_step = 0;                   // run::Saver::written_step
 };
 
-std::string to_text(const StepNote& note);
+// `data_index`: the rank's number among those that read different data, in rank order. Nothing for a rank that reads
+// the same as one of them: its counts and substitutes are left out.
+std::string to_bytes(const StepNote& note, std::optional<int64_t> data_index);
 
-// The ranks' notes as one, the same on every rank: counts are added over ranks in pairs, substitutes follow each other,
-// flags are true if true on any, and the step is the first of all. `texts`: by to_text, in the order of ranks. Other
-// ranks may read the same data as one of `data_ranks`: only these have counts and substitutes.
-StepNote agreed_note(const std::vector<std::string>& texts, const std::vector<int64_t>& data_ranks);
+// Merges two neighbours' notes (comm::Merge): counts are added in pairs of data ranks, substitutes follow each other,
+// flags are true if true on any, and the step is the first of all.
+void merge_step_notes(std::string& lower, std::string_view upper);
+
+// The note of all ranks, the same on every rank. Without counts if a rank failed.
+StepNote agreed_note(std::string_view merged, int64_t data_ranks);
 
 }  // namespace hearth::train

@@ -48,7 +48,7 @@ using Mode = parallel::ShardedWeights::Mode;
 // The trainer of one rank. Every method is Collective: all ranks make the same decisions after the same step.
 class Trainer {
  public:
-  Trainer(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log)
+  Trainer(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log, metrics::Console::Style style)
       : run_(run),
         control_(group.control()),
         profiler_(run, control_, [this](LogLevel level, std::string_view text) { journal_.message(level, text); }),
@@ -79,15 +79,20 @@ class Trainer {
         sample_texts_(run, plan_, groups_, group.control()),
         save_times_(run.config, run.data.windows()),
         feed_(run, group.control()),
-        journal_(journal_options(run, progress_, group.rank(), log)) {
+        journal_(journal_options(run, progress_, group.rank(), log, style)) {
     if (!start.from_elsewhere) checkpoint_ = start.checkpoint;
-    control_.together("the first weights", [&] { start.fill(run, weights_); });
+  }
+
+  // Call first. Returns the damage of the checkpoint, if there is some.
+  std::optional<checkpoint::DamagedCheckpoint> load(const run::Start& start) {
+    std::optional<checkpoint::DamagedCheckpoint> damage = start.fill(run_, weights_, control_);
+    if (damage) return damage;
     paused_sample_ = progress_.next_sample;
     begin_from(progress_.next_sample);
+    return std::nullopt;
   }
 
   ExitCode train() {
-    control_.set_timeout(run_.config.comm.train_timeout_seconds);
     if (progress_.step == 0 && run_.validates()) {
       metrics::Record before;
       validate(model_, weights_, run_, before);
@@ -110,6 +115,7 @@ class Trainer {
         if (!pause.any()) next_ = launch(now.t + 1);
       }
       std::optional<metrics::Record> record = finish(now);
+      control_.set_timeout(run_.config.comm.train_timeout_seconds);  // the first step has ended
       run_.folder.check_lease();  // a training that was replaced should not compute on until its next save
       if (!record) continue;      // the training went back
       if (!ahead) pause = pause_after(now);
@@ -255,7 +261,7 @@ class Trainer {
     next_.reset();  // the device held it back, as it does with every step after the judged one
     saver_.finish();
     report_save();
-    checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint_);
+    checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint_, checkpoint::FileSizes::kWhenOpened);
     run::load_weights(reader, weights_);
     run::load_moments(reader, convert::training_of(reader.manifest()), weights_);
     const run::Progress saved = run::progress_of(reader.manifest(), *checkpoint_);
@@ -335,11 +341,15 @@ class Trainer {
 
 }  // namespace
 
-ExitCode train_from(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log) {
+std::variant<ExitCode, checkpoint::DamagedCheckpoint> train_from(const run::Run& run, const run::Start& start,
+                                                                 comm::Group& group, RankLog& log,
+                                                                 metrics::Console::Style style) {
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(run.rank_threads);
   try {
-    return Trainer(run, start, group, log).train();
+    Trainer trainer(run, start, group, log, style);
+    if (auto damage = trainer.load(start)) return std::move(*damage);
+    return trainer.train();
   } catch (const c10::Error& e) {
     log.write(LogLevel::kError, from_libtorch(e).what());
     throw from_libtorch(e);

@@ -1,11 +1,15 @@
 // The training loop. The first file to read.
 #pragma once
 
+#include <variant>
+
 #include "base/error.h"
 #include "base/log.h"
+#include "checkpoint/retain.h"
 #include "comm/group.h"
 #include "config/load.h"
 #include "config/options.h"
+#include "metrics/console.h"
 #include "run/run.h"
 #include "run/start.h"
 
@@ -18,8 +22,11 @@ namespace hearth::train {
 // Errors about a key name its place in the run file. All errors that can be known before the run begins come together.
 ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options, comm::Group& group);
 
-// The part of it between a start and the last step: the loop itself. Collective.
-ExitCode train_from(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log);
+// The part of it between a start and the last step: the loop itself. Or the damage of the checkpoint that it was to
+// start from: nothing was trained then. Collective.
+std::variant<ExitCode, checkpoint::DamagedCheckpoint> train_from(const run::Run& run, const run::Start& start,
+                                                                 comm::Group& group, RankLog& log,
+                                                                 metrics::Console::Style style);
 
 // The same as run_training with threads of this process as ranks, for tests.
 ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options);

@@ -87,6 +87,54 @@ TEST(Manifest, OfANewerFormatIsAUserErrorThatNamesBothVersions) {
   }
 }
 
+TEST(Manifest, ItemsOfManyRanksComeBackInOrder) {
+  Manifest m = example_manifest(3, 1);
+  for (int64_t i = 0; i < 300; ++i)
+    m.items.push_back({fmt::format("tensor {}", i),
+                       {{i, 0}, {1, 7}},
+                       fmt::format("__R_{}.distcp", i % 7),
+                       10 * i,
+                       10,
+                       static_cast<uint64_t>(i) << 55});
+  const Manifest back = parse_manifest(format_manifest(m), "x");
+  ASSERT_EQ(back.items.size(), m.items.size());
+  for (size_t i = 0; i < m.items.size(); ++i) {
+    EXPECT_EQ(back.items[i].name, m.items[i].name);
+    EXPECT_EQ(back.items[i].box, m.items[i].box);
+    EXPECT_EQ(back.items[i].file, m.items[i].file);
+    EXPECT_EQ(back.items[i].offset, m.items[i].offset);
+    EXPECT_EQ(back.items[i].checksum, m.items[i].checksum);
+  }
+  EXPECT_EQ(back.step, m.step) << "what follows the items' keys, and comes before them, is read too";
+}
+
+TEST(Manifest, WhoseItemsAreSomethingElseIsDamage) {
+  const std::string text = format_manifest(example_manifest(3, 1));
+  const std::string items = "\"items\": [\n]";
+  ASSERT_THAT(text, HasSubstr(items));
+  for (const char* other :
+       {"\"items\": 7", "\"items\": [7]", "\"items\": {}", "\"items\": [{\"name\": 1}]", "\"x\": []"}) {
+    std::string changed = text;
+    changed.replace(changed.find(items), items.size(), other);
+    try {
+      parse_manifest(signed_again(changed), "here/hearth.json");
+      ADD_FAILURE() << other;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::kDamaged) << other;
+      EXPECT_THAT(e.message(), HasSubstr("here/hearth.json")) << other;
+    }
+  }
+  // A newer format may have other items.
+  std::string newer = text;
+  newer.replace(newer.find(items), items.size(), "\"items\": [[1, 2]]");
+  try {
+    parse_manifest(with_format_version(newer, '2'), "x");
+    ADD_FAILURE() << "a newer format";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::kUser);
+  }
+}
+
 TEST(Manifest, WithAFieldMissingIsDamageThatNamesIt) {
   std::string text = format_manifest(example_manifest(3, 1));
   text[text.find("tokens_seen") + 7] = 'x';

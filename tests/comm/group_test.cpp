@@ -33,11 +33,18 @@ void check_control(Group& group, int64_t seed) {
   EXPECT_THAT(control.sum("a sum", mine), testing::ElementsAre(sum_at<double>(seed, R, 0), sum_at<double>(seed, R, 1)));
   EXPECT_EQ(control.any("a vote", seed % (2 * R) == group.rank()), seed % (2 * R) < R);
   EXPECT_EQ(control.broadcast("a name", group.rank() == 0 ? "of rank 0" : "of another"), "of rank 0");
-  const Posted first = control.post("the first", fmt::format("{}", group.rank()));
-  const Posted second = control.post("the second", fmt::format("{}", 2 * group.rank()));
+  const Posted first = control.post("the first", fmt::format("{},", group.rank()), merge_lists);
+  const Posted second = control.post("the second", fmt::format("{},", 2 * group.rank()), merge_lists);
   control.barrier("between");
-  EXPECT_EQ(control.collect(second).back(), fmt::format("{}", 2 * (R - 1)));
-  EXPECT_EQ(control.collect(first).back(), fmt::format("{}", R - 1));
+  std::string ranks, doubles;
+  for (int64_t r = 0; r < R; ++r) {
+    ranks += fmt::format("{},", r);
+    doubles += fmt::format("{},", 2 * r);
+  }
+  EXPECT_EQ(control.collect(second), doubles);
+  EXPECT_EQ(control.collect(first), ranks);
+  EXPECT_EQ(control.first("who speaks", group.rank() >= R / 2 ? fmt::format("{}", group.rank()) : ""),
+            fmt::format("{}", R / 2));
   const std::vector<std::string> of_all = control.gather("for rank 0", fmt::format("{}", 3 * group.rank()));
   ASSERT_EQ(std::ssize(of_all), group.rank() == 0 ? R : 0);
   if (!of_all.empty()) {

@@ -68,17 +68,38 @@ TEST(Place, OfSrunOnSeveralHostsIsReachedByThePortOfTheJob) {
   EXPECT_EQ(place->rank, 5);
   EXPECT_EQ(place->size, 8);
   EXPECT_EQ(place->launcher, "srun");
-  EXPECT_EQ(place->address, "tcp:node03:23456");
+  EXPECT_THAT(place->address, StartsWith("tcp:node03:23456,25959,28462,30965,"));
   EXPECT_EQ(place->key, "slurm-123456-2");
-  EXPECT_EQ(place_of(with(kSlurmStep, {{"SLURM_STEP_NODELIST", "login1,node2"}}))->address, "tcp:login1:23456");
+  EXPECT_THAT(place_of(with(kSlurmStep, {{"SLURM_STEP_NODELIST", "login1,node2"}}))->address,
+              StartsWith("tcp:login1:23456,"));
+  // The ports of the highest number begin again at the lowest.
+  EXPECT_THAT(place_of(with(kSlurmStep, {{"SLURM_JOB_ID", "19999"}}))->address,
+              StartsWith("tcp:node03:39999,22502,25005,"));
   EXPECT_EQ(place_of(with(kSlurmStep, {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "77"}}))->address, "tcp:h:77");
 }
 
 TEST(Place, OnOneHostIsReachedByName) {
   const auto name = [](const char* key) { return fmt::format("unix:hearth-{}-{}", ::getuid(), key); };
   EXPECT_EQ(place_of(with(kSlurmStep, {{"SLURM_STEP_NUM_NODES", "1"}}))->address, name("slurm-123456-2"));
-  EXPECT_EQ(place_of(kOpenMpiRank)->address, name(fmt::format("parent-{}", ::getppid()).c_str()));
+  EXPECT_THAT(place_of(kOpenMpiRank)->address, StartsWith(name("process-")));
   EXPECT_EQ(place_of(with(kTorchrunRank, {{"LOCAL_WORLD_SIZE", "4"}}))->address, name("port-29500"));
+}
+
+// A job that was put back into the queue keeps its number.
+TEST(Place, OfARestartedJobHasAnotherKey) {
+  EXPECT_EQ(place_of(with(kSlurmStep, {{"SLURM_RESTART_COUNT", "3"}}))->key, "slurm-123456-2-3");
+}
+
+// Open MPI's name of the job is equal on all its hosts, whatever stands between mpirun and the rank.
+TEST(Place, OfMpirunHasTheKeyOfItsJob) {
+  const Variables job = {{"PMIX_NAMESPACE", "1017380865"}};
+  EXPECT_EQ(place_of(with(kOpenMpiRank, job))->key, "mpi-1017380865");
+  EXPECT_EQ(place_of(with(kOpenMpiRank, {{"OMPI_MCA_ess_base_jobid", "77"}}))->key, "mpi-77");
+  const Variables secret = {{"PMIX_NAMESPACE", "prterun-node1-4242@1"},
+                            {"OMPI_MCA_orte_precondition_transports", "558726789ff6202d-c296bc6592ad0ade"}};
+  const std::optional<Place> place = place_of(with(kOpenMpiRank, secret));
+  EXPECT_THAT(place->key, HasSubstr("558726789ff6202d"));
+  EXPECT_LT(place->address.size(), 100U) << "a name of a socket is short";
 }
 
 TEST(Place, OfTorchrunLeavesItsStoreThePort) {
@@ -87,7 +108,8 @@ TEST(Place, OfTorchrunLeavesItsStoreThePort) {
   EXPECT_EQ(place->rank, 3);
   EXPECT_EQ(place->size, 4);
   EXPECT_EQ(place->address, "tcp:10.0.0.1:29500");
-  EXPECT_EQ(place_of(with(kTorchrunRank, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}))->address, "tcp:10.0.0.1:29501");
+  EXPECT_EQ(place_of(with(kTorchrunRank, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}))->address,
+            "tcp:10.0.0.1:29501,29502,29503,29504,29505,29506,29507,29508");
 }
 
 TEST(Place, OfMpirunInAnAllocationIsMpirunsAndNotSlurms) {

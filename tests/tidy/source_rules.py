@@ -16,6 +16,7 @@ TORCH = ["base", "machine", "hub", "storage", "mesh", "config", "plan", "comm", 
 FOLDERS = {
     "config": ["import"],
     "plan": ["optimizer", "layouts"],
+    "comm": ["notes"],
     "tokenizer": ["unicode", "pretokenizer", "normalizer", "bpe", "unigram", "formats", "arrays"],
     "data": ["formats", "source", "shard", "build", "order", "batch", "export", "study"],
     "ops": ["cpu", "gpu"],

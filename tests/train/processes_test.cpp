@@ -243,16 +243,67 @@ TEST_F(Processes, OneThatIsKilledIsNamedAndTheRunGoesOnToTheSameBits) {
   EXPECT_EQ(tensors_of(step_of(c, 40)), tensors_of(step_of(whole, 40)));
 }
 
-TEST_F(Processes, OneThatHangsIsNamedWithItsLastCall) {
+TEST_F(Processes, OneThatHangsIsNamedWithHostStepAndLastCall) {
+  for (const size_t victim : {1u, 0u}) {
+    config::RunConfig c = of_ranks(fmt::format("run-{}", victim), 2);
+    c.comm.train_timeout_seconds = 1;
+    const auto process = started(c);
+    ::kill(process->ranks().at(victim), SIGSTOP);
+    EXPECT_EQ(process->wait(), 4);
+    EXPECT_THAT(read_file(log),
+                ContainsRegex(fmt::format("hangs: rank {} \\(.+, process [0-9]+\\) .*, in step [0-9]+", victim)));
+    EXPECT_EQ(times(read_file(log), "error:"), 1) << read_file(log);
+    std::filesystem::remove(log);
+  }
+}
+
+// Also before its first step, where slow file systems hang.
+TEST_F(Processes, OneThatHangsInItsStartIsNamed) {
   config::RunConfig c = of_ranks("run", 2);
+  c.comm.init_timeout_seconds = 1;
   c.comm.train_timeout_seconds = 1;
+  c.training.steps = kForever;
+  RunProcess process(words(c), log);
+  ASSERT_TRUE(wait_until(process, [&] { return path_exists(c.run_folder() / "run.lock"); })) << read_file(log);
+  ::kill(process.ranks().at(1), SIGSTOP);
+  EXPECT_EQ(process.wait(), 4);
+  EXPECT_THAT(read_file(log), ContainsRegex("hangs: rank 1 \\(.+, process [0-9]+\\) does not answer"));
+}
+
+TEST_F(Processes, ThatHangThroughMpiAreNamed) {
+  const Path library = Path(test::hearth_binary()).parent_path() / "libhearth_mpi.so";
+  if (!path_exists(library) || !path_exists("/usr/bin/mpirun.openmpi")) GTEST_SKIP() << "built without Open MPI";
+  for (const int victim : {0, 2}) {
+    config::RunConfig c = of_ranks(fmt::format("mpi-{}", victim), 3);
+    c.training.global_batch_size = 6;
+    c.comm.backend = config::CommBackend::kMpi;
+    c.comm.train_timeout_seconds = 1;
+    c.training.steps = kForever;
+    std::vector<std::string> mpirun = {"--allow-run-as-root", "--oversubscribe", "-n", "3", train_binary()};
+    for (const std::string& word : words(c)) mpirun.push_back(word);
+    RunProcess process(mpirun, log, "", "/usr/bin/mpirun.openmpi");
+    ASSERT_TRUE(wait_until(process, [&] { return steps_logged(c) >= 3; })) << read_file(log);
+    ::kill(static_cast<pid_t>(mesh::read_flight(mesh::flight_file(c.run_folder() / "flight", victim)).process),
+           SIGSTOP);
+    EXPECT_EQ(process.wait(), 4);
+    EXPECT_THAT(read_file(log),
+                ContainsRegex(fmt::format("hangs: rank {} \\(.+, process [0-9]+\\) does not answer", victim)));
+    EXPECT_EQ(times(read_file(log), "error:"), 1) << read_file(log);
+    std::filesystem::remove(log);
+  }
+}
+
+// Somebody tidies up while the run goes on.
+TEST_F(Processes, WhoseMetricsAreRemovedWriteANewFileAndSaySo) {
+  config::RunConfig c = of_ranks("run", 2);
   const auto process = started(c);
-  const auto begin = std::chrono::steady_clock::now();
-  ::kill(process->ranks().at(1), SIGSTOP);
-  EXPECT_EQ(process->wait(), 4);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
-  EXPECT_THAT(read_file(log), ContainsRegex("rank 1 .*its last call"));
-  EXPECT_EQ(times(read_file(log), "error:"), 1) << read_file(log);
+  const Path metrics = c.run_folder() / "metrics.jsonl";
+  std::filesystem::remove(metrics);
+  ASSERT_TRUE(wait_until(*process, [&] { return steps_logged(c) > 0; })) << read_file(log);
+  ::kill(process->pid(), SIGTERM);
+  EXPECT_EQ(process->wait(), 75) << read_file(log);
+  EXPECT_THAT(read_file(log), HasSubstr(fmt::format("warning: {} was removed", metrics.string())));
+  EXPECT_EQ(metrics::read_metrics(metrics).back().step, checkpoint::list_steps(c.checkpoint_folder()).back());
 }
 
 TEST_F(Processes, AskedToLeaveWithADeadPeerTheyEndAndDoNotSave) {
@@ -288,6 +339,8 @@ TEST_F(Processes, WhereTheDiskOfOneIsFullAllEndAndTheRunGoesOnToTheSameBits) {
     EXPECT_EQ(process.wait(), static_cast<int>(ExitCode::kHardware)) << read_file(log);
     EXPECT_EQ(times(read_file(log), "error:"), 1) << read_file(log);
     EXPECT_THAT(read_file(log), ContainsRegex("error: cannot .*__R_1.distcp.*rank: rank 1 "));
+    for (const FileEntry& left : files_under(c.checkpoint_folder()))
+      EXPECT_THAT(left.path.string(), testing::Not(HasSubstr("__R_1.distcp"))) << "it takes room on a full disk";
     std::filesystem::remove(log);
   }
   EXPECT_TRUE(checkpoint::list_steps(c.checkpoint_folder()).empty());
@@ -295,6 +348,16 @@ TEST_F(Processes, WhereTheDiskOfOneIsFullAllEndAndTheRunGoesOnToTheSameBits) {
   EXPECT_EQ(last.wait(), 0) << read_file(log);
   expect_same_training(metrics::read_metrics(c.run_folder() / "metrics.jsonl"), expected);
   EXPECT_EQ(tensors_of(step_of(c, 12)), tensors_of(step_of(whole, 12)));
+}
+
+// The disk is full of a save that failed: it makes room before anything is written.
+TEST_F(Processes, FindRoomForTheirLeaseWhereAFailedSaveTookIt) {
+  config::RunConfig c = of_ranks("run", 2);
+  make_folders(c.checkpoint_folder() / "step-00000004.1.tmp");
+  write_file_atomic(c.checkpoint_folder() / "step-00000004.1.tmp" / "__R_0.distcp", "a part");
+  RunProcess process(words(c), log, "1:ENOSPC:lease");
+  EXPECT_EQ(process.wait(), 0) << read_file(log);
+  EXPECT_THAT(read_file(log), HasSubstr("removed step-00000004.1.tmp, left by an interrupted save"));
 }
 
 TEST_F(Processes, AnErrorOfOneRankIsPrintedOnce) {

@@ -100,16 +100,58 @@ TEST_F(Resume, ADamagedNewestCheckpointIsNamedAndTheOneBeforeIsUsed) {
   std::string content = read_file(victim);
   content[content.size() / 2] ^= 1;
   write_file_atomic(victim, content);
-  {
-    std::vector<std::string> notes;
-    run::RunFolder folder(c);
-    EXPECT_EQ(folder.newest_checkpoint(notes), step_of(c, 8).lexically_normal());
-    ASSERT_EQ(notes.size(), 1u);
-    EXPECT_THAT(notes[0], HasSubstr("step-00000012 is damaged and not used: ")) << notes[0];
-    EXPECT_THAT(notes[0], HasSubstr("__R_0.distcp")) << notes[0];
-  }
+  // The done run reads its checkpoint, too.
   expect_same_training(train(c), expected);
   EXPECT_EQ(tensors_of(step_of(c, 12)), tensors);
+  const std::string log = read_file(c.run_folder() / "logs/rank-00000.log");
+  EXPECT_THAT(log, HasSubstr("step-00000012 is damaged and not used: "));
+  EXPECT_THAT(log, HasSubstr("__R_0.distcp, bytes "));
+  EXPECT_THAT(log, HasSubstr("continuing after step 8 from"));
+}
+
+// The rank that loads the damaged part tells all. Each rank reads the file of its own rank alone.
+TEST_F(Resume, DamageThatAnyRankFindsMakesAllUseTheOneBefore) {
+  config::RunConfig whole = named(scratch, "whole");
+  whole.parallelism.data_parallel_shard_degree = 4;
+  whole.parallelism.zero_stage = 3;
+  const auto expected = train(whole);
+  for (const int64_t victim : {0, 2, 3}) {
+    config::RunConfig c = named(scratch, fmt::format("run{}", victim));
+    c.parallelism = whole.parallelism;
+    c.training.steps = 9;
+    train(c);
+    const Path file = step_of(c, 9) / fmt::format("__R_{}.distcp", victim);
+    std::string content = read_file(file);
+    content[content.size() / 3] ^= 4;
+    write_file_atomic(file, content);
+    c.training.steps = 12;
+    expect_same_training(train(c), expected);
+    EXPECT_EQ(tensors_of(step_of(c, 12)), tensors_of(step_of(whole, 12)));
+    for (const int64_t rank : {0, 1}) {
+      const std::string log = read_file(c.run_folder() / fmt::format("logs/rank-{:05}.log", rank));
+      EXPECT_THAT(log, HasSubstr("step-00000009 is damaged and not used: "));
+      EXPECT_THAT(log, HasSubstr(fmt::format("__R_{}.distcp, bytes ", victim)));
+    }
+  }
+}
+
+TEST_F(Resume, WhereTheItemsOfEveryCheckpointAreDamagedTheRunStopsAndNothingIsDeleted) {
+  config::RunConfig c = named(scratch, "run");
+  c.parallelism.data_parallel_shard_degree = 2;
+  train(c);
+  for (const int64_t step : {4, 8, 12}) {
+    const Path file = step_of(c, step) / "__R_1.distcp";
+    std::string content = read_file(file);
+    content[content.size() / 2] ^= 1;
+    write_file_atomic(file, content);
+  }
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_EQ(error.code(), ExitCode::kDamaged);
+  EXPECT_THAT(error.message(), HasSubstr("is good"));
+  for (const char* step : {"step-00000004: ", "step-00000008: ", "step-00000012: "})
+    EXPECT_THAT(error.why(), HasSubstr(step)) << error.what();
+  EXPECT_THAT(error.fix(), HasSubstr("--restart")) << error.what();
+  for (const int64_t step : {4, 8, 12}) EXPECT_TRUE(path_exists(step_of(c, step) / "hearth.json"));
 }
 
 TEST_F(Resume, WhereEveryCheckpointIsDamagedTheRunStopsAndDoesNotStartOver) {

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/quantity.h"
+#include "base/text.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
 #include "cluster/job_script.h"
@@ -278,8 +279,7 @@ int submit(CommandLine& line) {
   const std::string id = start_job(job, text);
   fmt::print("job {}: {} on {}, {}, {}\n", id, job.run.string(), job.cluster.name, counted(job.nodes, "node"),
              counted(job.ranks(), "rank"));
-  fmt::print("its script is {}\nnext: hearth status {}\n", (job.run / "job.sh").string(),
-             cluster::shell_word(job.run.string()));
+  fmt::print("its script is {}\nnext: hearth status {}\n", (job.run / "job.sh").string(), shell_word(job.run.string()));
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/quantity.h"
+#include "base/text.h"
 #include "commands/data/array_view.h"
 #include "data/formats/utf8.h"
 
@@ -72,7 +73,7 @@ void print_first_document(const data::Dataset& dataset) {
   for (size_t i = 0; i < ids.size(); ++i)
     numbers += weights[i] == 0 ? fmt::format(" ({})", ids[i]) : fmt::format(" {}", ids[i]);
   if (split.weights()) fmt::print("in brackets: tokens that do not count in the loss\n");
-  fmt::print("first document:{}{}\n  | {}{}\n", numbers, more, data::printable(decode(ids, *tokenizer)), more);
+  fmt::print("first document:{}{}\n  | {}{}\n", numbers, more, printable(decode(ids, *tokenizer)), more);
 }
 
 }  // namespace hearth::commands

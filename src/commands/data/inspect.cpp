@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/quantity.h"
+#include "base/text.h"
 #include "commands/commands.h"
 #include "data/formats/utf8.h"
 #include "data/shard/dataset.h"
@@ -52,7 +53,7 @@ void print_sources(const data::Manifest& m, bool all) {
   fmt::print("\n{}\n", counted(std::ssize(m.sources), "source"));
   const size_t shown = all ? m.sources.size() : std::min(m.sources.size(), kSourcesShown);
   for (size_t i = 0; i < shown; ++i)
-    fmt::print("{:>12}  {}\n", format_bytes(m.sources[i].size_bytes), data::printable(m.sources[i].path));
+    fmt::print("{:>12}  {}\n", format_bytes(m.sources[i].size_bytes), printable(m.sources[i].path));
   if (shown < m.sources.size())
     fmt::print("{:>12}  and {} more (--sources lists them)\n", "", m.sources.size() - shown);
 }

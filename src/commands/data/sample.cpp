@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
@@ -40,7 +41,7 @@ void print_part(const data::Dataset& dataset, const data::Split& split, int64_t 
   if (known) {
     const data::SourceFile& source = sources[static_cast<size_t>(origin.source)];
     const bool is_row = data::counts_rows(source.format);
-    fmt::print(" of {}", data::printable(source.path));
+    fmt::print(" of {}", printable(source.path));
     if (is_row || origin.source_offset > 0) fmt::print(" {} {}", is_row ? "row" : "from byte", origin.source_offset);
   }
   if (split.weights()) {

@@ -28,5 +28,6 @@ std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line);
 std::optional<config::BenchStepOptions> bench_ops_options(CommandLine& line);
 std::optional<config::BenchGemmOptions> bench_gemm_options(CommandLine& line);
 std::optional<config::BenchCommOptions> bench_comm_options(CommandLine& line);
+std::optional<config::BenchRanksOptions> bench_ranks_options(CommandLine& line);
 
 }  // namespace hearth::commands

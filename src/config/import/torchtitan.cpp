@@ -94,7 +94,6 @@ constexpr Row kRows[] = {
     {"validation", "dataset_path", "remove it: `hearth data build --validation FRACTION` holds documents out"},
     {"validation", "local_batch_size", "remove it: training.local_batch_size holds for validation, too"},
     {"validation", "seq_len", "remove it: training.seq_len holds for validation, too"},
-    {"comm", "init_timeout_seconds", "remove it: ranks that do not come within a minute are named"},
     {"comm", "trace_buf_size", kFlight},
     {"profiling", "profiler_warmup", "remove it: a trace needs no steps before it"},
     {"comm", "save_traces_folder", kFlight},

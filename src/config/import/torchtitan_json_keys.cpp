@@ -170,7 +170,7 @@ constexpr ImportRule kTorchtitanJsonRules[] = {
     ignore("activation_checkpoint.*", kTitanMemory),
     ignore("compile.*", kTitanKernels),
     copy("comm.train_timeout_seconds", "comm.train_timeout_seconds"),
-    ignore("comm.init_timeout_seconds", "ranks that do not come within a minute are named"),
+    copy("comm.init_timeout_seconds", "comm.init_timeout_seconds"),
     only("comm.mode", "default|torchcomms", "ranks really communicate"),
     ignore("comm.*", kTitanTrace),
     read("validator.enable"),

@@ -152,7 +152,7 @@ constexpr ImportRule kTorchtitanRules[] = {
     ignore("float8.*", "it tunes float8 products; Hearth scales each row"),
     ignore("quantize.*", "it tunes what model.converters names"),
     ignore("mx.*", "it tunes what model.converters names"),
-    ignore("comm.init_timeout_seconds", "ranks that do not come within a minute are named"),
+    copy("comm.init_timeout_seconds", "comm.init_timeout_seconds"),
     copy("comm.train_timeout_seconds", "comm.train_timeout_seconds"),
     only("comm.mode", "default", "ranks really communicate"),
     ignore("comm.*", kTrace),

@@ -29,19 +29,6 @@ size_t sequence_length(const unsigned char* p, size_t available) {
   return length;
 }
 
-bool moves_cursor(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
-
-bool is_plain(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         std::string_view("/._-+=:,@%").find(c) != std::string_view::npos;
-}
-
-std::string escaped(char c) {
-  if (c == '\n') return "\\n";
-  if (c == '\t') return "\\t";
-  return fmt::format("\\x{:02x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
-}
-
 }  // namespace
 
 int64_t count_invalid_utf8(std::string_view text) {
@@ -61,26 +48,6 @@ int64_t count_invalid_utf8(std::string_view text) {
     i += length == 0 ? 1 : length;
   }
   return invalid;
-}
-
-std::string printable(std::string_view text) {
-  std::string line;
-  for (const char c : text) line += moves_cursor(c) ? escaped(c) : std::string(1, c);
-  return line;
-}
-
-std::string shell_word(std::string_view text) {
-  if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain)) return std::string(text);
-  // $'...' is the shell's own spelling of control characters.
-  const bool has_controls = std::any_of(text.begin(), text.end(), moves_cursor);
-  std::string word = has_controls ? "$'" : "'";
-  for (const char c : text) {
-    if (!has_controls)
-      word += c == '\'' ? "'\\''" : std::string(1, c);
-    else
-      word += moves_cursor(c) ? escaped(c) : c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
-  }
-  return word + "'";
 }
 
 }  // namespace hearth::data

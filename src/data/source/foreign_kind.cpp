@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/text.h"
 #include "data/formats/utf8.h"
 
 namespace hearth::data {

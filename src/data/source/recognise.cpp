@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/formats/indexed_file.h"
 #include "data/formats/json_text.h"
 #include "data/formats/npy.h"

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/text.h"
 #include "data/arrow_support.h"
 #include "data/corpus_folder.h"
 #include "data/formats/utf8.h"

@@ -13,14 +13,14 @@ class SingleControl final : public Control {
  public:
   int64_t rank() const override { return 0; }
   int64_t size() const override { return 1; }
-  Posted post(std::string_view operation, std::string_view bytes, Answers) override {
+  Posted post(std::string_view operation, std::string_view bytes, Merge, Answers) override {
     if (aborted_) throw Aborted{};
     posted_.emplace(++number_, bytes);
     return {number_, std::string(operation)};
   }
-  std::vector<std::string> collect(const Posted& posted) override {
+  std::string collect(const Posted& posted) override {
     if (aborted_) throw Aborted{};
-    return {posted_.extract(posted.number).mapped()};
+    return posted_.extract(posted.number).mapped();
   }
   void abort() override { aborted_ = true; }
   void set_step(int64_t) override {}

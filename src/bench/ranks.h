@@ -1,0 +1,15 @@
+// Thousands of ranks on this host: what `hearth bench ranks` measures.
+#pragma once
+
+#include "base/error.h"
+#include "config/bench_options.h"
+
+namespace hearth::bench {
+
+// Starts options.ranks ranks, which have the messages of a training and no tensors: they meet, agree about steps, save,
+// load, and one of them dies. Each is a comm::ProcessControl with its own connections and threads; a process has many
+// of them. Rank 0, one rank that collects messages of others, and the last rank have a process each, so that their CPU
+// time and bytes can be told. Prints what it took. Call before the process has threads.
+ExitCode run_bench_ranks(const config::BenchRanksOptions& options);
+
+}  // namespace hearth::bench

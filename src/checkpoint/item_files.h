@@ -1,0 +1,45 @@
+// The files of a checkpoint's tensors. There may be more than a process can have open: one for each rank that wrote it,
+// or, in a folder of NxD, one for each tensor and rank. So only the files that were used last are open.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "formats/dcp.h"
+
+namespace hearth::checkpoint {
+
+class ItemFiles {
+ public:
+  static constexpr size_t kMostOpen = 16;
+
+  explicit ItemFiles(Path folder) : folder_(std::move(folder)) {}
+
+  // From now on, a file must contain its items (borrowed). `whole`: it has no other bytes between or behind them.
+  // Throws damaged() if the items themselves leave some out.
+  void expect(const formats::Metadata& metadata, bool whole);
+  // Checks all sizes by one list of the folder: a store answers slowly. Throws damaged().
+  void check_sizes() const;
+  // Open for reading until the next call; its size is checked. Throws damaged() for an expected file.
+  const File& open(const std::string& name);
+
+ private:
+  using Items = std::vector<const formats::Item*>;  // in the order of the file
+  void check_size(const std::string& name, const Items& items, int64_t size_bytes) const;
+  Error missing(const std::string& name, const Items& items) const;
+
+  struct Open {
+    std::string name;
+    File file;
+  };
+  Path folder_;
+  bool whole_ = false;
+  std::map<std::string, Items> items_of_;  // by file
+  std::vector<Open> open_;                 // the latest first
+};
+
+}  // namespace hearth::checkpoint

@@ -1,0 +1,291 @@
+// Processes of one start find each other, whatever else connects to rank 0 or listens in its place.
+#include "comm/meeting.h"
+
+#include <sys/wait.h>
+
+#include <optional>
+#include <vector>
+
+#include "comm/notes/frames.h"
+#include "process_end.h"
+#include "support/environment.h"
+
+namespace hearth::comm {
+namespace {
+
+using testing::HasSubstr;
+
+const int64_t kTestProcess = ::getpid();
+
+TEST(Meeting, ThatDoesNotComeIsNamed) {
+  const End end = end_of(
+      3, [](Group&) {},
+      [](Membership& me) {
+        me.join_timeout_s = 0.5;
+        if (me.rank == 2) std::_Exit(0);
+      });
+  EXPECT_EQ(end.code, 4);
+  EXPECT_THAT(end.said, HasSubstr("rank 2 did not start within 0.5 s"));
+}
+
+TEST(Meeting, RefusesOrDoesNotHearProcessesOfAnotherStart) {
+  const End size = end_of(
+      2, [](Group&) {}, [](Membership& me) { me.size = me.rank == 1 ? 4 : 2; });
+  EXPECT_EQ(size.code, 2);
+  EXPECT_THAT(size.said, HasSubstr("was started as one of 4 ranks, rank 0 as one of 2"));
+  const End key = end_of(
+      2, [](Group&) {},
+      [](Membership& me) {
+        me.join_timeout_s = 0.5;
+        if (me.rank == 1) me.key = "of another training";
+      });
+  EXPECT_THAT(key.said, HasSubstr("rank 1 did not start within"));
+}
+
+// The ports of this test's process, whichever of its children asks.
+int64_t port_number(int64_t number) { return 20000 + (kTestProcess * 8 + number) % 10000; }
+std::string local_port(int64_t number) { return fmt::format("tcp:localhost:{}", port_number(number)); }
+
+TEST(Meeting, MeetsOthersByHostAndPort) {
+  const auto by_port = [](Membership& me) { me.address = local_port(0); };
+  EXPECT_EQ(end_of(
+                3, [](Group& group) { sum(group); }, by_port)
+                .code,
+            0);
+}
+
+// Connects, and tries for as long as rank 0 may take to listen.
+Socket knock(const std::string& address) {
+  std::string why;
+  for (int i = 0; i < 60000; ++i) {
+    Socket socket = Socket::connect(address, 0, 1, why);
+    if (socket.valid()) return socket;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ADD_FAILURE() << why;
+  return {};
+}
+
+// The form of comm/meeting.cpp: a magic number, a length and parts.
+std::string frame(const std::string& payload) {
+  const auto size = static_cast<uint32_t>(payload.size());
+  return "HERT" + std::string(reinterpret_cast<const char*>(&size), sizeof size) + payload;
+}
+
+// Nothing, another protocol, half a message, a message without end, and ranks that do not know the secret.
+std::vector<std::string> words_of_strangers() {
+  const std::string hello = frame(parts_as_bytes("hello", "1", "3", "a program", "node9, process 7", "12"));
+  return {"",
+          "GET / HTTP/1.1\r\nHost: node1:29500\r\nAccept: */*\r\n\r\n",
+          "HER",
+          std::string("HERT\xff\xff\xff\xff", 8),
+          frame("no parts"),
+          frame(parts_as_bytes("proof", "0")),
+          hello,
+          hello + frame(parts_as_bytes("proof", std::string(64, '0'))),
+          frame(parts_as_bytes("hello", "9223372036854775808", "3", "a program", "node9", "12")),
+          frame(parts_as_bytes("hello", "2", "77", "of another number of ranks", "node9", "12")) +
+              frame(parts_as_bytes("proof", "no proof"))};
+}
+
+// Scanners of ports and health checks of a cluster connect to every open port.
+TEST(Meeting, MeetsOthersAlsoWhereStrangersConnect) {
+  const auto with_strangers = [](Membership& me) {
+    me.join_timeout_s = 10;
+    if (me.rank != 1) return;
+    static std::vector<Socket> strangers;  // open until the process ends
+    for (const std::string& says : words_of_strangers()) {
+      Socket stranger = knock(me.address);
+      stranger.send(says);
+      strangers.push_back(std::move(stranger));
+    }
+  };
+  const End end = end_of(
+      3, [](Group& group) { sum(group); }, with_strangers);
+  EXPECT_EQ(end.code, 0) << end.said;
+}
+
+// The same over a network, with a secret in a folder, which nothing is left of.
+TEST(Meeting, WithASecretMeetsOthersWhereStrangersKnowTheKey) {
+  const test::ScratchFolder scratch;
+  const Path folder = scratch / "run" / "of" / "today";
+  std::vector<Socket> strangers;
+  const auto over_network = [&](Membership& me) {
+    me.address = local_port(3);
+    if (me.rank == 0) me.secret_folder = folder;
+    if (me.rank != 1) return;
+    for (const std::string& says : words_of_strangers()) {
+      strangers.push_back(knock(me.address));
+      strangers.back().send(says);
+    }
+    // This one knows the key, and not the secret.
+    const std::string number = "12", program = this_program();
+    strangers.push_back(knock(me.address));
+    strangers.back().send(frame(parts_as_bytes("hello", "2", "3", program, "node9", number)));
+    std::string heard;
+    while (heard.size() < 8 || heard.find(folder.string()) == std::string::npos) heard += *strangers.back().receive();
+    const auto challenge = *find_parts(std::string_view(heard).substr(8));
+    strangers.back().send(frame(parts_as_bytes(
+        "proof", proof_of(parts_as_bytes(me.key, ""),
+                          parts_as_bytes("rank", "2", "3", program, "node9", number, challenge.at(1))))));
+    EXPECT_FALSE(strangers.back().receive()) << "it is not let in";
+  };
+  const End end = end_of(
+      3, [](Group& group) { sum(group); }, over_network);
+  EXPECT_EQ(end.code, 0) << end.said;
+  EXPECT_FALSE(path_exists(scratch / "run"));
+}
+
+// A process that poses as rank 0 gets no proof made with another file of the user.
+TEST(Meeting, ReadsNoFileForAStrangerThatPosesAsRankZero) {
+  const test::ScratchFolder scratch;
+  const Path mine = scratch / "private", open_to_all = scratch / ".start-0123456789abcdef";
+  write_file_atomic(mine, std::string(64, 'a'));
+  write_file_atomic(open_to_all, std::string(64, 'a'));
+  std::filesystem::permissions(mine, std::filesystem::perms::owner_read);
+  for (const Path& file : {mine, open_to_all}) EXPECT_THROW(read_start_secret(file), Error);
+  std::optional<StartSecret> secret(std::in_place, scratch / "run");
+  EXPECT_EQ(read_start_secret(secret->file()).size(), 64U);
+  EXPECT_EQ(std::filesystem::status(secret->file()).permissions(), std::filesystem::perms(0600));
+  const Path file = secret->file();
+  secret.reset();
+  EXPECT_FALSE(path_exists(file));
+}
+
+TEST(Meeting, OfAnotherBuildIsNamedWithItsHost) {
+  const End end = end_of(
+      3, [](Group&) {},
+      [](Membership& me) {
+        if (me.rank == 2) me.program = "hearth-train 0.1.0 (Release, commit 0123)";
+      });
+  EXPECT_EQ(end.code, 2);
+  EXPECT_THAT(end.said, testing::ContainsRegex("error: rank 2 \\(.+, process [0-9]+\\) is another build than rank 0: "
+                                               "hearth-train 0.1.0 \\(Release, commit 0123\\), and rank 0 is "));
+  EXPECT_EQ(times(end.said, "error:"), 1) << end.said;
+}
+
+TEST(Meeting, ThatEndsBeforeAllHaveStartedIsNamedAtOnce) {
+  const End end = end_of(
+      3, [](Group&) {},
+      [](Membership& me) {
+        me.join_timeout_s = 600;
+        if (me.rank != 2) return;
+        me.rank = 1;  // it comes, and dies while rank 0 waits for another
+        std::thread([] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          std::_Exit(0);
+        }).detach();
+      });
+  EXPECT_EQ(end.code, 4) << end.said;
+}
+
+// The others wait until another program has left the port.
+TEST(Meeting, ThatFindsItsPortTakenTriesAgain) {
+  const std::string address = local_port(1);
+  std::string why;
+  Socket taken = Socket::listen(address, why);
+  ASSERT_TRUE(taken.valid()) << why;
+  std::thread leaves([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    taken.close();
+  });
+  const pid_t rank_0 = ::fork();
+  const auto meet = [&](int64_t rank) {
+    try {
+      ProcessControl control({.rank = rank, .size = 2, .address = address, .key = "ours"});
+      control.barrier("the first");
+      return 0;
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      return static_cast<int>(error.code());
+    }
+  };
+  if (rank_0 == 0) {
+    taken.close();  // the parent's is open for a while
+    ::_exit(meet(0));
+  }
+  const pid_t rank_1 = ::fork();
+  if (rank_1 == 0) {
+    taken.close();
+    ::_exit(meet(1));
+  }
+  leaves.join();
+  for (const pid_t child : {rank_0, rank_1}) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+}
+
+TEST(Meeting, ThatFindsItsPortTakenForLongSaysSo) {
+  const std::string address = local_port(1);
+  std::string why;
+  const Socket taken = Socket::listen(address, why);
+  const End end = end_of(
+      2, [](Group&) {}, [&](Membership& me) { me.address = address, me.join_timeout_s = 0.5; });
+  EXPECT_EQ(end.code, 4) << "a supervisor tries again";
+  EXPECT_THAT(end.said, HasSubstr(fmt::format("rank 0 cannot wait for the other ranks at {}", address)));
+  EXPECT_THAT(end.said, HasSubstr("Address already in use"));
+}
+
+TEST(Meeting, TakesTheNextOfSeveralPorts) {
+  const std::string first = local_port(1);
+  std::string why;
+  const Socket taken = Socket::listen(first, why);
+  const End end = end_of(
+      3, [](Group& group) { sum(group); },
+      [&](Membership& me) { me.address = fmt::format("{},{}", first, port_number(2)); });
+  EXPECT_EQ(end.code, 0) << end.said;
+}
+
+TEST(Meeting, OfAHostThatNobodyKnowsIsTriedAgainByItsLauncher) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      const ProcessControl control(
+          {.rank = 1, .size = 2, .address = "tcp:no-such-host.invalid:29500", .key = "ours", .join_timeout_s = 0.1});
+    } catch (const Error& error) {
+      const std::string said = error.what();
+      ::_exit(said.find("the host no-such-host.invalid is not known") != std::string::npos
+                  ? static_cast<int>(error.code())
+                  : 1);
+    }
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 4);
+}
+
+// Both families of addresses, by name and by number.
+TEST(Meeting, MeetsOthersByIPv4AndIPv6) {
+  for (const char* host : {"127.0.0.1", "::1", "[::1]", "localhost"}) {
+    const End end = end_of(
+        3, [](Group& group) { sum(group); },
+        [&](Membership& me) { me.address = fmt::format("tcp:{}:{}", host, port_number(4)); });
+    EXPECT_EQ(end.code, 0) << host << ": " << end.said;
+  }
+}
+
+// A program that takes connections and says nothing.
+TEST(Meeting, ThatReachesAnotherProgramEndsInTime) {
+  const std::string address = local_port(2);
+  std::string why;
+  const Socket stranger = Socket::listen(address, why);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      const ProcessControl control({.rank = 1, .size = 2, .address = address, .key = "ours", .join_timeout_s = 0.1});
+    } catch (const Error& error) {
+      ::_exit(std::string(error.what()).find("rank 1 got no answer at " + address) != std::string::npos ? 0 : 2);
+    }
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+}  // namespace
+}  // namespace hearth::comm
