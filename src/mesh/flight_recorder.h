@@ -17,6 +17,8 @@ namespace hearth::mesh {
 void start_flight(const Path& folder, int64_t rank, int64_t ranks);
 void set_flight_step(int64_t step);
 void end_flight();  // the rank ended well
+// A call that FlightScope left open has ended. Any thread.
+void end_flight_call(uint64_t number);
 // A line for the end of an error's text, "\n  calls: `hearth inspect RUN/flight` shows ..."; empty before the start.
 std::string flight_hint();
 
@@ -43,6 +45,9 @@ class FlightScope {
   ~FlightScope();
   FlightScope(const FlightScope&) = delete;
   FlightScope& operator=(const FlightScope&) = delete;
+
+  uint64_t number() const { return number_; }  // 0: there is no recorder
+  void leave_open() { number_ = 0; }           // end_flight_call(number) records its end
 
  private:
   uint64_t number_ = 0;
