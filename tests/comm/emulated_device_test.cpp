@@ -230,21 +230,23 @@ TEST(EmulatedDevices, ACallsTimeBeginsWithItsTurn) {
     const EmulatedDevice devices(3);
     const auto order = std::make_shared<DeviceOrder>(EmulatedDevice::of_rank(0));
     const NcclLibrary library{EmulatedDevice::nccl_library()};
-    std::atomic<int> failures = 0, open_gates = 0;
+    std::atomic<int> failures = 0, open_gates = 0, ended = 0;
     Clock::time_point begun = Clock::now(), turn;
     {
       NcclWatch watch(library, 0, order, {1.0, 30}, [&](const Error&) { ++failures; });
       for (int i = 0; i < 2; ++i)
         watch.watched("all_reduce", 1, [&, i] {
           test::emulated::Queues::all().enqueue(static_cast<test::emulated::Queue*>(order->native_stream()),
-                                                {.run = [] {}, .may_run = [&, i] { return open_gates > i; }});
+                                                {.run = [&] { ++ended; }, .may_run = [&, i] { return open_gates > i; }});
           return nccl::kSuccess;
         });
       std::this_thread::sleep_until(begun + kEach);
       open_gates = 1;
+      test::emulated::Queues::all().run_until([&] { return ended >= 1; });
       turn = Clock::now();
       std::this_thread::sleep_until(turn + kEach);
       open_gates = 2;
+      test::emulated::Queues::all().run_until([&] { return ended >= 2; });
     }
     if (turn - begun > kLimit * 9 / 10 || Clock::now() - turn > kLimit * 9 / 10) continue;
     EXPECT_EQ(failures, 0);
