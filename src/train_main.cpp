@@ -89,8 +89,7 @@ int train_as(const launch::Place& place, const config::TrainOptions& options, co
         prepare_rank(place.size, loaded.config.training.threads);
         const at::Device device =
             run::open_rank_device(control, std::string(config::name_of(loaded.config.training.device)));
-        const auto group =
-            make_group(loaded.config.comm, {.device = device, .ordered = loaded.config.numerics.reproducible});
+        const auto group = make_group(loaded.config.comm, comm::transfers_of(loaded.config, device));
         return static_cast<int>(train::run_training(loaded, options, *group));
       });
 }
@@ -236,8 +235,21 @@ int push_command(CommandLine& line) {
 int bench_step_command(CommandLine& line) {
   const auto options = commands::bench_step_options(line);
   if (!options) return 0;
-  ops::prepare_process(options->config.training.threads);
-  return static_cast<int>(bench::run_bench_step(*options));
+  const config::RunConfig& config = options->config;
+  const auto as_rank = [&](const launch::Place& place) {
+    return comm::run_as_rank(membership_of(place), [&](comm::Control& control, const comm::MakeGroup& make_group) {
+      ops::prepare_process(config.training.threads);
+      const at::Device device = run::open_rank_device(control, std::string(config::name_of(config.training.device)));
+      const auto group = make_group(config.comm, comm::transfers_of(config, device));
+      return static_cast<int>(bench::run_bench_step(*options, *group));
+    });
+  };
+  if (const auto place = place_of(/*ranks=*/0)) return as_rank(*place);
+  const int64_t ranks = config.parallelism.ranks();
+  if (ranks > 1 || config.comm.backend == config::CommBackend::kNccl)
+    return launch::run_local_ranks(ranks, as_rank).code;
+  ops::prepare_process(config.training.threads);
+  return static_cast<int>(bench::run_bench_step(*options, *comm::single()));
 }
 
 int bench_ops_command(CommandLine& line) {

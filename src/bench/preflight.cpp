@@ -299,7 +299,7 @@ PreflightResult run_preflight(const config::PreflightOptions& options, const con
   }
   config::Comm comm = loaded.config.comm;
   if (!has_run) comm.train_timeout_seconds = kExchangeTimeout_s;
-  const auto group = make_group(comm, {.device = device, .ordered = loaded.config.numerics.reproducible});
+  const auto group = make_group(comm, comm::transfers_of(loaded.config, device));
   if (control.size() > 1) facts.received_bytes_s = received_bytes_s(*group, device);
   facts.plugin_loaded = !limits.fabric_library.empty() && is_mapped(limits.fabric_library);
   if (const std::vector<RankFacts> all = facts_of_all(control, facts); speaks) table.add(judge_fabric(all, limits));

@@ -11,8 +11,8 @@
 
 #include "base/quantity.h"
 #include "base/random.h"
+#include "comm/join.h"
 #include "comm/mesh_groups.h"
-#include "comm/ranks.h"
 #include "config/derived.h"
 #include "data/order/data_facts.h"
 #include "metrics/throughput.h"
@@ -161,15 +161,31 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   return measured;
 }
 
+int64_t largest(comm::Control& control, int64_t mine) {
+  int64_t result = 0;
+  for (const std::string& theirs : control.all_gather("the memory", fmt::format("{}", mine)))
+    result = std::max<int64_t>(result, std::stoll(theirs));
+  return result;
+}
+
+// The rate of all ranks' GPUs, or of the cores of all hosts. Rank 0 measures while the others wait.
+double all_gemm_flops(const Shape& s, comm::Control& control) {
+  const comm::LocalPlace local = comm::local_place(control);
+  double flops = 0;
+  if (control.rank() == 0) {
+    ops::prepare_thread(s.threads);
+    flops = run::peak_flops(s.device, s.run.precision.compute, s.threads);
+  }
+  control.barrier("the rate of matrix products");
+  return flops * static_cast<double>(s.device.is_cpu() ? div_ceil(control.size(), local.size) : control.size());
+}
+
 }  // namespace
 
-StepTiming time_steps(const config::BenchStepOptions& options) {
-  const Shape s = shape_of(options.config);
-  Measured measured;
-  comm::run_ranks(s.ranks, options.config.comm.train_timeout_seconds, [&](comm::Group& group) {
-    auto mine = run_steps(options, s, group);
-    if (group.rank() == 0) measured = std::move(mine);
-  });
+StepTiming time_steps(const config::BenchStepOptions& options, comm::Group& group) {
+  Shape s;
+  group.control().together("the shape", [&] { s = shape_of(options.config); });
+  const Measured measured = run_steps(options, s, group);
   const std::vector<Timed>& results = measured.results;
 
   StepTiming t;
@@ -186,11 +202,12 @@ StepTiming time_steps(const config::BenchStepOptions& options) {
   t.norm_s = median(results, [](const Timed& t) { return t.result.norm_s; });
   t.update_s = median(results, [](const Timed& t) { return t.result.update_s; });
   t.flops_per_token = plan::computed_flops_per_token(s.run.model, options.config.training.seq_len);
-  t.gemm_flops = run::peak_flops(s.device, s.run.precision.compute, s.threads);
+  t.gemm_flops = all_gemm_flops(s, group.control());
   const metrics::Throughput throughput{static_cast<double>(t.tokens_per_step), t.flops_per_token, t.gemm_flops};
   t.tokens_per_second = throughput.tokens_per_second(t.median_step_s);
   t.mfu = throughput.mfu(t.median_step_s);
-  t.memory_bytes = t.on_gpu ? ops::gpu_memory().peak_bytes : metrics::peak_memory_bytes();
+  t.memory_bytes =
+      largest(group.control(), t.on_gpu ? ops::gpu_memory(s.device).peak_bytes : metrics::peak_memory_bytes());
   t.page_faults_per_step = measured.page_faults_per_step;
   t.first_step_end = measured.first_step_end;
   return t;
@@ -227,8 +244,14 @@ std::string timing_json(const StepTiming& t) {
       t.memory_bytes, t.page_faults_per_step, t.first_step_end);
 }
 
-ExitCode run_bench_step(const config::BenchStepOptions& options) {
-  const StepTiming timing = time_steps(options);
+ExitCode run_bench_step(const config::BenchStepOptions& options, comm::Group& group) {
+  const int64_t ranks = options.config.parallelism.ranks();
+  if (group.size() != ranks)
+    throw user_error(fmt::format("{} started, and the layout has {}", counted(group.size(), "rank"), ranks),
+                     "the degrees of [parallelism] multiply to the number of ranks",
+                     fmt::format("start {}, or set the degrees", counted(ranks, "rank")));
+  const StepTiming timing = time_steps(options, group);
+  if (group.rank() != 0) return ExitCode::kDone;
   fmt::print("{}", options.json ? timing_json(timing) : format_timing(timing));
   std::fflush(stdout);
   return ExitCode::kDone;

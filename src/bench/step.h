@@ -1,10 +1,11 @@
 // `hearth bench step`: the time of a training step of a given shape on this machine, and of its parts. It uses random
-// tokens and the trainer's own step.
+// tokens, the trainer's own step, and the ranks' processes and group that a run would have.
 #pragma once
 
 #include <string>
 
 #include "base/error.h"
+#include "comm/group.h"
 #include "config/bench_options.h"
 
 namespace hearth::bench {
@@ -16,16 +17,18 @@ struct StepTiming {
   double forward_backward_s = 0, norm_s = 0, update_s = 0;  // medians
   double tokens_per_second = 0;                             // at the median
   double flops_per_token = 0, gemm_flops = 0, mfu = 0;
-  int64_t memory_bytes = 0;         // peak: of the process, or of tensors on the GPU
-  double page_faults_per_step = 0;  // of the timed steps: 0 for a step that allocates nothing
+  int64_t memory_bytes = 0;         // peak: of the rank's process, or of its tensors on the GPU; the largest rank's
+  double page_faults_per_step = 0;  // of rank 0's timed steps: 0 for a step that allocates nothing
   double first_step_end = 0;        // seconds since 1970, for a caller that knows when it started the process
 };
 
-StepTiming time_steps(const config::BenchStepOptions& options);
+// `group`: all ranks, as many as the options' parallelism says. Collective; times are rank 0's.
+StepTiming time_steps(const config::BenchStepOptions& options, comm::Group& group);
 
 std::string format_timing(const StepTiming& timing);  // for display
 std::string timing_json(const StepTiming& timing);    // one JSON object with the names above
 
-ExitCode run_bench_step(const config::BenchStepOptions& options);
+// Collective; rank 0 prints. Throws user_error if the launcher started another number of ranks.
+ExitCode run_bench_step(const config::BenchStepOptions& options, comm::Group& group);
 
 }  // namespace hearth::bench

@@ -11,8 +11,10 @@ const c10::impl::DeviceGuardImplInterface& of(c10::Device device) {
 
 }  // namespace
 
+void DeviceOrder::set_device() const { of(device_).setDevice(device_); }
+
 void DeviceOrder::begin_thread() const {
-  of(device_).setDevice(device_);
+  set_device();
   of(device_).exchangeStream(of(device_).getStreamFromGlobalPool(device_, /*isHighPriority=*/true));
 }
 

@@ -16,7 +16,12 @@ class DeviceOrder {
  public:
   explicit DeviceOrder(c10::Device device) : device_(device) {}
 
-  // The calling thread enqueues in a stream of its own from now on. Once, in the communication stream's thread.
+  // Makes the device the calling thread's own. Every thread that has a mark calls it first, also one that only looks at
+  // marks: c10 returns to the thread's device after each call, and a thread that set none would start the process on
+  // GPU 0, too, which takes some 500 MiB there.
+  void set_device() const;
+  // The same, and the calling thread enqueues in a stream of its own from now on. Once, in the communication stream's
+  // thread.
   void begin_thread() const;
   // Marks the present end of the calling thread's stream.
   StreamMark mark() const;

@@ -1,4 +1,4 @@
-// Collectives of tensors over ranks. Implementations: one rank (comm/single); ranks in one host's memory
+// Collectives of tensors over ranks. Implementations: one rank (comm/group.cpp); ranks in one host's memory
 // (comm/host_group), which are processes, or threads in tests; MPI (comm/mpi_group); NCCL (comm/nccl_group). Callers do
 // not know which one runs.
 //
@@ -82,6 +82,8 @@ class Group {
   virtual void all_to_all_now(at::Tensor to, const at::Tensor& from) = 0;
   virtual void send_now(const at::Tensor& values, int64_t to) = 0;
   virtual void recv_now(at::Tensor values, int64_t from) = 0;
+  // The call that the flight recorder has under this number goes on after *_now returned; the group records its end.
+  virtual bool ends_later(uint64_t) { return false; }
 
  private:
   std::unique_ptr<Group> seated(const std::vector<int64_t>& members, StreamOf stream) {
@@ -97,10 +99,11 @@ class Group {
   void call(const char* name, const at::Tensor& tensor, int64_t peer, const Now& now) {
     stream().run([&] {
       const auto bytes = static_cast<int64_t>(tensor.nbytes());
-      const mesh::FlightScope recorded(seat_, name, bytes, peer);
+      mesh::FlightScope recorded(seat_, name, bytes, peer);
       if (size() == 1) return now();
       const mesh::SpanScope span(name, bytes, seat_);
       now();
+      if (recorded.number() != 0 && ends_later(recorded.number())) recorded.leave_open();
     });
   }
 

@@ -95,6 +95,10 @@ int64_t num_cores(Control& control) {
   return std::ssize(cores);
 }
 
+Transfers transfers_of(const config::RunConfig& config, at::Device device) {
+  return {device, config.numerics.reproducible, config.parallelism.pipeline_parallel_degree > 1};
+}
+
 int run_as_rank(const Membership& membership, const std::function<int(Control&, const MakeGroup&)>& body) {
   ProcessControl control(membership);
   std::unique_ptr<SharedPages> pages;
@@ -105,6 +109,7 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
       return nccl_group(control, {.library = options.nccl_library,
                                   .device = transfers.device,
                                   .ordered = transfers.ordered,
+                                  .splits_apart = transfers.splits_apart,
                                   .timeout_s = options.train_timeout_seconds,
                                   .fail = [&control](const Error& error) { control.fail(error); }});
     }

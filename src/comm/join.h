@@ -22,8 +22,11 @@ int64_t num_cores(Control& control);
 // What the tensors of a group need.
 struct Transfers {
   at::Device device = at::kCPU;
-  bool ordered = true;  // sums in pairs of ranks (comm/group.h); on CPUs they always are
+  bool ordered = true;        // sums in pairs of ranks (comm/group.h); on CPUs they always are
+  bool splits_apart = false;  // a group may be split with a stream of its own (comm/nccl_group.h)
 };
+// Those of a run.
+Transfers transfers_of(const config::RunConfig& config, at::Device device);
 
 // Makes the group of all ranks, as [comm] says: in one host's memory (comm/host_group.h), through MPI
 // (comm/mpi_group.h) or through NCCL (comm/nccl_group.h). A rank that waits longer than train_timeout_seconds for

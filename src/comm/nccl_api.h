@@ -3,6 +3,7 @@
 // NCCL's header. Names without the prefix "nccl". Source: nccl.h of NCCL 2.18 to 2.28.
 #pragma once
 
+#include <climits>
 #include <cstddef>
 
 namespace hearth::comm::nccl {
@@ -20,12 +21,23 @@ inline constexpr int kSum = 0;                                               // 
 inline constexpr int kSplitNoColor = -1;
 inline constexpr int kOldestVersion = 21800;  // has CommSplit
 
+// ncclConfig_t as it was in 2.18. `size` and `version` tell newer libraries so, which have more after it. Members that
+// nobody sets keep NCCL's defaults.
+struct Config {
+  size_t size = sizeof(Config);
+  unsigned int magic = 0xcafebeef, version = kOldestVersion;
+  int blocking = INT_MIN, cgaClusterSize = INT_MIN, minCTAs = INT_MIN, maxCTAs = INT_MIN;
+  const char* netName = nullptr;
+  int splitShare = INT_MIN;  // 1: parts that are split from this communicator use its buffers and connections
+  int unused = INT_MIN;
+};
+
 // Results are kSuccess, or an error for GetErrorString.
 struct Api {
   int (*GetVersion)(int* version);
   int (*GetUniqueId)(UniqueId* id);
-  int (*CommInitRank)(Comm* comm, int num_ranks, UniqueId id, int rank);
-  int (*CommSplit)(Comm comm, int color, int key, Comm* part, void* config);
+  int (*CommInitRankConfig)(Comm* comm, int num_ranks, UniqueId id, int rank, Config* config);
+  int (*CommSplit)(Comm comm, int color, int key, Comm* part, Config* config);
   int (*CommDestroy)(Comm comm);
   int (*CommAbort)(Comm comm);
   int (*CommGetAsyncError)(Comm comm, int* error);

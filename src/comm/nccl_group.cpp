@@ -1,116 +1,21 @@
 #include "comm/nccl_group.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstring>
-#include <deque>
-#include <optional>
 #include <vector>
 
 #include "base/quantity.h"
 #include "comm/buffers.h"
 #include "comm/device_order.h"
 #include "comm/nccl_library.h"
+#include "comm/nccl_watch.h"
 
 namespace hearth::comm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-constexpr auto kLook = std::chrono::milliseconds(50);
-
 int type_of(const Buffer& buffer) {
   return buffer.type == at::kFloat ? nccl::kFloat32 : buffer.type == at::kDouble ? nccl::kFloat64 : nccl::kBfloat16;
 }
-
-// Looks after the calls under way in a thread of its own.
-class Watch {
- public:
-  Watch(const NcclLibrary& library, Control& control, const NcclOptions& options)
-      : library_(library), control_(control), options_(options), thread_([this] { look(); }) {}
-  ~Watch() {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-
-  void add(nccl::Comm comm) {
-    const std::lock_guard lock(mutex_);
-    comms_.push_back(comm);
-  }
-  // Aborts all communicators: their calls then return.
-  void abort() {
-    const std::lock_guard lock(mutex_);
-    for (nccl::Comm comm : std::exchange(comms_, {})) library_.api().CommAbort(comm);
-  }
-  std::vector<nccl::Comm> take_comms() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(comms_, {});
-  }
-
-  void begin(const char* operation, int64_t numel) {
-    const std::lock_guard lock(mutex_);
-    calls_.push_back({operation, numel, Clock::now(), false, nullptr});
-  }
-  // The call was enqueued, up to `mark`; null: it is done.
-  void end(StreamMark mark) {
-    const std::lock_guard lock(mutex_);
-    calls_.back().enqueued = true;
-    calls_.back().mark = std::move(mark);
-  }
-
- private:
-  struct Call {
-    const char* operation;
-    int64_t numel;
-    Clock::time_point begun;
-    bool enqueued;
-    StreamMark mark;
-  };
-
-  void look() {
-    std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, kLook, [this] { return ending_; })) {
-      while (!calls_.empty() && calls_.front().enqueued && (!calls_.front().mark || calls_.front().mark->query()))
-        calls_.pop_front();
-      if (const std::optional<Error> error = problem()) {
-        lock.unlock();
-        return options_.fail(*error);
-      }
-    }
-  }
-
-  std::optional<Error> problem() const {
-    for (nccl::Comm comm : comms_) {
-      int error = nccl::kSuccess;
-      library_.api().CommGetAsyncError(comm, &error);
-      if (error == nccl::kSuccess || error == nccl::kInProgress) continue;
-      return Error(ExitCode::kHardware,
-                   fmt::format("NCCL on rank {}: {}", control_.rank(), library_.api().GetErrorString(error)),
-                   library_.api().GetLastError(comm), "see the output with NCCL_DEBUG=INFO");
-    }
-    if (calls_.empty() || Clock::now() - calls_.front().begun < std::chrono::duration<double>(options_.timeout_s))
-      return std::nullopt;
-    return Error(ExitCode::kHardware,
-                 fmt::format("rank {} waited {} in {} of {} elements through NCCL", control_.rank(),
-                             format_duration(options_.timeout_s), calls_.front().operation, calls_.front().numel),
-                 "another rank did not make the call, or the fabric does not deliver",
-                 "see the other ranks' logs; comm.train_timeout_seconds is the limit");
-  }
-
-  const NcclLibrary& library_;
-  Control& control_;
-  const NcclOptions options_;
-  std::mutex mutex_;  // guards the members below
-  std::condition_variable changed_;
-  bool ending_ = false;
-  std::vector<nccl::Comm> comms_;
-  std::deque<Call> calls_;
-  std::thread thread_;
-};
 
 // Shared by a group and all groups split from it.
 struct Common {
@@ -119,7 +24,7 @@ struct Common {
         control(all),
         library(given.library),
         order(given.device.is_cpu() ? nullptr : std::make_shared<DeviceOrder>(given.device)),
-        watch(library, all, given),
+        watch(library, all.rank(), order, {given.timeout_s, given.abort_s}, given.fail),
         stream([this] { watch.abort(); }, order) {}
   ~Common() {
     for (nccl::Comm comm : watch.take_comms()) library.api().CommDestroy(comm);
@@ -129,7 +34,7 @@ struct Common {
   Control& control;
   const NcclLibrary library;
   const std::shared_ptr<DeviceOrder> order;  // null on a CPU
-  Watch watch;
+  NcclWatch watch;
   Stream stream;
 };
 
@@ -150,11 +55,15 @@ class NcclGroup final : public Group {
   std::unique_ptr<Group> split(const std::vector<int64_t>& members, StreamOf stream) override {
     const auto place = std::find(members.begin(), members.end(), rank_);
     HEARTH_CHECK(place != members.end(), "rank {} is not in its group", rank_);
+    HEARTH_CHECK(stream == StreamOf::kAll || common_->options.splits_apart, "a group that shares has one stream");
     const bool alone = members.size() == 1;
     nccl::Comm part = nullptr;
     const int color = alone ? nccl::kSplitNoColor : static_cast<int>(members.front());
-    this->stream().run(
-        [&] { check(api().CommSplit(comm_, color, static_cast<int>(rank_), &part, nullptr), "ncclCommSplit"); });
+    this->stream().run([&] {
+      const int result = common_->watch.watched(
+          "ncclCommSplit", -1, [&] { return api().CommSplit(comm_, color, static_cast<int>(rank_), &part, nullptr); });
+      check(result, "ncclCommSplit");
+    });
     if (alone) return single(control(), this->stream());
     const auto common =
         stream == StreamOf::kAll ? common_ : std::make_shared<Common>(common_->options, common_->control);
@@ -206,6 +115,7 @@ class NcclGroup final : public Group {
       return api().Recv(to.data, bytes_of(to), nccl::kUint8, static_cast<int>(from), comm_, stream);
     });
   }
+  bool ends_later(uint64_t flight_number) override { return common_->watch.record_end_of_latest(flight_number); }
 
  private:
   const nccl::Api& api() const { return common_->library.api(); }
@@ -222,9 +132,8 @@ class NcclGroup final : public Group {
   void enqueue(const char* operation, int64_t numel, const Call& call) {
     if (numel == 0) return;
     const DeviceOrder* const order = common_->order.get();
-    common_->watch.begin(operation, numel);
-    const int result = call(order == nullptr ? nullptr : order->native_stream());
-    common_->watch.end(order == nullptr ? nullptr : order->mark());
+    const int result = common_->watch.watched(
+        operation, numel, [&] { return call(order == nullptr ? nullptr : order->native_stream()); });
     check(result, operation);
   }
 
@@ -292,9 +201,13 @@ std::unique_ptr<Group> nccl_group(Control& control, const NcclOptions& options) 
   std::memcpy(id.internal, bytes.data(), sizeof id.internal);
   nccl::Comm comm = nullptr;
   control.together("NCCL's ranks", [&] {
-    common->library.check(common->library.api().CommInitRank(&comm, static_cast<int>(control.size()), id,
-                                                             static_cast<int>(control.rank())),
-                          "ncclCommInitRank");
+    nccl::Config config;
+    config.splitShare = options.splits_apart ? 0 : 1;
+    const int result = common->watch.watched("ncclCommInitRank", -1, [&] {
+      return common->library.api().CommInitRankConfig(&comm, static_cast<int>(control.size()), id,
+                                                      static_cast<int>(control.rank()), &config);
+    });
+    common->library.check(result, "ncclCommInitRank");
   });
   return std::make_unique<NcclGroup>(common, comm, control.rank(), control.size());
 }

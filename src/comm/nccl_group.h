@@ -5,7 +5,7 @@
 // all_to_all and are added here in pairs of ranks, as comm/group.h says, so they have the same bits as on CPUs.
 //
 // A call that takes longer than the timeout, or an error that NCCL reports later, ends the training: `fail` is called
-// from another thread with an Error that names the oldest call.
+// from another thread with an Error that names the oldest call (comm/nccl_watch.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +23,11 @@ struct NcclOptions {
   Path library;                  // comm/nccl_library.h
   at::Device device = at::kCPU;  // a CPU only in tests, whose library stands for NCCL
   bool ordered = false;
-  double timeout_s = 600;
+  // Whether a group will be split with a stream of its own. Else all groups that are split have the world's buffers and
+  // connections in common (NCCL's splitShare), which calls of two streams must not use at the same time.
+  bool splits_apart = false;
+  double timeout_s = 600;  // for a call, from its turn on; and for the start
+  double abort_s = 30;     // after a failure, for NCCL to end its calls; then the process ends
   std::function<void(const Error&)> fail;
 };
 

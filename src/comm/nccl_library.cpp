@@ -46,7 +46,7 @@ NcclLibrary::NcclLibrary(const Path& named) {
 #define HEARTH_FIND(name) find(library, name_, "nccl" #name, api_.name)
   HEARTH_FIND(GetVersion);
   HEARTH_FIND(GetUniqueId);
-  HEARTH_FIND(CommInitRank);
+  HEARTH_FIND(CommInitRankConfig);
   HEARTH_FIND(CommSplit);
   HEARTH_FIND(CommDestroy);
   HEARTH_FIND(CommAbort);

@@ -68,7 +68,8 @@ struct Table {
   uint32_t interface;    // a hash of these headers (cmake/InterfaceHash.cmake): other builds' libraries are refused
   const char* platform;  // "CUDA 13.0", "HIP 5.2", "host"
   const char* (*error_text)(int code);
-  // Not on a stream: the number of devices, 0 without a driver; the description of device `index`.
+  // Not on a stream: the number of devices, 0 without a driver; the description of device `index`, which becomes the
+  // calling thread's and stays it.
   int (*count_devices)(int32_t* count);
   int (*describe_device)(int32_t index, DeviceDescription* description);
 

@@ -52,12 +52,10 @@ int count_devices(int32_t* count) {
 
 int describe_device(int32_t index, DeviceDescription* description) {
   Properties properties;
-  int before = 0;
   size_t free_bytes = 0, all_bytes = 0;
   const int code = in_turn(
-      HEARTH_GPU(GetDeviceProperties)(&properties, index), [&] { return HEARTH_GPU(GetDevice)(&before); },
-      [&] { return HEARTH_GPU(SetDevice)(index); }, [&] { return HEARTH_GPU(MemGetInfo)(&free_bytes, &all_bytes); },
-      [&] { return HEARTH_GPU(SetDevice)(before); });
+      HEARTH_GPU(GetDeviceProperties)(&properties, index), [&] { return HEARTH_GPU(SetDevice)(index); },
+      [&] { return HEARTH_GPU(MemGetInfo)(&free_bytes, &all_bytes); });
   if (code != 0) return code;
   static_assert(sizeof properties.name <= sizeof description->name);
   std::memcpy(description->name, properties.name, sizeof properties.name);

@@ -37,7 +37,7 @@ struct FlightCall {
   int64_t sequence;          // of the group's collectives, or of messages, from 1; 0: a transfer between two ranks
   int64_t step;              // of the training; 0: before it
   int64_t bytes;             // of this rank's tensor
-  int64_t begin_ns, end_ns;  // since 1970; end 0: under way. On a GPU: until the call was enqueued
+  int64_t begin_ns, end_ns;  // since 1970; end 0: under way. On a GPU: until it ended there, 50 ms more at most
   int32_t group, peer;       // index of FlightHead::groups; the other rank of a transfer, or one of the kinds above
   char name[32];             // ends with 0
 

@@ -76,6 +76,10 @@ void end_flight() {
   if (Recorder* const r = recorder) r->writer.set_ended();
 }
 
+void end_flight_call(uint64_t number) {
+  if (Recorder* const r = recorder) r->writer.end(number);
+}
+
 std::string flight_hint() {
   const Recorder* const r = recorder;
   return r == nullptr ? ""

@@ -34,6 +34,8 @@ class CallScope {
   CallScope& operator=(const CallScope&) = delete;
 };
 
+// A call that FlightScope left open has ended. Any thread.
+void end_flight_call(uint64_t number);
 // A line for the end of an error's text, "\n  calls: `hearth inspect RUN/flight` shows ..."; empty before the start.
 std::string flight_hint();
 
@@ -60,6 +62,9 @@ class FlightScope {
   ~FlightScope();
   FlightScope(const FlightScope&) = delete;
   FlightScope& operator=(const FlightScope&) = delete;
+
+  uint64_t number() const { return number_; }  // 0: there is no recorder
+  void leave_open() { number_ = 0; }           // end_flight_call(number) records its end
 
  private:
   uint64_t number_ = 0;

@@ -100,6 +100,8 @@ void Stage::backward(Weights& weights, const MicroBatch& batch) {
     attention_backward(a_, w, dw, mask, layer);
     ops::norm_backward(s.norm, dstream_TD, dw.attention_norm_D, a_(kInputGradient), a_(kStream, layer),
                        a_(kAttentionStatistics, layer), w.attention_norm_D, /*accumulate=*/true);
+    // Before the sum of this block's gradients, which takes longer: the block after the next one must not wait for it.
+    if (layer > 1) weights.prefetch(unit_of(layer - 2));
     if (!a_.in_halves()) weights.gradient_ready(unit_of(layer));
     weights.release(unit_of(layer));
   }

@@ -7,7 +7,7 @@
 namespace hearth::ops {
 
 struct Readback::Copied {
-  c10::Event event{at::kCUDA};
+  c10::Event event;
 };
 
 Readback::Readback(const at::Tensor& tensor) {
@@ -15,8 +15,9 @@ Readback::Readback(const at::Tensor& tensor) {
   host_ = at::empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type()).pinned_memory(!is_here));
   host_.copy_(tensor, /*non_blocking=*/true);
   if (is_here) return;
-  copied_ = std::make_unique<Copied>();
-  copied_->event.record(c10::impl::getDeviceGuardImpl(at::kCUDA)->getStream(tensor.device()));
+  const at::Device device = tensor.device();
+  copied_ = std::make_unique<Copied>(Copied{c10::Event(device.type())});
+  copied_->event.record(c10::impl::getDeviceGuardImpl(device.type())->getStream(device));
 }
 
 Readback::~Readback() = default;

@@ -19,7 +19,7 @@ at::Device open_rank_device(comm::Control& control, const std::string& name) {
   const comm::LocalPlace local = comm::local_place(control);
   at::Device device = at::kCPU;
   control.together("the ranks' GPUs", [&] {
-    ops::choose_gpu(local.rank, local.size);
+    ops::choose_gpu(local.rank, local.size, control.size());
     device = ops::open_device(name);
   });
   return device;

@@ -160,7 +160,7 @@ void Profiler::write_trace(int64_t t) {
 void Profiler::write_snapshot(int64_t t) {
   const plan::MemoryPlan& memory = run_.memory;
   const bool on_cpu = run_.device.is_cpu();
-  const ops::GpuMemory gpu = on_cpu ? ops::GpuMemory{} : ops::gpu_memory();
+  const ops::GpuMemory gpu = on_cpu ? ops::GpuMemory{} : ops::gpu_memory(run_.device);
   // The kernel brings its count of the peak up to date now and then only.
   const int64_t now_bytes = on_cpu ? metrics::resident_memory_bytes() : gpu.allocated_bytes;
   const Json json = {{"step", t},

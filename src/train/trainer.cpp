@@ -231,7 +231,7 @@ class Trainer {
         .data_wait_s = step.data_wait_s,
         .step_s = step_s,
         .time = metrics::wall_seconds(),
-        .memory_bytes = run_.device.is_cpu() ? metrics::peak_memory_bytes() : ops::gpu_memory().peak_bytes};
+        .memory_bytes = run_.device.is_cpu() ? metrics::peak_memory_bytes() : ops::gpu_memory(run_.device).peak_bytes};
   }
 
   // The mfu of a step of this time, and 0 on ranks that do not report it.

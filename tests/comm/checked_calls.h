@@ -1,5 +1,5 @@
 // Calls of a group, each compared with the sum or copy that a rank computes by itself: every rank knows every rank's
-// input.
+// input. Tensors are on the calling thread's `tensors_device`.
 #pragma once
 
 #include <ATen/ops/empty.h>
@@ -13,6 +13,8 @@
 #include "comm/group.h"
 
 namespace hearth::comm {
+
+inline thread_local at::Device tensors_device = at::kCPU;
 
 // Element `index` of rank `rank`'s input. It is not a round number, so the order of a float32 sum shows.
 inline double value_at(int64_t seed, int64_t rank, int64_t index) {
@@ -34,14 +36,14 @@ T nearest(double value) {
 
 template <typename T>
 at::Tensor tensor_of(int64_t numel) {
-  return at::empty({numel}, at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value));
+  return at::empty({numel}, at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value).device(tensors_device));
 }
 
 template <typename T>
 at::Tensor filled(int64_t seed, int64_t rank, int64_t numel) {
-  at::Tensor tensor = tensor_of<T>(numel);
-  for (int64_t i = 0; i < numel; ++i) tensor.mutable_data_ptr<T>()[i] = nearest<T>(value_at(seed, rank, i));
-  return tensor;
+  const at::Tensor host = at::empty({numel}, at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value));
+  for (int64_t i = 0; i < numel; ++i) host.mutable_data_ptr<T>()[i] = nearest<T>(value_at(seed, rank, i));
+  return host.to(tensors_device);
 }
 
 // ((x_0 + x_1) + (x_2 + x_3)) + ..., written out: neighbours are added until one number is left; one without a
@@ -67,8 +69,9 @@ T sum_at(int64_t seed, int64_t ranks, int64_t index) {
 
 template <typename T>
 void expect_elements(const at::Tensor& tensor, const std::function<T(int64_t)>& expected) {
+  const at::Tensor host = tensor.to(at::kCPU);
   for (int64_t i = 0; i < tensor.numel(); ++i) {
-    ASSERT_EQ(tensor.const_data_ptr<T>()[i], expected(i)) << "element " << i << " of " << tensor.numel();
+    ASSERT_EQ(host.const_data_ptr<T>()[i], expected(i)) << "element " << i << " of " << tensor.numel();
   }
 }
 

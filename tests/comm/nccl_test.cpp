@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "comm/join.h"
+#include "comm/nccl_group.h"
 #include "comm/nccl_library.h"
 #include "launch/local_ranks.h"
 #include "launch/place.h"
@@ -72,6 +73,34 @@ TEST(Nccl, ARankThatHangsIsNoticedWithTheCall) {
   const Outcome outcome = run_three(1, three_calls);
   EXPECT_EQ(outcome.code, 4);
   EXPECT_THAT(outcome.output, HasSubstr("waited 1.0 s in all_gather of 10 elements through NCCL"));
+}
+
+TEST(Nccl, ARankThatDoesNotComeToTheStartIsNoticed) {
+  const Knob knob("HEARTH_FAKE_NCCL_HANG_AT_START", "1");
+  const Outcome outcome = run_three(1, three_calls);
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_THAT(outcome.output, HasSubstr("waited 1.0 s in ncclCommInitRank"));
+  EXPECT_THAT(outcome.output, HasSubstr("another rank did not come"));
+}
+
+// A rank fails by itself, and NCCL does not let go of its calls: the others must hear of it all the same.
+TEST(Nccl, AnAbortThatDoesNotReturnEndsAll) {
+  const Knob knob("HEARTH_FAKE_NCCL_HANG_IN_ABORT", "1");
+  testing::internal::CaptureStderr();
+  const launch::LocalEnd end = launch::run_local_ranks(3, [&](const launch::Place& place) {
+    at::set_num_threads(1);
+    const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
+    return run_as_rank(me, [&](Control& control, const MakeGroup&) {
+      const auto fail = [&](const Error& error) { dynamic_cast<ProcessControl&>(control).fail(error); };
+      const auto group = nccl_group(control, {.library = fake_library(), .abort_s = 0.2, .fail = fail});
+      if (group->rank() == 1) throw user_error("rank 1 has had enough");
+      three_calls(*group);
+      return 0;
+    });
+  });
+  EXPECT_EQ(end.code, 4);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("rank 1 failed, and NCCL did not end its calls within 0.2 s"));
 }
 
 TEST(Nccl, CallsInDifferentOrdersAreAnErrorThatNamesThem) {

@@ -1,8 +1,11 @@
 // The model uses a unit's weights only between gather and release: other units may then have the memory.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "config/config.h"
 #include "local_weights.h"
@@ -22,7 +25,14 @@ class PoisonedWeights final : public test::LocalWeights {
     most_ = std::max(most_, gathered_.size());
     return copy;
   }
-  void prefetch(int64_t unit) override { ++prefetched[unit]; }
+  void prefetch(int64_t unit) override {
+    ++prefetched[unit];
+    order.push_back(fmt::format("prefetch {}", unit));
+  }
+  void gradient_ready(int64_t unit) override {
+    LocalWeights::gradient_ready(unit);
+    order.push_back(fmt::format("ready {}", unit));
+  }
   void release(int64_t unit) override {
     ASSERT_TRUE(gathered_.contains(unit)) << "unit " << unit << " is released and was not gathered";
     gathered_[unit].fill_(std::numeric_limits<double>::quiet_NaN());
@@ -32,6 +42,7 @@ class PoisonedWeights final : public test::LocalWeights {
   size_t held() const { return gathered_.size(); }
   size_t most_held() const { return most_; }
   std::map<int64_t, int64_t> prefetched;
+  std::vector<std::string> order;
 
  private:
   std::map<int64_t, at::Tensor> gathered_;
@@ -85,6 +96,18 @@ TEST(ReleasedWeights, AreNotReadInForwardAndBackward) {
     // The final norm's unit, and the tied output matrix, next to a block at most.
     EXPECT_LE(poisoned.most_held(), tied ? 2U : 1U);
   }
+}
+
+// In the communication stream the weights of the block after the next come before the sum of a block's gradients.
+TEST(ReleasedWeights, AreGatheredBeforeTheSumsThatTheyWouldWaitFor) {
+  const Case c(false);
+  PoisonedWeights weights(c.plan, DType::kFloat64, 3);
+  c.model(true).loss_and_gradient(weights, c.batch, 0.1);
+  const auto first = [&](const std::string& call) {
+    const auto backward = std::find(weights.order.begin(), weights.order.end(), "ready 4");  // the output's unit
+    return std::find(backward, weights.order.end(), call) - weights.order.begin();
+  };
+  EXPECT_LT(first("prefetch 1"), first("ready 3"));
 }
 
 TEST(ReleasedWeights, AreNotReadForLossLogitsAndGeneration) {

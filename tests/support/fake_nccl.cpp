@@ -2,7 +2,8 @@
 // segment of shared memory that its name finds. Calls block until all ranks have made them, and compare what they do.
 //
 // Knobs, in the environment: HEARTH_FAKE_NCCL_DELAY_MS sleeps in each call; HEARTH_FAKE_NCCL_DIE and _HANG, each
-// "RANK:CALL", end or stop that rank of the first communicator in its call with that number, from 1.
+// "RANK:CALL", end or stop that rank of the first communicator in its call with that number, from 1;
+// HEARTH_FAKE_NCCL_HANG_AT_START=RANK stops it before the ranks meet; HEARTH_FAKE_NCCL_HANG_IN_ABORT stops all aborts.
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -241,7 +242,9 @@ int ncclGetUniqueId(UniqueId* id) {
   return nccl::kSuccess;
 }
 
-int ncclCommInitRank(nccl::Comm* comm, int num_ranks, UniqueId id, int rank) {
+int ncclCommInitRankConfig(nccl::Comm* comm, int num_ranks, UniqueId id, int rank, nccl::Config*) {
+  const char* const hangs = std::getenv("HEARTH_FAKE_NCCL_HANG_AT_START");
+  while (hangs != nullptr && std::atoi(hangs) == rank) ::usleep(10'000);
   *comm = open_comm(id.internal, rank, num_ranks);
   if (*comm == nullptr) return 2;
   (*comm)->first = true;
@@ -250,7 +253,7 @@ int ncclCommInitRank(nccl::Comm* comm, int num_ranks, UniqueId id, int rank) {
   return nccl::kSuccess;
 }
 
-int ncclCommSplit(nccl::Comm comm, int color, int, nccl::Comm* part, void*) {
+int ncclCommSplit(nccl::Comm comm, int color, int, nccl::Comm* part, nccl::Config*) {
   std::vector<int> colors(static_cast<size_t>(comm->size));
   const int number = ++comm->splits;
   if (const int result = begin_call(comm, "split", 0, 0); result != nccl::kSuccess) return result;
@@ -278,6 +281,7 @@ int ncclCommDestroy(nccl::Comm comm) {
   return nccl::kSuccess;
 }
 int ncclCommAbort(nccl::Comm comm) {
+  while (std::getenv("HEARTH_FAKE_NCCL_HANG_IN_ABORT") != nullptr) ::usleep(10'000);
   comm->shared->aborted.store(1);
   return nccl::kSuccess;
 }

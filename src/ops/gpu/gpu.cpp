@@ -24,7 +24,7 @@ constexpr std::array kLibraries = {"libhearth_cuda.so", "libhearth_hip.so"};
 KernelSet in_use;
 // The GPU of this process: the one with its number among the ranks of the host.
 struct {
-  int64_t local_rank = 0, local_ranks = 1;
+  int64_t local_rank = 0, local_ranks = 1, ranks = 1;
 } chosen;
 
 std::vector<Path> places() {
@@ -64,8 +64,10 @@ void scaled_product(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::
                      /*scale_result=*/{}, at::kBFloat16, /*use_fast_accum=*/true);
 }
 
-// Takes the first library whose driver reports a device: a build may have both.
+// Takes the first library whose driver reports a device: a build may have both. Only the chosen device is ever set, for
+// each one that a process sets has a context of some 500 MiB.
 Gpu open() {
+  if (chosen.ranks > 1) ::setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);  // read at the driver's start
   const std::vector<Path> found = places();
   if (found.empty())
     throw user_error("this build of Hearth has no GPU kernels", "there is no libhearth_cuda.so in the program's folder",
@@ -85,14 +87,14 @@ Gpu open() {
                   fmt::format("{} ranks on this host, and {} GPU{}", chosen.local_ranks, count, count > 1 ? "s" : ""),
                   "each rank computes on a GPU of its own, and sees all of its host",
                   "start fewer ranks a host, and do not limit a rank to one visible GPU");
+    const bool hip = std::string_view(table->platform).starts_with("HIP");
+    load_libtorch(hip ? "libtorch_hip.so" : "libtorch_cuda.so");
+    c10::impl::getDeviceGuardImpl(at::kCUDA)->setDevice({at::kCUDA, static_cast<at::DeviceIndex>(index)});
     if (table->describe_device(index, &d) != 0) {
       platforms.emplace_back(table->platform);
       continue;
     }
-    const bool hip = std::string_view(table->platform).starts_with("HIP");
-    load_libtorch(hip ? "libtorch_hip.so" : "libtorch_cuda.so");
     use_kernels({table, at::kCUDA, scaled_product});
-    c10::impl::getDeviceGuardImpl(at::kCUDA)->setDevice({at::kCUDA, static_cast<at::DeviceIndex>(index)});
     return {d.name, table->platform, d.memory_bytes, d.free_bytes, d.major, d.minor};
   }
   throw Error(ExitCode::kHardware, "no GPU here",
@@ -114,7 +116,7 @@ const Gpu& open_gpu() {
   return *gpu;
 }
 
-void choose_gpu(int64_t local_rank, int64_t local_ranks) { chosen = {local_rank, local_ranks}; }
+void choose_gpu(int64_t local_rank, int64_t local_ranks, int64_t ranks) { chosen = {local_rank, local_ranks, ranks}; }
 
 at::Device open_device(const std::string& name) {
   if (name == "cpu") return at::kCPU;
@@ -149,9 +151,8 @@ const kernels::Table& gpu_kernels() {
 }
 
 void* gpu_stream() {
-  return in_use.device == at::kCPU
-             ? nullptr
-             : current_stream({in_use.device, static_cast<at::DeviceIndex>(chosen.local_rank)}).native_handle();
+  if (in_use.device == at::kCPU) return nullptr;
+  return current_stream(c10::impl::getDeviceGuardImpl(in_use.device)->getDevice()).native_handle();
 }
 
 Float8Product gpu_float8_product() { return in_use.float8_product; }
@@ -173,9 +174,9 @@ void synchronize(at::Device device) {
   if (!device.is_cpu()) current_stream(device).synchronize();
 }
 
-GpuMemory gpu_memory() {
+GpuMemory gpu_memory(at::Device device) {
   using Kind = c10::CachingAllocator::StatType;
-  const auto stats = c10::getDeviceAllocator(at::kCUDA)->getDeviceStats(0);
+  const auto stats = c10::getDeviceAllocator(device.type())->getDeviceStats(device.index());
   const auto all = static_cast<size_t>(Kind::AGGREGATE);
   return {stats.allocated_bytes[all].current, stats.allocated_bytes[all].peak, stats.reserved_bytes[all].current};
 }

@@ -19,15 +19,16 @@ namespace hearth::ops {
 struct Gpu {
   std::string name;  // the driver's name for it
   std::string platform;
-  int64_t memory_bytes, free_bytes;
-  int64_t major, minor;  // compute capability
+  int64_t memory_bytes, free_bytes;  // free: after the driver and the libraries have taken theirs
+  int64_t major, minor;              // compute capability
 
   bool has_float8() const { return major * 10 + minor >= 89; }
 };
 
 // The process computes on the GPU with this number among its host's: its number among the host's ranks. Without a call,
-// number 0. Before open_gpu().
-void choose_gpu(int64_t local_rank, int64_t local_ranks);
+// number 0. Before open_gpu(). With several ranks, on any hosts, all GPU code is loaded before the first of it runs:
+// the driver loads what is missing only when the GPU is idle, and a GPU that waits for another rank is not.
+void choose_gpu(int64_t local_rank, int64_t local_ranks, int64_t ranks);
 
 // The process's GPU. Loads on the first call, and makes it the calling thread's device. Throws Error (kHardware: no
 // GPU, or fewer than ranks; user_error: a build without GPU kernels or a LibTorch without CUDA).
@@ -43,7 +44,7 @@ void fix_order_of_sums();
 // Whether our GPU kernels compute with this tensor, after open_gpu().
 bool on_gpu(const at::Tensor& tensor);
 
-// The kernels' table, and the stream of the work. Only after open_gpu().
+// The kernels' table, and the calling thread's stream on its device. Only after open_gpu().
 const kernels::Table& gpu_kernels();
 void* gpu_stream();
 
@@ -69,10 +70,10 @@ bool works_ahead(at::Device device);
 // Waits for all work of the current stream. No effect on a CPU.
 void synchronize(at::Device device);
 
-// The memory of ATen's allocator on the GPU. `reserved_bytes` must not grow after a training's first two steps.
+// The memory of ATen's allocator on this GPU. `reserved_bytes` must not grow after a training's first two steps.
 struct GpuMemory {
   int64_t allocated_bytes = 0, peak_bytes = 0, reserved_bytes = 0;
 };
-GpuMemory gpu_memory();
+GpuMemory gpu_memory(at::Device device);
 
 }  // namespace hearth::ops

@@ -1,0 +1,86 @@
+// Looks after NCCL's calls of a process in a thread of its own, from their enqueueing to their end on the GPU.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "comm/device_order.h"
+#include "comm/nccl_library.h"
+
+namespace hearth::comm {
+
+class NcclWatch {
+ public:
+  struct Limits {
+    double call_s, abort_s;
+  };
+  // `order` null: calls are done when they return. `fail` is called from this object's threads, once a failure. The
+  // arguments must outlive this.
+  NcclWatch(const NcclLibrary& library, int64_t rank, std::shared_ptr<const DeviceOrder> order, Limits limits,
+            std::function<void(const Error&)> fail);
+  ~NcclWatch();
+  NcclWatch(const NcclWatch&) = delete;
+  NcclWatch& operator=(const NcclWatch&) = delete;
+
+  void add(nccl::Comm comm);
+  std::vector<nccl::Comm> take_comms();
+  // Aborts all communicators: their calls then return. If NCCL does not come back within abort_s, the process fails and
+  // ends, for an error elsewhere must reach the other ranks.
+  void abort();
+
+  // Makes one call. A call's time begins when those before it have ended. More than call_s is a failure that names it.
+  // `numel` < 0: the call has no tensor, as the start has none.
+  template <class Call>
+  int watched(const char* operation, int64_t numel, const Call& call) {
+    begin(operation, numel);
+    const int result = call();
+    end();
+    return result;
+  }
+
+  // The flight recorder's call of this number (mesh/flight_recorder.h) ends with the latest call here. False: that one
+  // has ended, or was never begun.
+  bool record_end_of_latest(uint64_t flight_number);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Call {
+    const char* operation;
+    int64_t numel;
+    Clock::time_point begun;  // its turn
+    bool enqueued = false;
+    StreamMark mark = nullptr;
+    std::vector<uint64_t> flight_numbers = {};
+    bool has_ended() const { return enqueued && (!mark || mark->query()); }
+  };
+
+  void begin(const char* operation, int64_t numel);
+  void end();
+  void look();
+  void drop_ended();
+  std::optional<Error> problem() const;
+  Error too_slow(const Call& call) const;
+
+  const NcclLibrary& library_;
+  const int64_t rank_;
+  const std::shared_ptr<const DeviceOrder> order_;
+  const Limits limits_;
+  const std::function<void(const Error&)> fail_;
+  std::mutex mutex_;  // guards the members below
+  std::condition_variable changed_;
+  bool ending_ = false;
+  std::vector<nccl::Comm> comms_;
+  std::deque<Call> calls_;
+  std::thread thread_;
+};
+
+}  // namespace hearth::comm
