@@ -82,6 +82,9 @@ void check_memory(Rules& rules, const Memory& m) {
   rules.require(m.limit.empty() || parse_bytes(m.limit).has_value(), {"memory.limit"},
                 fmt::format("memory.limit = {} is not an amount of memory", to_toml_value(m.limit)),
                 "write a number and B, KiB, MiB, GiB, TiB, kB, MB, GB or TB: \"48 GiB\"");
+  rules.require(m.margin.empty() || parse_bytes(m.margin).has_value(), {"memory.margin"},
+                fmt::format("memory.margin = {} is not an amount of memory", to_toml_value(m.margin)),
+                "write a number and B, KiB, MiB, GiB, TiB, kB, MB, GB or TB: \"2 GiB\"");
 }
 
 void check_schedule(Rules& rules, const RunConfig& c) {
@@ -91,8 +94,10 @@ void check_schedule(Rules& rules, const RunConfig& c) {
                 "lr_scheduler.warmup_steps and lr_scheduler.warmup_fraction are both given", "give one of them");
   // The default warm-up is cut to the run's steps, with a note (plan/optimizer/lr_schedule.h). Only a given one is an
   // error.
+  const bool may_end_in_it = s.rule == ScheduleRule::kTorchtitan2024 || s.rule == ScheduleRule::kTorchtitan2025;
   rules.require(
-      c.training.steps == 0 || s.warmup_steps <= c.training.steps || !rules.given("lr_scheduler.warmup_steps"),
+      c.training.steps == 0 || s.warmup_steps <= c.training.steps || may_end_in_it ||
+          !rules.given("lr_scheduler.warmup_steps"),
       {"lr_scheduler.warmup_steps", "training.steps"},
       fmt::format("lr_scheduler.warmup_steps = {} is more than training.steps = {}", s.warmup_steps, c.training.steps),
       "give fewer warmup_steps, or a warmup_fraction");

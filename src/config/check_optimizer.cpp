@@ -11,14 +11,21 @@ void check_decay_type(Rules& rules, const LrScheduler& s) {
   std::vector<DecayType> has = {DecayType::kLinear, DecayType::kCosine};
   switch (s.rule) {
     case ScheduleRule::kTorchtitan:
+    case ScheduleRule::kTorchtitan2025:
       has.push_back(DecayType::kSqrt);
+      break;
+    case ScheduleRule::kTorchtitan2024:
+      has.pop_back();
       break;
     case ScheduleRule::kNeox:
     case ScheduleRule::kNeox2023:
       has.push_back(DecayType::kExponential);
       break;
     case ScheduleRule::kTransformers:
-      has.insert(has.end(), {DecayType::kCosineWithRestarts, DecayType::kPolynomial});
+      if (s.decay_ratio >= 0)
+        has.push_back(DecayType::kSqrt);
+      else
+        has.insert(has.end(), {DecayType::kCosineWithRestarts, DecayType::kPolynomial});
       break;
   }
   std::string names;

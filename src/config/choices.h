@@ -20,7 +20,7 @@ enum class OptimizerName { kAdamW, kAdam, kMuon };
 enum class OptimizerForm { kTorch, kTransformers };
 enum class WeightDecayOn { kMatrices, kAll };
 enum class MuonAdjustLrFn { kOriginal, kMatchRmsAdamW };
-enum class ScheduleRule { kTorchtitan, kNeox, kNeox2023, kTransformers };
+enum class ScheduleRule { kTorchtitan, kTorchtitan2024, kTorchtitan2025, kNeox, kNeox2023, kTransformers };
 enum class DecayType { kLinear, kCosine, kSqrt, kExponential, kConstant, kCosineWithRestarts, kPolynomial };
 enum class DeviceKind { kCpu, kCuda };
 enum class CommBackend { kAuto, kHost, kMpi, kNccl };
@@ -79,10 +79,13 @@ template <>
 inline constexpr NamedChoice<MuonAdjustLrFn> kChoices<MuonAdjustLrFn>[] = {
     {MuonAdjustLrFn::kOriginal, "original"}, {MuonAdjustLrFn::kMatchRmsAdamW, "match_rms_adamw"}};
 template <>
-inline constexpr NamedChoice<ScheduleRule> kChoices<ScheduleRule>[] = {{ScheduleRule::kTorchtitan, "torchtitan"},
-                                                                       {ScheduleRule::kNeox, "neox"},
-                                                                       {ScheduleRule::kNeox2023, "neox_2023"},
-                                                                       {ScheduleRule::kTransformers, "transformers"}};
+inline constexpr NamedChoice<ScheduleRule> kChoices<ScheduleRule>[] = {
+    {ScheduleRule::kTorchtitan, "torchtitan"},
+    {ScheduleRule::kTorchtitan2024, "torchtitan_2024"},
+    {ScheduleRule::kTorchtitan2025, "torchtitan_2025"},
+    {ScheduleRule::kNeox, "neox"},
+    {ScheduleRule::kNeox2023, "neox_2023"},
+    {ScheduleRule::kTransformers, "transformers"}};
 template <>
 inline constexpr NamedChoice<DecayType> kChoices<DecayType>[] = {
     {DecayType::kLinear, "linear"},

@@ -235,6 +235,7 @@ struct Memory {
   Recompute recompute = Recompute::kNone;
   int64_t recompute_layers = -1;  // number of layers, from the first on; -1: all
   std::string limit;              // memory for tensors, "48 GiB"; empty: all there is
+  std::string margin;             // of a GPU, that plans leave free: "2 GiB"; empty: by the number of ranks
 };
 
 struct Numerics {

@@ -188,8 +188,9 @@ std::vector<Field> optimizer_fields() {
 std::vector<Field> schedule_fields() {
   return {
     {"lr_scheduler", "rule", slot<&RunConfig::lr_scheduler, &LrScheduler::rule>, kMayChange, "",
-     "the formulas: torchtitan's, GPT-NeoX's, GPT-NeoX's of 2023, with which Llemma was trained, or those of Hugging "
-     "Face's Transformers",
+     "the formulas: torchtitan's, those it had until March 2025 (torchtitan_2024) and until June 2025 "
+     "(torchtitan_2025), GPT-NeoX's, GPT-NeoX's of 2023, with which Llemma was trained, or those of Hugging Face's "
+     "Transformers",
      one_of<ScheduleRule>()},
     {"lr_scheduler", "warmup_steps", slot<&RunConfig::lr_scheduler, &LrScheduler::warmup_steps>, kMayChange, "steps",
      "the rate rises linearly over these; the default is cut to a shorter run", at_least(0)},
@@ -198,10 +199,11 @@ std::vector<Field> schedule_fields() {
     {"lr_scheduler", "decay_ratio", slot<&RunConfig::lr_scheduler, &LrScheduler::decay_ratio>, kMayChange, "",
      "share of all steps, at the end, that decay (warm-up, stable, decay); -1 means all after the warm-up",
      or_special(-1, between(0, 1)),
-     {is("lr_scheduler.rule", ScheduleRule::kTorchtitan), is_not("lr_scheduler.decay_type", DecayType::kConstant)}},
+     {is("lr_scheduler.rule", ScheduleRule::kTorchtitan, ScheduleRule::kTorchtitan2025, ScheduleRule::kTransformers),
+      is_not("lr_scheduler.decay_type", DecayType::kConstant)}},
     {"lr_scheduler", "decay_type", slot<&RunConfig::lr_scheduler, &LrScheduler::decay_type>, kMayChange, "",
-     "shape of the decay; constant means no decay; only torchtitan has sqrt, only GPT-NeoX exponential, only "
-     "Transformers cosine_with_restarts and polynomial",
+     "shape of the decay; constant means no decay; torchtitan has sqrt, and Transformers with decay_ratio; only "
+     "GPT-NeoX has exponential, only Transformers cosine_with_restarts and polynomial",
      one_of<DecayType>()},
     {"lr_scheduler", "min_lr_factor", slot<&RunConfig::lr_scheduler, &LrScheduler::min_lr_factor>, kMayChange, "",
      "the rate at the end of the decay, as a share of lr", between(0, 1),
@@ -214,7 +216,7 @@ std::vector<Field> schedule_fields() {
      {is("lr_scheduler.decay_type", DecayType::kPolynomial)}},
     {"lr_scheduler", "end_step", slot<&RunConfig::lr_scheduler, &LrScheduler::end_step>, kMayChange, "steps",
      "the last step of the decay (GPT-NeoX's lr_decay_iters); 0 means the run's last step", at_least(0),
-     {is_not("lr_scheduler.rule", ScheduleRule::kTorchtitan)}},
+     {is("lr_scheduler.rule", ScheduleRule::kNeox, ScheduleRule::kNeox2023, ScheduleRule::kTransformers)}},
   };
 }
 // clang-format on

@@ -271,6 +271,9 @@ std::vector<Field> machine_fields() {
      {is_not("memory.recompute", Recompute::kNone, Recompute::kAuto)}},
     {"memory", "limit", slot<&RunConfig::memory, &Memory::limit>, kMayChange, "",
      "memory for the tensors of all ranks of this machine, such as 48 GiB; empty means the machine's memory", {}},
+    {"memory", "margin", slot<&RunConfig::memory, &Memory::margin>, kMayChange, "",
+     "memory of a GPU that a plan leaves free, such as 2 GiB; empty means 0.5 GiB for one GPU, 2 GiB for up to 8, and "
+     "4 GiB for more", {}},
 
     {"numerics", "loss_average", slot<&RunConfig::numerics, &Numerics::loss_average>, kMayChange, "",
      "global: every label of a step weighs the same; per_rank: the mean of the means of all ranks and micro-batches, "

@@ -36,21 +36,23 @@ bool is_llemma(const Model& model) { return model.qkv_layout == QkvLayout::kSlot
 NeoxSchedule neox_schedule(const Model& model) {
   const config::RunConfig& run = *model.run;
   const plan::LrSchedule schedule = schedule_of(model);
-  const bool is_torchtitan = schedule.rule == config::ScheduleRule::kTorchtitan;
   const bool is_constant = schedule.decay_type == config::DecayType::kConstant;
-  const bool is_late =
-      is_torchtitan && !is_constant && schedule.decay_steps < schedule.total_steps - schedule.warmup_steps;
-  if (is_late || schedule.decay_type == config::DecayType::kSqrt)
+  const bool is_late = !is_constant && schedule.decay_steps < schedule.total_steps - schedule.warmup_steps;
+  const bool has_type = is_constant || schedule.decay_type == config::DecayType::kLinear ||
+                        schedule.decay_type == config::DecayType::kCosine ||
+                        schedule.decay_type == config::DecayType::kExponential;
+  if (is_late || !has_type)
     throw user_error(
         is_late ? fmt::format("lr_scheduler.decay_ratio = {} has no home in GPT-NeoX's schedule",
                               run.lr_scheduler.decay_ratio)
-                : "lr_scheduler.decay_type = \"sqrt\" has no home in GPT-NeoX's schedule",
+                : fmt::format("lr_scheduler.decay_type = \"{}\" has no home in GPT-NeoX's schedule",
+                              config::name_of(schedule.decay_type)),
         is_late ? "its decay begins at the warm-up's end" : "it has linear, cosine, exponential and constant ones",
         kKeepNative);
   NeoxSchedule s{};
   s.start_lr = run.optimizer.lr;
   s.min_lr = run.optimizer.lr * run.lr_scheduler.min_lr_factor;
-  s.end = is_torchtitan ? schedule.total_steps : schedule.end_step;
+  s.end = schedule.end_step;
   s.style = config::name_of(schedule.decay_type);
   // Llemma's branch fails without a warm-up. One step of it changes nothing after the first step.
   s.warmup =

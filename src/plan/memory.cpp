@@ -122,10 +122,19 @@ std::vector<MemoryItem> work_memory(const config::RunConfig& config, const Model
   const MuonScratch muon = muon_scratch(trained_muon_matrices(config, parameters), parameters, shards);
   if (muon.num_bytes(precision) > 0) items.push_back({"Newton-Schulz", muon.num_bytes(precision)});
   const int64_t sums = num_partial_sums(config::accumulation_steps(config), sharding_of(config), shards);
-  int64_t gradients = 0;
-  for (const Unit& unit : parameters.units) gradients += aligned_bytes(slice_numel(unit, shards), precision.gradients);
+  int64_t gradients = 0, largest = 0;
+  for (const Unit& unit : parameters.units) {
+    gradients += aligned_bytes(slice_numel(unit, shards), precision.gradients);
+    largest = std::max(largest, aligned_bytes(slice_numel(unit, shards) * shards, precision.gradients));
+  }
   if (sums > 0) items.push_back({fmt::format("{} partial sums of gradients", sums), sums * gradients});
-  if (threads == 0) return items;
+  if (threads == 0) {
+    // NCCL's sums in order keep the parts of all ranks, and those between replicas a padded copy, too.
+    const int64_t replicas = config.parallelism.data_parallel_replicate_degree;
+    if (config.numerics.reproducible && shards * replicas > 1)
+      items.push_back({"sums of gradients in order", (replicas > 1 ? 2 : 1) * largest});
+    return items;
+  }
   const ScratchPlan scratch =
       scratch_plan(shape, config::micro_batch_size(config), config.training.seq_len, precision.compute);
   items.push_back({"kernels, of all threads", scratch.shared_bytes});
@@ -246,7 +255,9 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   MemoryPlan plan;
   plan.ranks_here = ranks_here;
   plan.shards_more = config.parallelism.shards() > 1 && config.parallelism.zero_stage < 3;
-  plan.limit_bytes = config.training.device == config::DeviceKind::kCpu ? memory_bytes : memory_bytes - kLibrariesBytes;
+  plan.beside = beside_tensors(config, shape);
+  plan.limit_bytes = memory_bytes;
+  for (const MemoryItem& item : plan.beside) plan.limit_bytes -= item.bytes;
   if (const auto limit = parse_bytes(config.memory.limit)) plan.limit_bytes = std::min(plan.limit_bytes, *limit);
   plan.weights = weights_memory(parameters, precision, config.parallelism.shards(), sharding_of(config),
                                 trained_parameters(config.checkpoint.freeze, parameters),
@@ -286,20 +297,6 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   plan.activations = at(plan.recompute);
   plan.total_bytes = rest + plan.activations.total_bytes;
   return plan;
-}
-
-int64_t gpu_workspace_bytes(const ModelShape& s, int64_t W, const Precision& precision, bool float8) {
-  const int64_t T = W / s.context, rows = W / s.key_ranks, queries = rows * s.attention_heads() * s.K;
-  const int64_t keys = W * s.attention_key_heads() * s.K;
-  const int64_t statistics = rows * s.attention_heads() * dtype_size(DType::kFloat32);
-  int64_t attention = statistics;  // for our own kernels
-  if (precision.compute == DType::kBFloat16) {
-    const int64_t expanded = s.H == s.G ? 0 : 2 * queries;
-    attention = (queries + 2 * keys + expanded) * dtype_size(DType::kBFloat16) + queries * dtype_size(DType::kFloat32) +
-                statistics;
-  }
-  const int64_t widest = std::max({2 * s.F, (s.H + 2 * s.G) * s.K, s.D});
-  return std::max(attention, float8 ? (T + s.D) * widest : 0);
 }
 
 double recompute_flops_per_token(const ModelShape& s, int64_t seq_len, std::span<const Recompute> levels) {
@@ -364,6 +361,7 @@ std::string format_memory(const MemoryPlan& plan) {
   text += fmt::format("      recomputed: {}; most is alive at \"{}\":\n", describe(plan.recompute),
                       plan.activations.peak_op);
   for (const MemoryItem& item : peak_activations(plan)) line("  " + item.name, item.bytes);
+  text += format_beside(plan);
   if (plan.host_bytes > 0)
     text += fmt::format("  host memory  {} for each rank: the copy for checkpoints (checkpoint.async_mode)\n",
                         format_bytes(plan.host_bytes));

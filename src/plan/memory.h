@@ -17,13 +17,24 @@
 
 namespace hearth::plan {
 
-// Code and workspaces of the libraries on a GPU: cuBLAS, cuDNN, LibTorch's kernels.
-inline constexpr int64_t kLibrariesBytes = int64_t{1} << 30;
-
 struct MemoryItem {
   std::string name;
   int64_t bytes;
 };
+
+// Memory of a GPU that no tensor has: its context, code and workspaces of cuBLAS, cuDNN and LibTorch, and buffers of a
+// communicator of NCCL or RCCL. These are estimates: public reports say 0.3 to 0.6 GiB for a context, and 100 to 600
+// MiB for a communicator.
+inline constexpr int64_t kContextBytes = int64_t{512} << 20, kLibrariesBytes = int64_t{512} << 20,
+                         kCommunicatorBytes = int64_t{400} << 20;
+
+// Communicators of a rank, as comm/mesh_groups.h and parallel/sharded_weights.h make them: of all ranks, and of each
+// dimension of the mesh that has some of them. `shape`: the whole model, or a rank's part.
+int64_t num_communicators(const config::RunConfig& config, const ModelShape& shape);
+// memory.margin, or the usual one: 0.5 GiB for one GPU, 2 GiB for up to 8, which a node has, and 4 GiB for more.
+int64_t margin_bytes(const config::RunConfig& config);
+// What a rank's GPU has beside tensors, with the margin last. Empty on a CPU.
+std::vector<MemoryItem> beside_tensors(const config::RunConfig& config, const ModelShape& shape);
 
 // What "auto" tries: the fewest first layers of a rank at the dearer level that fit, the others at the cheaper one. The
 // pair that computes least again wins.
@@ -39,12 +50,13 @@ struct MemoryPlan {
   std::vector<MemoryItem> work;      // scratch of CPU kernels and of reproducible sums (plan/scratch.h)
   int64_t weights_bytes = 0;
   int64_t work_bytes = 0;
-  int64_t table_bytes = 0;      // the rotary table
-  int64_t workspace_bytes = 0;  // of the GPU's kernels, in addition to the plan's buffers
-  int64_t copy_bytes = 0;       // of the state, from which checkpoints are written
-  int64_t total_bytes = 0;      // per rank
-  int64_t host_bytes = 0;       // with a GPU: that copy, in the host's memory. Not in total_bytes
-  int64_t ranks_here = 1;       // ranks of one process or device: they share limit_bytes
+  int64_t table_bytes = 0;         // the rotary table
+  int64_t workspace_bytes = 0;     // of the GPU's kernels, in addition to the plan's buffers
+  int64_t copy_bytes = 0;          // of the state, from which checkpoints are written
+  int64_t total_bytes = 0;         // per rank
+  int64_t host_bytes = 0;          // with a GPU: that copy, in the host's memory. Not in total_bytes
+  std::vector<MemoryItem> beside;  // of a GPU, which tensors cannot have: limit_bytes is without them
+  int64_t ranks_here = 1;          // ranks of one process or device: they share limit_bytes
   int64_t limit_bytes = 0;
   bool shards_more = false;  // ranks share weights, and a higher stage of ZeRO leaves less on each
 
@@ -77,7 +89,7 @@ int64_t sample_bytes(const config::RunConfig& config, const ModelShape& shape, c
 // Memory of run::Snapshot on the rank that has most, if it copies.
 int64_t snapshot_bytes(const config::RunConfig& config, const ParameterPlan& parameters, const Precision& precision);
 
-// `memory_bytes`: memory of the device that ranks_here ranks share; 1 GiB of a GPU's is left to the libraries.
+// `memory_bytes`: memory of the device that ranks_here ranks share; on a GPU beside_tensors() is taken from it.
 // memory.limit, if given, replaces it if lower. `cpu_threads`: of those ranks together; 0 on a GPU. memory.recompute =
 // "auto" takes the cheapest levels that fit, or the smallest plan if none fits. Otherwise the keys give the levels.
 // `shape` and `parameters` are a rank's part where ranks share the layers; `pipeline_rank`: where they have different
@@ -88,7 +100,8 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
                        int64_t pipeline_rank = 0, std::span<const Recompute> levels = {}, int64_t samples = 0);
 
 // The largest workspace of the GPU's kernels at a time. The vendor's backward of attention returns new tensors:
-// gradients of queries summed in float32, of keys and values for every query head. A float8 product needs its operands.
+// gradients of queries summed in float32, of keys and values for every query head. A float8 product needs its operands,
+// whose blocks the caching allocator does not give to others.
 // `W`: positions of a micro-batch's whole windows.
 int64_t gpu_workspace_bytes(const ModelShape& shape, int64_t W, const Precision& precision, bool float8);
 
@@ -103,6 +116,7 @@ std::vector<MemoryItem> peak_activations(const MemoryPlan& plan);
 
 // The table, one line per item.
 std::string format_memory(const MemoryPlan& plan);
+std::string format_beside(const MemoryPlan& plan);        // the line about memory that is not for tensors
 std::string format_memory_total(const MemoryPlan& plan);  // the same in one line
 
 // Throws user_error with possible changes if the plan does not fit. `others`: layouts that do, for its text; may be

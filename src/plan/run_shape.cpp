@@ -37,9 +37,11 @@ void check_sequences(const ModelShape& s, int64_t S) {
   throw user_error(
       fmt::format("{} ranks cannot share a window of training.seq_len = {}", s.context, S),
       s.key_ranks == 1 ? "each has as many positions as every other"
-                       : fmt::format("{} of them share the heads; {} groups of such ranks have two chunks "
-                                     "of equal length each",
-                                     s.head_ranks(), s.key_ranks),
+                       : fmt::format("{} two chunks of the window, so {} chunks have equal lengths",
+                                     s.head_ranks() == 1 ? "each has"
+                                                         : fmt::format("{} groups of {} ranks, which share heads, have",
+                                                                       s.key_ranks, s.head_ranks()),
+                                     2 * s.key_ranks),
       fmt::format("give windows of a multiple of {}", std::lcm(s.context, s.key_ranks == 1 ? 1 : 2 * s.key_ranks)))
       .about("parallelism.context_parallel_degree");
 }

@@ -132,6 +132,19 @@ TEST(CheckOptimizer, TheRulesOfTheLearningRateHaveTheirOwnKeys) {
             one("lr_scheduler.decay_type = \"polynomial\" does not go with lr_scheduler.rule = \"neox_2023\""));
   EXPECT_EQ(problems({"lr_scheduler.rule=transformers", "lr_scheduler.decay_type=linear", "lr_scheduler.power=2"}),
             one("lr_scheduler.power = 2.0 has no effect with lr_scheduler.decay_type = \"linear\""));
+  EXPECT_TRUE(problems({"lr_scheduler.rule=torchtitan_2025", "lr_scheduler.decay_ratio=0.2",
+                        "lr_scheduler.decay_type=sqrt", "lr_scheduler.warmup_steps=2000"})
+                  .empty());
+  EXPECT_EQ(problems({"lr_scheduler.rule=torchtitan_2024", "lr_scheduler.decay_type=cosine"}),
+            one("lr_scheduler.decay_type = \"cosine\" does not go with lr_scheduler.rule = \"torchtitan_2024\""));
+  EXPECT_EQ(problems({"lr_scheduler.rule=torchtitan_2024", "lr_scheduler.decay_ratio=0.2"}),
+            one("lr_scheduler.decay_ratio = 0.2 has no effect with lr_scheduler.rule = \"torchtitan_2024\""));
+  EXPECT_TRUE(
+      problems({"lr_scheduler.rule=transformers", "lr_scheduler.decay_ratio=0.2", "lr_scheduler.decay_type=sqrt"})
+          .empty());
+  EXPECT_EQ(problems({"lr_scheduler.rule=transformers", "lr_scheduler.decay_type=sqrt"}),
+            one("lr_scheduler.decay_type = \"sqrt\" does not go with lr_scheduler.rule = \"transformers\""));
+  EXPECT_EQ(problems({"memory.margin=much"}), one("memory.margin = \"much\" is not an amount of memory"));
   EXPECT_EQ(problems({"lr_scheduler.decay_type=exponential"}),
             one("lr_scheduler.decay_type = \"exponential\" does not go with lr_scheduler.rule = \"torchtitan\""));
 }

@@ -24,16 +24,14 @@ std::vector<std::string> seeds() {
       "\"norm\": \"rmsnorm\", \"use_bias_in_attn_linear\": false, \"mlp_type\": \"llama\", \"activation\": \"silu\",\n"
       "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 1e-4, \"betas\": [0.9, 0.95]}}, # a comment\n"
       "\"train_micro_batch_size_per_gpu\": 2, \"train_iters\": 100, \"train-data-paths\": [\"a_text_document\"],}\n",
-      "#!/bin/bash\n#SBATCH --nodes=2\nLR=1e-4; A=(--bf16 \"--seed 1\")\nif [ \"$LR\" = x ] || [[ -z $N ]]; then B=2; "
-      "else B=3; fi\n"
-      "case $LR in 1*) C=\"--max_steps $((2 * B))\" ;; esac\nf() { torchrun --nproc_per_node ${G:-8} run_clm.py "
-      "\"$@\"; }\n"
-      "for I in a b; do echo $I; done\nf ${A[@]} $C --learning_rate $LR --block_size 8 <<END |& tee x\ntext\nEND\n",
-      "exec > >(tee x) 2>&1\nsource env.sh\nwhile [[ $# -gt 0 ]]; do case $1 in --lr) LR=$2; shift 2 ;; [a-c]*) ;; *) "
-      "shift ;; esac; done\ngo() { local P=$1 Q; shift; set -- \"$@\" --seed ${U}; time $P \"$@\" \"${E[@]}\"; exit; "
-      "}\n"
-      "E=()\ngo run_mlm.py --save_strategy no --fsdp 'full_shard' --lr_scheduler_kwargs '{\"power\": 2}' --max_steps "
-      "4\n",
+      "+ LR=1e-4\n++ date\n+ srun torchrun --nproc_per_node 8 --nnodes=2 run_clm.py --bf16 --seed 1 --name 'a b' "
+      "--lr_scheduler_kwargs '{\"power\": 2}' --max_steps 4 --learning_rate 1e-4 --block_size 8 "
+      "$'x\\303\\t'\nprinted\n",
+      "A=1 srun bash -c 'python -m torchtitan.train --job.config_file a.toml --training.steps=7 "
+      "--checkpoint.no-enable' "
+      "2>&1 | tee x\n--training.seq_len \\\n 64 # more\nNGPU=8\nexport LEARNING_RATE=\"1e-3\"\n",
+      "#!/bin/bash\nLR=1e-4; A=(--bf16)\nif [ \"$LR\" = x ]; then B=2; fi\nrun_mlm.py ${A[@]} --learning_rate $LR "
+      "<<END\n",
       "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --swiglu --disable-bias-linear \\\n"
       "--position-embedding-type rope --normalization RMSNorm --hidden-dropout 0 --attention-dropout 0 --lr 1e-3 \\\n"
       "--micro-batch-size 1 --train-iters 5 --data-path 1 a 2 b\nGBS=8\n",

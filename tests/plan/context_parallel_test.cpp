@@ -1,12 +1,16 @@
 #include "plan/context_parallel.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 #include <set>
 
+#include "config/load.h"
 #include "plan/parameters.h"
+#include "plan/run_shape.h"
+#include "support/errors.h"
 
 namespace hearth::plan {
 namespace {
@@ -59,6 +63,22 @@ TEST(ContextParallel, WindowsThatCannotBeCutAreKnown) {
   EXPECT_FALSE(divides_sequence({0, 3, 3}, 9));  // no two chunks each
   EXPECT_TRUE(divides_sequence({0, 3, 3}, 12));
   EXPECT_TRUE(divides_sequence({0, 12, 2}, 12));
+}
+
+TEST(ContextParallel, AWindowThatRanksCannotShareIsRefusedWithItsChunks) {
+  const auto refused = [](int64_t ranks, int64_t S) {
+    const config::LoadResult run = config::read_run(
+        {}, {"model.dim=24", "model.n_heads=6", "model.n_kv_heads=3", "model.vocab_size=257",
+             fmt::format("training.seq_len={}", S), fmt::format("parallelism.context_parallel_degree={}", ranks)});
+    return std::string(test::error_of([&] { run_shape(run.config, {}); }).what());
+  };
+  EXPECT_THAT(refused(10, 270),
+              testing::HasSubstr("10 ranks cannot share a window of training.seq_len = 270\n  why: each "
+                                 "has two chunks of the window, so 20 chunks have equal lengths\n"));
+  EXPECT_THAT(refused(12, 270),
+              testing::HasSubstr("why: 2 groups of 6 ranks, which share heads, have two chunks of the "
+                                 "window, so 4 chunks have equal lengths\n"));
+  EXPECT_THAT(refused(3, 271), testing::HasSubstr("why: each has as many positions as every other\n"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/quantity.h"
 #include "config/flavors.h"
+#include "config/load.h"
 #include "machine/device.h"
 #include "plan/run_shape.h"
 #include "plan/scratch.h"
@@ -291,7 +292,9 @@ TEST(MemoryPlan, AGpusKernelsTakeTheTensorsThatAttentionReturns) {
   const int64_t q = 96 * 64, kv = 96 * 32, lse = 96 * 4 * 4;
   EXPECT_EQ(gpu_workspace_bytes(shape, 96, DType::kFloat32, false), lse);
   EXPECT_EQ(gpu_workspace_bytes(shape, 96, bfloat16, false), 2 * (q + 2 * kv + 2 * q) + 4 * q + lse);
-  EXPECT_EQ(gpu_workspace_bytes(shape, 1, bfloat16, true), (1 + 64) * 160) << "a weight in float8, and a row";
+  EXPECT_EQ(gpu_workspace_bytes(shape, 1, bfloat16, true),
+            gpu_workspace_bytes(shape, 1, bfloat16, false) + (1 + 64) * 160)
+      << "and a weight in float8, and a row";
   config::RunConfig c;
   c.model = m;
   c.training.seq_len = 48;
@@ -304,6 +307,73 @@ TEST(MemoryPlan, AGpusKernelsTakeTheTensorsThatAttentionReturns) {
   EXPECT_EQ(workspace, 2 * (q + 2 * kv + 2 * q) + 4 * q + lse);
   c.training.cuda_graph = true;
   EXPECT_EQ(total(config::DeviceKind::kCuda) - on_gpu, workspace) << "the graph's own";
+}
+
+// As comm::MeshGroups and parallel::ShardedWeights split the ranks.
+TEST(Memory, EachDimensionOfTheMeshHasACommunicator) {
+  const auto count = [](const std::vector<std::string>& keys) {
+    std::vector<std::string> all = {"model.name=llama3", "model.flavor=8B", "model.vocab_size=128256",
+                                    "training.seq_len=8192"};
+    for (const std::string& key : keys) all.push_back("parallelism." + key);
+    config::LoadResult run = config::read_run({}, all);
+    EXPECT_TRUE(run.problems.empty());
+    config::compute_on_gpu(run);
+    const ModelShape whole = run_shape(run.config, {}).model;
+    const config::Parallelism& p = run.config.parallelism;
+    return num_communicators(run.config, model_part(whole, {0, p.tensor_parallel_degree}, p.context_parallel_degree));
+  };
+  EXPECT_EQ(count({}), 0);
+  EXPECT_EQ(count({"data_parallel_shard_degree=8"}), 1);
+  EXPECT_EQ(count({"data_parallel_shard_degree=4", "tensor_parallel_degree=2"}), 3);  // all, losses, layers
+  EXPECT_EQ(count({"data_parallel_shard_degree=4", "context_parallel_degree=2"}), 2);
+  EXPECT_EQ(count({"data_parallel_shard_degree=4", "pipeline_parallel_degree=2"}), 3);
+  EXPECT_EQ(count({"data_parallel_shard_degree=4", "data_parallel_replicate_degree=2"}), 3);
+  EXPECT_EQ(count({"data_parallel_replicate_degree=2", "data_parallel_shard_degree=1"}), 2);
+  EXPECT_EQ(count({"data_parallel_shard_degree=2", "data_parallel_replicate_degree=2", "tensor_parallel_degree=2",
+                   "context_parallel_degree=2", "pipeline_parallel_degree=2"}),
+            7);
+}
+
+TEST(Memory, TheMarginOfAGpuIsAKeyOrFollowsTheRanks) {
+  config::LoadResult run = config::read_run({}, {"model.vocab_size=1000"});
+  config::RunConfig& c = run.config;
+  const auto margin = [&c](int64_t ranks) {
+    c.parallelism.data_parallel_shard_degree = ranks;
+    return margin_bytes(c);
+  };
+  EXPECT_EQ(margin(1), kGiB / 2);
+  EXPECT_EQ(margin(8), 2 * kGiB);
+  EXPECT_EQ(margin(9), 4 * kGiB);
+  c.memory.margin = "3 GiB";
+  EXPECT_EQ(margin(64), 3 * kGiB);
+  const ModelShape shape = run_shape(c, {}).model;
+  EXPECT_TRUE(beside_tensors(c, shape).empty()) << "a CPU has none";
+  config::compute_on_gpu(run);
+  const std::vector<MemoryItem> items = beside_tensors(c, shape);
+  ASSERT_EQ(items.size(), 4U);
+  EXPECT_EQ(items[2].name, "1 communicator");
+  EXPECT_EQ(items[3].bytes, 3 * kGiB);
+  const MemoryPlan plan = memory_plan(c, run_shape(c, {}), 80 * kGiB);
+  EXPECT_EQ(plan.limit_bytes, (80 - 1 - 3) * kGiB - kCommunicatorBytes);
+  EXPECT_THAT(format_memory(plan),
+              testing::HasSubstr("  beside them  4.39 GiB of the GPU: context 512.0 MiB, libraries "
+                                 "512.0 MiB, 1 communicator 400.0 MiB, margin 3.00 GiB\n"));
+}
+
+TEST(Memory, SumsInOrderOnAGpuArePlanned) {
+  config::LoadResult run = config::read_run({}, {"model.vocab_size=1000", "parallelism.data_parallel_shard_degree=4"});
+  config::compute_on_gpu(run);
+  config::RunConfig c = run.config;
+  const MemoryPlan without = memory_plan(c, run_shape(c, {}), 80 * kGiB);
+  c.numerics.reproducible = true;
+  const MemoryPlan with = memory_plan(c, run_shape(c, {}), 80 * kGiB);
+  const auto sums = [](const MemoryPlan& plan) {
+    return std::count_if(plan.work.begin(), plan.work.end(),
+                         [](const MemoryItem& item) { return item.name == "sums of gradients in order"; });
+  };
+  EXPECT_EQ(sums(without), 0);
+  EXPECT_EQ(sums(with), 1);
+  EXPECT_GT(with.total_bytes, without.total_bytes);
 }
 
 }  // namespace

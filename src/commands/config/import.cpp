@@ -16,7 +16,8 @@ int config_import(CommandLine& line) {
   std::string from;
   config::ImportOptions options;
   bool no_layout = false;
-  line.positional("FILE", &files, "the run's files, or the script that starts it; several are read as one");
+  line.positional("FILE", &files,
+                  "the run's files, or its command as bash prints it; several are read as one, and - is stdin");
   line.option("--out", "RUN.toml", &out, "the file to make; without it, the text is printed");
   line.option("--from", "KIND", &from, "the kind of the files; without it, their keys say it")
       .choices(config::dialect_names());

@@ -50,6 +50,11 @@ std::string plan_text(const Planned& p, const Options& options) {
 struct Layouts {
   int64_t gpus = 0;
   std::vector<plan::Layout> best = {};
+  std::string why_none = {};  // of a search that found none
+
+  std::string devices(const Planned& p) const {
+    return fmt::format("{} {}{}", gpus, p.device.name, gpus == 1 ? "" : "s");
+  }
 };
 
 // The layouts for the given number of GPUs; of a run that does not fit them, for the first doubling that it does fit.
@@ -59,14 +64,15 @@ Layouts layouts_of(const Planned& p, const Options& options) {
   Layouts layouts{options.gpus > 0 ? options.gpus : p.speed.devices};
   while (true) {
     config::RunConfig config = p.config;
-    plan::Speed speed = p.speed;
-    speed.devices = layouts.gpus;
+    const plan::Speed speed = speed_for(p, options, layouts.gpus);
     if (config.training.global_batch_size <= 0)
       config.training.global_batch_size = config.training.local_batch_size * speed.devices;
     layouts.best = plan::search_layouts(config, p.shape, p.device.memory_bytes, p.time->steps, speed,
                                         !options.search     ? 3
                                         : options.limit > 0 ? options.limit
                                                             : 10);
+    if (layouts.best.empty() && options.search)
+      layouts.why_none = plan::why_no_layout(config, p.shape, p.device.memory_bytes, speed);
     if (!layouts.best.empty() || options.search || layouts.gpus * 2 > kMostGpus) return layouts;
     layouts.gpus *= 2;
   }
@@ -74,9 +80,8 @@ Layouts layouts_of(const Planned& p, const Options& options) {
 
 std::string layouts_text(const Planned& p, const Layouts& layouts) {
   if (layouts.gpus == 0) return "";
-  const std::string devices = fmt::format("{} {}{}", layouts.gpus, p.device.name, layouts.gpus == 1 ? "" : "s");
-  if (layouts.best.empty()) return fmt::format("\nNo layout fits {}.\n", devices);
-  return fmt::format("\nLayouts that fit {}, the fastest first:\n\n{}", devices,
+  if (layouts.best.empty()) return "";
+  return fmt::format("\nLayouts that fit {}, the fastest first:\n\n{}", layouts.devices(p),
                      plan::format_layouts(layouts.best, p.shape.model));
 }
 
@@ -131,6 +136,7 @@ Json plan_json(const Planned& p, const Layouts& layouts) {
                     {"ranks", p.memory.ranks_here},
                     {"total_bytes", p.memory.total_bytes},
                     {"items", items_json(plan::memory_items(p.memory))},
+                    {"beside", items_json(p.memory.beside)},
                     {"recompute", plan::describe(p.memory.recompute)},
                     {"peak_op", p.memory.activations.peak_op},
                     {"activations", items_json(plan::peak_activations(p.memory))}};
@@ -225,6 +231,10 @@ int plan(CommandLine& line) {
     fmt::print("{}{}", options.search ? model_text(p, {}) : plan_text(p, options), layouts_text(p, layouts));
   }
   if (!options.search) plan::require_fits(p.memory);
+  if (options.search && layouts.best.empty())
+    throw user_error(
+        fmt::format("no layout fits {}", layouts.devices(p)), layouts.why_none,
+        "give more GPUs, another training.global_batch_size, a shorter training.seq_len or a smaller model");
   return 0;
 }
 

@@ -121,11 +121,15 @@ Planned planned(config::LoadResult& loaded, const PlanOptions& options) {
   p.traffic = plan::run_traffic(p.config, p.shape.model, p.shape.precision, p.memory.recompute);
   if (p.rate.flops == 0) return p;
   const int64_t devices = options.on_cpu() ? 1 : p.config.parallelism.ranks();
-  p.speed =
-      plan::speed_of(p.device, p.rate.flops, devices,
-                     options.efficiency > 0 ? options.efficiency : plan::usual_efficiency(options.on_cpu(), devices));
+  p.speed = speed_for(p, options, devices);
   p.time = plan::step_time(p.config, p.shape.model, p.memory.recompute, steps_of(p.config), p.speed);
   return p;
+}
+
+plan::Speed speed_for(const Planned& planned, const PlanOptions& options, int64_t devices) {
+  return plan::speed_of(
+      planned.device, planned.rate.flops, devices,
+      options.efficiency > 0 ? options.efficiency : plan::usual_efficiency(options.on_cpu(), devices));
 }
 
 }  // namespace hearth::commands

@@ -53,6 +53,9 @@ struct Planned {
 // The plan of a run file without errors. `options` must outlive it.
 Planned planned(config::LoadResult& loaded, const PlanOptions& options);
 
+// The speed of so many of the plan's devices, whose rate is known: many reach another share of it than one.
+plan::Speed speed_for(const Planned& planned, const PlanOptions& options, int64_t devices);
+
 // `hearth plan --compare`: both plans side by side, with their differences marked. Names: the run files.
 std::string comparison_text(const Planned& a, const Planned& b, const std::string& name_a, const std::string& name_b);
 

@@ -55,9 +55,6 @@ void set_source(Draft& draft, int64_t index, const std::string& foreign, const F
 void set_run_folder(Draft& draft, std::string_view name) {
   const ForeignKey* key = draft.find(name);
   if (key == nullptr) return;
-  if (!key->unknown.empty())
-    return draft.note(fmt::format("{}: {} is not known, because {}: job.dump_folder is the usual one.", key->where(),
-                                  key->called(), key->unknown));
   const auto folder = draft.text(name);
   if (folder && !folder->empty()) draft.set("job.dump_folder", "runs/" + foreign_name(*folder), key);
 }
@@ -108,10 +105,6 @@ void take_launched_ranks(Draft& draft) {
 void need_value(Draft& draft, std::string_view name, std::initializer_list<std::string_view> values,
                 std::string_view standard, std::string_view what, std::string_view shown) {
   const ForeignKey* key = draft.find(name);
-  if (key != nullptr && !key->unknown.empty()) {
-    draft.text(name);  // a problem
-    return;
-  }
   const std::string value = key == nullptr ? std::string(standard) : key->value.text();
   if (std::find(values.begin(), values.end(), value) != values.end()) return;
   const std::string_view wanted = *values.begin();

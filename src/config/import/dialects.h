@@ -17,7 +17,10 @@ struct Dialect {
   std::span<const ImportRule> rules;
   void (*import)(Draft& draft);  // after the rules: reads the keys of rules kRead and sets ours
   bool files = true;             // whether it has files of keys: TOML, YAML, JSON
-  bool scripts = false;          // whether it has options on a command line, or variables of a script
+  bool commands = false;         // whether it has options on a command line
+  // Keys of which a training has at least one: "learning_rate", "training.*". Empty: `import` asks for what it needs.
+  std::span<const std::string_view> core{};
+  bool options_win = false;  // whether an option takes the place of a file's key
   // Before the rules: joins keys that say the same, and gives them names that rules can have. May be null.
   void (*prepare)(std::vector<ForeignKey>& keys, std::vector<Problem>& problems) = nullptr;
 };
@@ -25,7 +28,7 @@ Dialect torchtitan_toml();  // torchtitan 2024 and 2025, and its forks for recor
 Dialect torchtitan_json();  // torchtitan 0.3 (2026): --debug.save_config_file
 Dialect neox();             // GPT-NeoX, main (2026) and Llemma's branch (2023)
 Dialect megatron();         // Megatron-LM's options (2026)
-Dialect trainium();         // Arcee's scripts for AWS Trainium, with NxD's example of a training
+Dialect trainium();         // Arcee's program for AWS Trainium, with NxD's example of a training
 Dialect transformers();     // Hugging Face's TrainingArguments and scripts, and accelerate
 
 // Common to several dialects.

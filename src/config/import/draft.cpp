@@ -44,6 +44,8 @@ bool covers(const ImportRule& rule, std::string_view name) {
   return name.starts_with(rule.name.substr(0, rule.name.size() - 1));
 }
 
+}  // namespace
+
 const ImportRule* rule_for(std::span<const ImportRule> rules, std::string_view name) {
   const ImportRule* best = nullptr;
   for (const ImportRule& rule : rules) {
@@ -51,6 +53,10 @@ const ImportRule* rule_for(std::span<const ImportRule> rules, std::string_view n
   }
   return best;
 }
+
+namespace {
+
+bool is_variable(std::string_view name) { return name.starts_with('$') || name.starts_with("env."); }
 
 bool is_one_of(std::string_view values, std::string_view value) {
   for (size_t begin = 0; begin <= values.size();) {
@@ -75,7 +81,7 @@ Draft::Draft(std::string program, std::vector<ForeignKey> keys, ImportOptions op
   std::map<std::string, const ForeignKey*> first;
   for (const ForeignKey& key : keys_) {
     const auto [at, added] = first.emplace(key.name, &key);
-    if (added || key.name.starts_with('$')) continue;
+    if (added) continue;
     problems_.push_back({key.where(), key.line,
                          fmt::format("{} is given again; the first is in {}", key.called(), at->second->where()),
                          "keep one of the two", key.name});
@@ -100,7 +106,10 @@ void Draft::apply(std::span<const ImportRule> rules) {
   }
   for (const ForeignKey& key : keys_) {
     const ImportRule* rule = rule_for(rules, key.name);
-    if (rule == nullptr && key.name.starts_with('$')) continue;
+    if (rule == nullptr && is_variable(key.name)) {
+      variables_.push_back(fmt::format("{}  {}", key.where(), key.assignment()));
+      continue;
+    }
     if (rule == nullptr) {
       const std::string meant = nearest(key.name, names);
       problems_.push_back({key.where(), key.line, fmt::format("{} has no key {}", program_, key.called()),
@@ -120,7 +129,7 @@ void Draft::apply(std::span<const ImportRule> rules) {
         ignored_.push_back(fmt::format("{}  {}: {}", key.where(), key.assignment(), rule->words));
         break;
       case ImportRule::Kind::kOnly:
-        if (find_known(key.name) == nullptr) break;
+        if (find(key.name) == nullptr) break;
         if (is_one_of(rule->target, key.value.text()))
           ignored_.push_back(fmt::format("{}  {}: {}", key.where(), key.assignment(), rule->words));
         else
@@ -131,6 +140,12 @@ void Draft::apply(std::span<const ImportRule> rules) {
         break;
     }
   }
+}
+
+bool Draft::has_file(std::string_view path) const {
+  const auto base = [](std::string_view text) { return text.substr(text.rfind('/') + 1); };
+  return std::any_of(keys_.begin(), keys_.end(),
+                     [&](const ForeignKey& key) { return !key.from_command && base(key.file) == base(path); });
 }
 
 const ForeignKey* Draft::find(std::string_view name) const {
@@ -147,18 +162,6 @@ std::vector<const ForeignKey*> Draft::keys_under(std::string_view begin) const {
   return found;
 }
 
-const ForeignKey* Draft::find_known(std::string_view name) {
-  const ForeignKey* key = find(name);
-  if (key == nullptr || key->unknown.empty()) return key;
-  const bool told = std::any_of(problems_.begin(), problems_.end(),
-                                [key](const Problem& p) { return p.key == key->name && p.where == key->where(); });
-  if (!told)
-    problems_.push_back({key->where(), key->line,
-                         fmt::format("{}: its value is not known: {}", key->called(), key->unknown),
-                         "write the value itself in a copy of the file", key->name});
-  return nullptr;
-}
-
 void Draft::wrong_type(const ForeignKey& key, std::string_view expected) {
   const bool known = std::any_of(problems_.begin(), problems_.end(),
                                  [&key](const Problem& p) { return p.key == key.name && p.where == key.where(); });
@@ -167,7 +170,7 @@ void Draft::wrong_type(const ForeignKey& key, std::string_view expected) {
 }
 
 std::optional<int64_t> Draft::whole(std::string_view name) {
-  const ForeignKey* key = find_known(name);
+  const ForeignKey* key = find(name);
   if (key == nullptr) return std::nullopt;
   const auto value = whole_of(key->value);
   if (!value) wrong_type(*key, "a whole number");
@@ -176,11 +179,11 @@ std::optional<int64_t> Draft::whole(std::string_view name) {
 
 std::optional<int64_t> Draft::known_whole(std::string_view name) const {
   const ForeignKey* key = find(name);
-  return key == nullptr || !key->unknown.empty() ? std::nullopt : whole_of(key->value);
+  return key == nullptr ? std::nullopt : whole_of(key->value);
 }
 
 std::optional<double> Draft::number(std::string_view name) {
-  const ForeignKey* key = find_known(name);
+  const ForeignKey* key = find(name);
   if (key == nullptr) return std::nullopt;
   const auto value = number_of(key->value);
   if (!value) wrong_type(*key, "a number");
@@ -188,7 +191,7 @@ std::optional<double> Draft::number(std::string_view name) {
 }
 
 std::optional<bool> Draft::flag(std::string_view name) {
-  const ForeignKey* key = find_known(name);
+  const ForeignKey* key = find(name);
   if (key == nullptr) return std::nullopt;
   const auto value = flag_of(key->value);
   if (!value) wrong_type(*key, "true or false");
@@ -196,7 +199,7 @@ std::optional<bool> Draft::flag(std::string_view name) {
 }
 
 std::optional<std::string> Draft::text(std::string_view name) {
-  const ForeignKey* key = find_known(name);
+  const ForeignKey* key = find(name);
   if (key == nullptr) return std::nullopt;
   if (!std::holds_alternative<ForeignList>(key->value.is)) return key->value.text();
   wrong_type(*key, "a text");
@@ -204,7 +207,7 @@ std::optional<std::string> Draft::text(std::string_view name) {
 }
 
 std::optional<std::vector<std::string>> Draft::texts(std::string_view name) {
-  const ForeignKey* key = find_known(name);
+  const ForeignKey* key = find(name);
   if (key == nullptr) return std::nullopt;
   const auto* list = std::get_if<ForeignList>(&key->value.is);
   if (list == nullptr) return std::vector<std::string>{key->value.text()};
@@ -214,7 +217,7 @@ std::optional<std::vector<std::string>> Draft::texts(std::string_view name) {
 }
 
 std::optional<std::vector<double>> Draft::numbers(std::string_view name) {
-  const ForeignKey* key = find_known(name);
+  const ForeignKey* key = find(name);
   if (key == nullptr) return std::nullopt;
   const auto* list = std::get_if<ForeignList>(&key->value.is);
   std::vector<double> all;
@@ -294,8 +297,7 @@ std::vector<std::string> Draft::read_together() const {
     const bool has_own = std::any_of(items_.begin(), items_.end(), [key](const auto& item) {
       return item.second.from == key->called() && item.second.where == key->where();
     });
-    if (!has_own && !key->value.null() && !key->name.starts_with('$'))
-      together.push_back(fmt::format("{}  {}", key->where(), key->assignment()));
+    if (!has_own && !key->value.null()) together.push_back(fmt::format("{}  {}", key->where(), key->assignment()));
   }
   return together;
 }
@@ -363,6 +365,7 @@ Draft::Text Draft::write(std::string_view command) const {
   appendix("Left out with --leave-out:", left_out_);
   appendix("Read together with the keys above, without a key of their own:", read_together());
   appendix("Without effect on what is trained, and left out:", ignored_);
+  appendix("Variables of the environment, which are not read:", variables_);
   return out;
 }
 

@@ -42,6 +42,9 @@ constexpr ImportRule refuse(std::string_view name, std::string_view why, std::st
   return {name, ImportRule::Kind::kRefuse, {}, why, fix};
 }
 
+// The rule of a key: a row of its own, or the longest row with * that begins so. Null: no rule.
+const ImportRule* rule_for(std::span<const ImportRule> rules, std::string_view name);
+
 struct ImportOptions {
   int64_t ranks = 0;                     // of the foreign training; 0: not given
   bool layout = true;                    // whether degrees of parallelism and micro-batches are taken
@@ -60,18 +63,24 @@ class Draft {
     if (options_.ranks == 0) options_.ranks = ranks;
   }
 
-  // Applies a dialect's table to every key. Keys that no rule names are problems, but for variables of scripts
-  // ("$NAME").
+  // Applies a dialect's table to every key. A key that no rule names is a problem. Variables ("$NAME", "env.NAME") are
+  // listed in the result.
   void apply(std::span<const ImportRule> rules);
 
   // A foreign key, or null. A key that is left out, or null in its file, is not there.
   const ForeignKey* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
+  bool text_is(std::string_view name, std::string_view text) const {
+    const ForeignKey* key = find(name);
+    return key != nullptr && key->value.text() == text;
+  }
+  // Whether a file of this name, in whatever folder, gave keys.
+  bool has_file(std::string_view path) const;
   // The keys whose names begin so, in their order.
   std::vector<const ForeignKey*> keys_under(std::string_view begin) const;
   // Values of a type. Empty if there is no such key; another type is a problem.
   std::optional<int64_t> whole(std::string_view name);
-  // The same, without a problem: empty also for a value that is not known, or of another type.
+  // The same, without a problem: empty also for a value of another type.
   std::optional<int64_t> known_whole(std::string_view name) const;
   std::optional<double> number(std::string_view name);
   std::optional<bool> flag(std::string_view name);
@@ -105,8 +114,6 @@ class Draft {
     std::string where, note;
     std::string from;  // the foreign key's name
   };
-  // Whether the key's value is known; if not, that is a problem.
-  const ForeignKey* find_known(std::string_view name);
   std::vector<std::string> read_together() const;  // keys of rules kRead that gave no key of ours alone
   void wrong_type(const ForeignKey& key, std::string_view expected);
   void copy_value(const ForeignKey& key, std::string_view target, std::string_view note);
@@ -115,7 +122,7 @@ class Draft {
   std::vector<ForeignKey> keys_;
   ImportOptions options_;
   std::map<std::string, Item, std::less<>> items_;
-  std::vector<std::string> notes_, ignored_, left_out_;
+  std::vector<std::string> notes_, ignored_, left_out_, variables_;
   std::vector<const ForeignKey*> read_;  // keys of rules kRead
   std::vector<Problem> problems_;
 };

@@ -80,7 +80,6 @@ std::string ForeignKey::assignment() const {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
   }
-  if (!unknown.empty()) return called();
   if (called().starts_with("--")) return value.is.index() == 1 && text == "true" ? called() : called() + " " + text;
   return called() + " = " + text;
 }

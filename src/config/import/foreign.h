@@ -30,8 +30,8 @@ struct ForeignKey {
   ForeignValue value;
   std::string file;  // as the user typed it
   int line = 0;
-  std::string shown{};    // the name as the file writes it: "--lr", "vocab-file"; empty: `name`
-  std::string unknown{};  // why its value is not known: "it depends on $SLURM_NTASKS, ..."; empty: it is known
+  std::string shown{};        // the name as the file writes it: "--lr", "vocab-file"; empty: `name`
+  bool from_command = false;  // an option, or NAME=value, rather than a key of a file
 
   const std::string& called() const { return shown.empty() ? name : shown; }
   std::string where() const;       // "run.yml:12"
@@ -47,13 +47,13 @@ void read_foreign_toml(std::string_view text, const std::string& file, std::vect
 void read_foreign_yaml(std::string_view text, const std::string& file, std::vector<ForeignKey>& keys,
                        std::vector<Problem>& problems);
 
-// A script that starts a training, or a text of options alone (config/import/shell.h says what is followed). The option
-// --the-name is the key the_name, an option of its launcher launch.NAME, and the script's variable NAME is $NAME.
-// `knows`: whether a trainer has an option of that name, to find the training among other commands. `notes`: what was
-// assumed.
-void read_foreign_script(std::string_view text, const std::string& file,
-                         const std::function<bool(std::string_view)>& knows, std::vector<ForeignKey>& keys,
-                         std::vector<std::string>& notes, std::vector<Problem>& problems);
+// A command that starts a training, options alone, or lines of NAME=value (config/import/command.h). The option
+// --the-name is the key the_name, an option of its launcher launch.NAME, a line NAME=value $NAME, and NAME=value in
+// front of the command env.NAME. `launch.files`: files that the command names without an option. `knows`: whether a
+// trainer has an option of that name, to find the training among the commands of a trace. A script is a problem.
+void read_foreign_command(std::string_view text, const std::string& file,
+                          const std::function<bool(std::string_view)>& knows, std::vector<ForeignKey>& keys,
+                          std::vector<Problem>& problems);
 
 // A scalar without quotes, as YAML 1.1 resolves it.
 ForeignValue plain_scalar(std::string_view text);

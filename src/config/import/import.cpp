@@ -4,30 +4,22 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <iterator>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "config/check.h"
+#include "config/import/command.h"
 #include "config/import/dialects.h"
+#include "config/import/guess.h"
 #include "config/load.h"
 
 namespace hearth::config {
 namespace {
 
 constexpr int64_t kLargestFile = 16 << 20;  // bytes; run files have kilobytes
-
-std::vector<Dialect> dialects() {
-  return {torchtitan_toml(), torchtitan_json(), neox(), transformers(), megatron(), trainium()};
-}
-
-// What the files say, read as one.
-struct ForeignRun {
-  std::vector<ForeignKey> keys;
-  std::vector<std::string> notes;
-  bool script = false;  // whether one is a script
-};
 
 // Whether a line is the heading of a section: "[training]", or "[[data.source]]".
 bool is_heading(std::string_view line) {
@@ -40,32 +32,25 @@ bool is_heading(std::string_view line) {
   });
 }
 
-bool has_rule(const Dialect& dialect, std::string_view name) {
-  return std::any_of(dialect.rules.begin(), dialect.rules.end(),
-                     [name](const ImportRule& rule) { return rule.name == name; });
-}
-
 bool knows_option(std::string_view name) {
   static const std::vector<Dialect> all = dialects();
-  return std::any_of(all.begin(), all.end(), [name](const Dialect& d) { return d.scripts && has_rule(d, name); });
+  return std::any_of(all.begin(), all.end(), [name](const Dialect& d) {
+    return d.commands &&
+           std::any_of(d.rules.begin(), d.rules.end(), [name](const ImportRule& rule) { return rule.name == name; });
+  });
 }
 
-// Whether a text is a script, or options of a command line, rather than keys of a file.
-bool is_script(const Path& path, const std::vector<std::string>& lines) {
+enum class TextKind { kToml, kYaml, kCommand };
+
+TextKind kind_of(const Path& path, std::string_view text) {
   const std::string end = path.extension().string();
-  if (end == ".sh" || end == ".bash" || end == ".slurm" || end == ".sbatch") return true;
-  if (end == ".toml" || end == ".yml" || end == ".yaml" || end == ".json") return false;
-  if (!lines.empty() && lines.front().starts_with("#!")) return true;
-  if (std::any_of(lines.begin(), lines.end(), is_heading)) return false;
-  return std::any_of(lines.begin(), lines.end(), [](std::string_view line) {
-    while (line.starts_with(' ') || line.starts_with('\t')) line.remove_prefix(1);
-    if (line.starts_with("export ")) line.remove_prefix(7);
-    const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-    if (line.starts_with("--")) return line.size() > 2 && letter(line[2]);
-    size_t end = 0;
-    while (end < line.size() && (letter(line[end]) || (line[end] >= '0' && line[end] <= '9'))) ++end;
-    return end > 0 && end < line.size() && line[end] == '=';
-  });
+  if (end == ".sh" || end == ".bash" || end == ".slurm" || end == ".sbatch") return TextKind::kCommand;
+  if (end == ".json") return TextKind::kYaml;
+  const std::vector<std::string> lines = split_lines(std::string(text));
+  const bool names_keys = end == ".toml" || end == ".yml" || end == ".yaml";
+  if (!names_keys && !lines.empty() && lines.front().starts_with("#!")) return TextKind::kCommand;
+  if (end == ".toml" || std::any_of(lines.begin(), lines.end(), is_heading)) return TextKind::kToml;
+  return !names_keys && is_command_text(text) ? TextKind::kCommand : TextKind::kYaml;
 }
 
 // The first line that is not UTF-8, or 0. The result is TOML, which is UTF-8 always.
@@ -97,18 +82,26 @@ bool too_large(const Path& path) {
          std::filesystem::file_size(path, ignored) > static_cast<uintmax_t>(kLargestFile);
 }
 
-void read_foreign_file(const Path& path, ForeignRun& run, std::vector<Problem>& problems) {
-  const std::string name = path.string();
-  std::vector<ForeignKey>& keys = run.keys;
-  const std::string text = too_large(path) ? std::string(1, '\0') : read_file(path);
+std::string read_input(const Path& path) {
+  if (path != "-") return too_large(path) ? std::string(1, '\0') : read_file(path);
+  std::string text(static_cast<size_t>(kLargestFile) + 1, '\0');
+  std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(std::cin.gcount()));
+  return text;
+}
+
+void read_foreign_file(const Path& path, const std::string& name, std::vector<ForeignKey>& keys,
+                       std::vector<Problem>& problems) {
+  std::string text = read_input(path);
   if (static_cast<int64_t>(text.size()) > kLargestFile || text.find('\0') != std::string::npos) {
     problems.push_back({name,
                         0,
                         "this is not a text with a run's keys",
-                        "give a run file in TOML, YAML or JSON, or a script, of at most 16 MiB",
+                        "give a run file in TOML, YAML or JSON, or a command, of at most 16 MiB",
                         {}});
     return;
   }
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
   if (const int line = line_without_utf8(text); line > 0) {
     problems.push_back({fmt::format("{}:{}", name, line),
                         line,
@@ -117,38 +110,42 @@ void read_foreign_file(const Path& path, ForeignRun& run, std::vector<Problem>& 
                         {}});
     return;
   }
-  const std::vector<std::string> lines = split_lines(text);
-  const bool script = is_script(path, lines);
-  const std::string end = path.extension().string();
-  if (!script && end != ".json" && std::any_of(lines.begin(), lines.end(), is_heading)) {
-    read_foreign_toml(text, name, keys, problems);
-  } else if (script) {
-    run.script = true;
-    read_foreign_script(text, name, knows_option, keys, run.notes, problems);
-  } else {
-    read_foreign_yaml(text, name, keys, problems);
+  switch (kind_of(path, text)) {
+    case TextKind::kToml:
+      return read_foreign_toml(text, name, keys, problems);
+    case TextKind::kCommand:
+      return read_foreign_command(text, name, knows_option, keys, problems);
+    case TextKind::kYaml:
+      return read_foreign_yaml(text, name, keys, problems);
   }
 }
 
-// The dialect whose table names most of the keys.
-Dialect find_dialect(const ForeignRun& run, std::string_view from, const std::string& files) {
-  std::vector<Dialect> all = dialects();
-  if (!from.empty()) {
-    const auto named = std::find_if(all.begin(), all.end(), [from](const Dialect& d) { return d.name == from; });
-    HEARTH_CHECK(named != all.end(), "{}", from);
-    return *named;
+// An option takes the place of a file's key where the program does so. What it replaces becomes a note.
+void put_options_first(std::vector<ForeignKey>& keys, std::vector<std::string>& notes) {
+  for (size_t i = 0; i < keys.size();) {
+    const ForeignKey& key = keys[i];
+    const auto option = std::find_if(keys.begin(), keys.end(), [&key](const ForeignKey& other) {
+      return other.from_command && !key.from_command && other.name == key.name;
+    });
+    if (option == keys.end()) {
+      ++i;
+      continue;
+    }
+    notes.push_back(fmt::format("{} of {} takes the place of {} of {}.", option->assignment(), option->where(),
+                                key.assignment(), key.where()));
+    keys.erase(keys.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  const auto known = [&run](const Dialect& dialect) -> std::ptrdiff_t {
-    if (run.script ? !dialect.scripts : !dialect.files) return 0;
-    return std::count_if(run.keys.begin(), run.keys.end(),
-                         [&dialect](const ForeignKey& key) { return has_rule(dialect, key.name); });
-  };
-  const auto best = std::max_element(all.begin(), all.end(),
-                                     [&known](const Dialect& a, const Dialect& b) { return known(a) < known(b); });
-  if (known(*best) == 0)
-    throw user_error(fmt::format("{}: no key is one of a trainer that Hearth imports from", files), "",
-                     fmt::format("give --from {}, if it is one of these files", join(dialect_names(), " or ")));
-  return *best;
+}
+
+// Files that a command names as the place of its keys must be given.
+void require_named_files(const Draft& draft, std::vector<Problem>& problems) {
+  const ForeignKey* named = draft.find("launch.files");
+  if (named == nullptr) return;
+  for (const ForeignValue& file : std::get<ForeignList>(named->value.is)) {
+    if (draft.has_file(file.text())) continue;
+    problems.push_back({named->where(), named->line, fmt::format("the training also reads {}", file.text()),
+                        "give it, too: several files are read as one", named->name});
+  }
 }
 
 // The rules between our keys, with the places of the foreign ones.
@@ -174,29 +171,35 @@ std::vector<std::string> dialect_names() {
 
 Imported import_run(const std::vector<Path>& files, std::string_view from, const ImportOptions& options,
                     std::string_view command) {
-  ForeignRun run;
+  std::vector<ForeignKey> keys;
   std::vector<Problem> problems;
-  std::vector<std::string> names;
+  std::vector<std::string> names, notes;
   for (const Path& path : files) {
-    if (std::find(names.begin(), names.end(), path.string()) != names.end())
-      throw user_error(fmt::format("{} is given twice", path.string()), "", "give each file once");
-    names.push_back(path.string());
-    read_foreign_file(path, run, problems);
+    const std::string name = path == "-" ? "stdin" : path.string();
+    if (std::find(names.begin(), names.end(), name) != names.end())
+      throw user_error(fmt::format("{} is given twice", name), "", "give each file once");
+    names.push_back(name);
+    read_foreign_file(path, name, keys, problems);
   }
-  const std::string title = names.size() > 1 ? "the import of " + join(names, " and ") : join(names, " and ");
+  std::string title = names.size() > 1 ? "the import of " + join(names, " and ") : join(names, " and ");
   throw_problems(title, problems);
-  const Dialect dialect = find_dialect(run, from, title);
-  if (dialect.prepare != nullptr) {
-    dialect.prepare(run.keys, problems);
-    throw_problems(title, problems);
-  }
+  const Dialect dialect = choose_dialect(keys, from, title);
+  title += fmt::format(" (read as {})", dialect.title);
+  name_variables(dialect, keys, problems);
+  join_negations(dialect, keys);
+  if (dialect.options_win) put_options_first(keys, notes);
+  if (dialect.prepare != nullptr) dialect.prepare(keys, problems);
+  if (problems.empty()) require_training(dialect, keys, names, problems);
+  throw_problems(title, problems);
   const auto num_foreign =
-      std::count_if(run.keys.begin(), run.keys.end(), [](const auto& k) { return !k.name.starts_with('$'); });
-  Draft draft(std::string(dialect.title), std::move(run.keys), options);
-  for (std::string& note : run.notes) draft.note(std::move(note));
+      std::count_if(keys.begin(), keys.end(), [](const auto& k) { return !k.name.starts_with('$'); });
+  Draft draft(std::string(dialect.title), std::move(keys), options);
+  for (std::string& note : notes) draft.note(std::move(note));
   draft.apply(dialect.rules);
   dialect.import(draft);
-  throw_problems(title, draft.problems());
+  problems = draft.problems();
+  require_named_files(draft, problems);
+  throw_problems(title, problems);
   const Draft::Text written = draft.write(command);
   throw_problems(title, problems_of(written));
   return {std::string(dialect.title), written.text, draft.num_keys(), num_foreign};

@@ -155,7 +155,7 @@ void import_megatron_batch(Draft& draft) {
   if (micro < 1 || micro > kMost) {
     if (micro_key == nullptr)
       draft.problem("--micro-batch-size is not given", "give it");
-    else if (micro_key->unknown.empty())
+    else
       draft.refuse(*micro_key, "not a number of sequences");
     return;
   }
@@ -294,10 +294,8 @@ void import_megatron_checkpoints(Draft& draft) {
   if (draft.flag("async_save").value_or(false))
     draft.set("checkpoint.async_mode", std::string("async"), draft.find("async_save"));
   set_run_folder(draft, "save");
-  // A run that loads from where it saves goes on, also where the place is not known: both are $1, for example.
   const ForeignKey *save = draft.find("save"), *from = draft.find("load");
-  const bool goes_on =
-      save != nullptr && from != nullptr && save->value.text() == from->value.text() && save->unknown == from->unknown;
+  const bool goes_on = save != nullptr && from != nullptr && save->value.text() == from->value.text();
   const bool finetune = draft.flag("finetune").value_or(false);
   const auto weights = draft.text("pretrained_checkpoint");
   const auto load = goes_on && !finetune ? std::nullopt : draft.text("load");
@@ -333,7 +331,7 @@ void import_megatron_keys(Draft& draft) {
 }  // namespace
 
 Dialect megatron() {
-  return {"megatron", "Megatron-LM", megatron_rules(), import_megatron_keys, /*files=*/false, /*scripts=*/true};
+  return {"megatron", "Megatron-LM", megatron_rules(), import_megatron_keys, /*files=*/false, /*commands=*/true};
 }
 
 }  // namespace hearth::config

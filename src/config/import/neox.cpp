@@ -11,9 +11,29 @@
 namespace hearth::config {
 namespace {
 
-// The keys of the branch of 2023, which main does not have.
+// Whether the file is of the branch of 2023. The keys of the feed-forward decide: main has others.
 bool is_llemma(const Draft& draft) {
+  for (const std::string_view of_main : {"mlp_multiple_of", "intermediate_size", "expansion_factor", "use_bias_in_mlp"})
+    if (draft.has(of_main)) return false;
+  if (draft.text_is("activation", "swiglu")) return false;
   return draft.has("mlp_type") || draft.has("decay_lr_to") || draft.has("warmup_iters");
+}
+
+// Keys of the branch in a file of main, whose program refuses them.
+void refuse_llemma_keys(Draft& draft) {
+  for (const auto& [name, fix] : {std::pair{"mlp_type", "activation: swiglu says it"},
+                                  {"decay_lr_to", "write min_lr, a rate"},
+                                  {"warmup_iters", "write warmup, a share of lr_decay_iters"}})
+    if (const ForeignKey* key = draft.find(name))
+      draft.refuse(*key, "the file is one of GPT-NeoX's main, by its feed-forward, and main has no such key", fix);
+}
+
+// GPT-NeoX has no defaults for these.
+void need_neox_shape(Draft& draft) {
+  for (const std::string_view name : {"num_layers", "hidden_size", "num_attention_heads", "seq_length", "train_iters"})
+    if (!draft.has(name) && (name != "train_iters" || !draft.has("train_epochs")))
+      draft.problem(fmt::format("{} is not given, and GPT-NeoX has no default for it", name),
+                    "give the file that has it, too: several files are read as one");
 }
 
 void import_neox_width(Draft& draft, bool llemma) {
@@ -281,6 +301,8 @@ void import_neox_checkpoints(Draft& draft) {
 
 void import_neox_keys(Draft& draft) {
   const bool llemma = is_llemma(draft);
+  need_neox_shape(draft);
+  if (!llemma) refuse_llemma_keys(draft);
   import_neox_model(draft, llemma);
   import_neox_schedule(draft, llemma);
   import_neox_batch(draft);

@@ -13,7 +13,7 @@ constexpr std::string_view kNeoxMemory = "it moves memory and changes no result"
 constexpr std::string_view kNeoxOther = "it belongs to another model or task of GPT-NeoX";
 constexpr std::string_view kNeoxText = "`hearth generate` and `hearth eval` have options for it";
 constexpr std::string_view kNeoxTokenizer = "the dataset brings its tokenizer: `hearth data build --tokenizer FILE`";
-constexpr std::string_view kNoExperts = "the model has no experts";
+constexpr std::string_view kNeoxNoExperts = "the model has no experts";
 constexpr std::string_view kNoMup = "rates and deviations of muP are not there";
 constexpr std::string_view kOnlyCausal = "only next tokens are learnt, from plain datasets";
 
@@ -104,12 +104,12 @@ constexpr ImportRule kNeoxRules[] = {
     ignore("te_fp8_mha", kNeoxKernels),
     only("hidden_dropout", "0", "there is no dropout"),
     only("attention_dropout", "0", "there is no dropout"),
-    only("moe_num_experts", "1", kNoExperts),
-    ignore("moe_expert_interval", kNoExperts),
-    ignore("moe_top_k", kNoExperts),
-    ignore("moe_router_type", kNoExperts),
-    ignore("moe_lbl_in_fp32", kNoExperts),
-    ignore("moe_jitter_eps", kNoExperts),
+    only("moe_num_experts", "1", kNeoxNoExperts),
+    ignore("moe_expert_interval", kNeoxNoExperts),
+    ignore("moe_top_k", kNeoxNoExperts),
+    ignore("moe_router_type", kNeoxNoExperts),
+    ignore("moe_lbl_in_fp32", kNeoxNoExperts),
+    ignore("moe_jitter_eps", kNeoxNoExperts),
     only("use_mup", "false", kNoMup),
     ignore("coord_check", kNoMup),
     ignore("save_base_shapes", kNoMup),
@@ -316,6 +316,8 @@ constexpr ImportRule kNeoxRules[] = {
     ignore("master_port", kNeoxLaunch),
     ignore("master_addr", kNeoxLaunch),
     ignore("launcher", kNeoxLaunch),
+    read("launch.files"),
+    ignore("launch.*", kNeoxLaunch),
     ignore("force_multi", kNeoxLaunch),
     ignore("no_ssh_check", kNeoxLaunch),
     ignore("comment", kNeoxLaunch),

@@ -346,7 +346,7 @@ void import_torchtitan_json_keys(Draft& draft) {
   import_torchtitan_metrics(draft);
   import_torchtitan_profiling(draft, "profiler");
   import_torchtitan_pipeline(draft);
-  import_torchtitan_checkpoint(draft);
+  import_torchtitan_checkpoint(draft, TorchtitanAge::kNow);
   draft.assume("training.mixed_precision_param", std::string("bfloat16"), "torchtitan's default");
   draft.assume("training.steps", int64_t{10000}, "torchtitan's default");
 }

@@ -17,6 +17,17 @@ ForeignLayout torchtitan_layout(Draft& draft) {
   ForeignLayout layout;
   layout.replicate = torchtitan_degree(draft, "data_parallel_replicate_degree");
   layout.shard = torchtitan_degree(draft, "data_parallel_shard_degree", true);
+  // Until September 2024 there was one degree, of FSDP or of DDP.
+  if (draft.has("training.data_parallel_degree") || draft.has("training.data_parallel_type")) {
+    const ForeignDegree all = foreign_degree(draft, {"training.data_parallel_degree"}, 0, true);
+    const bool ddp = draft.text("training.data_parallel_type").value_or("fsdp") == "ddp";
+    if (ddp && all.value > 0) {
+      layout.replicate = all;
+      layout.shard = {1, all.from};
+    } else {
+      layout.shard = all;
+    }
+  }
   layout.context = torchtitan_degree(draft, "context_parallel_degree");
   layout.tensor = torchtitan_degree(draft, "tensor_parallel_degree");
   layout.pipeline = torchtitan_degree(draft, "pipeline_parallel_degree");
@@ -24,7 +35,8 @@ ForeignLayout torchtitan_layout(Draft& draft) {
 }
 
 void set_torchtitan_layout(Draft& draft, ForeignLayout& layout, int64_t local_batch_size, const ForeignKey* from) {
-  const bool never = draft.text("parallelism.fsdp_reshard_after_forward").value_or("default") == "never";
+  const std::string_view name = draft.has("parallelism.fsdp_reshard_after_forward") ? "parallelism" : "training";
+  const bool never = draft.text(fmt::format("{}.fsdp_reshard_after_forward", name)).value_or("default") == "never";
   layout.zero_stage = layout.shard.value * layout.context.value == 1 ? 1 : never ? 2 : 3;
   set_layout(draft, layout, local_batch_size, from);
 }
@@ -76,8 +88,13 @@ void import_torchtitan_pipeline(Draft& draft) {
   }
 }
 
-void import_torchtitan_checkpoint(Draft& draft) {
-  const bool old = !draft.has("checkpoint.enable");  // before 2025-05 nothing was deleted
+void import_torchtitan_checkpoint(Draft& draft, TorchtitanAge age) {
+  // The first of these names that is given; else the last.
+  const auto given = [&draft](std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names)
+      if (draft.has(name)) return name;
+    return *(names.end() - 1);
+  };
   for (const std::string_view name : {"checkpoint.enable", "checkpoint.enable_checkpoint"}) {
     if (draft.flag(name).value_or(true)) continue;
     draft.note(
@@ -97,26 +114,29 @@ void import_torchtitan_checkpoint(Draft& draft) {
     const bool pinned = *mode == "async_with_pinned_mem";
     draft.set("checkpoint.async_mode", pinned ? "async" : *mode, draft.find("checkpoint.async_mode"));
   }
-  const std::string_view last = old ? "checkpoint.model_weights_only" : "checkpoint.last_save_model_only";
-  if (draft.flag(last).value_or(!old)) {
+  const std::string_view last = given(
+      {"checkpoint.model_weights_only", "checkpoint.last_save_model_weights_only", "checkpoint.last_save_model_only"});
+  if (draft.flag(last).value_or(age == TorchtitanAge::kNow)) {
     if (draft.has(last)) draft.set("checkpoint.last_save_model_only", true, draft.find(last));
     draft.assume("checkpoint.last_save_model_only", true, "torchtitan's default");
     if (auto type = draft.text("checkpoint.export_dtype"))
       draft.set("checkpoint.export_dtype", std::move(*type), draft.find("checkpoint.export_dtype"));
-    if (draft.flag("checkpoint.last_save_in_hf").value_or(false))
-      draft.set("checkpoint.last_save_in_hf", true, draft.find("checkpoint.last_save_in_hf"));
+    const std::string_view in_hf = given({"checkpoint.last_save_in_safetensors_format", "checkpoint.last_save_in_hf"});
+    if (draft.flag(in_hf).value_or(false)) draft.set("checkpoint.last_save_in_hf", true, draft.find(in_hf));
   }
   if (draft.flag("checkpoint.enable_first_step_checkpoint").value_or(false))
     draft.set("checkpoint.extra_steps", Numbers{1}, draft.find("checkpoint.enable_first_step_checkpoint"));
-  if (draft.is_set("checkpoint.initial_load_path") &&
-      !draft.flag("checkpoint.initial_load_model_only").value_or(true)) {
-    draft.set("checkpoint.initial_load_model_only", false, draft.find("checkpoint.initial_load_model_only"));
+  const std::string_view first =
+      given({"checkpoint.initial_load_model_weights_only", "checkpoint.initial_load_model_only"});
+  if (draft.is_set("checkpoint.initial_load_path") && !draft.flag(first).value_or(true)) {
+    draft.set("checkpoint.initial_load_model_only", false, draft.find(first));
     if (auto states = draft.texts("checkpoint.exclude_from_loading")) {
       std::erase(*states, "lr_scheduler");  // a function of the step here
       draft.set("checkpoint.exclude_from_loading", std::move(*states), draft.find("checkpoint.exclude_from_loading"));
     }
   }
-  if (old) draft.assume("checkpoint.keep_latest_k", int64_t{0}, "torchtitan's default of 2024: all are kept");
+  if (age == TorchtitanAge::k2024)
+    draft.assume("checkpoint.keep_latest_k", int64_t{0}, "torchtitan's default of 2024: all are kept");
 }
 
 }  // namespace hearth::config

@@ -2,8 +2,10 @@
 // those of its forks for recordings of neurons and for masked language models.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
+#include "base/text.h"
 #include "config/flavors.h"
 #include "config/import/dialects.h"
 #include "config/import/torchtitan_keys.h"
@@ -20,26 +22,44 @@ struct MixedSet {
 constexpr MixedSet kFullMixture[] = {{"dclm", 0.40}, {"fineweb-edu", 0.44}, {"dolma", 0.03},
                                      {"zyda", 0.02}, {"stack-v2", 0.10},    {"finemath", 0.01}};
 
+TorchtitanAge age_of(const Draft& draft) {
+  const auto any = [&draft](std::initializer_list<std::string_view> names) {
+    return std::any_of(names.begin(), names.end(), [&draft](std::string_view name) { return draft.has(name); });
+  };
+  const bool schedule = !draft.keys_under("lr_scheduler.").empty();
+  if (!schedule && any({"training.warmup_steps", "training.data_parallel_degree", "training.data_parallel_shard_degree",
+                        "training.data_parallel_replicate_degree", "training.tensor_parallel_degree",
+                        "checkpoint.interval_type", "experimental.pipeline_parallel_degree",
+                        "experimental.context_parallel_degree", "float8.enable_float8_linear"}))
+    return TorchtitanAge::k2024;
+  return any({"training.batch_size", "checkpoint.model_weights_only", "model.norm_type", "training.warmup_steps"})
+             ? TorchtitanAge::kSpring2025
+             : TorchtitanAge::kNow;
+}
+
 void import_model(Draft& draft) {
   const ForeignKey *name = draft.find("model.name"), *flavor = draft.find("model.flavor");
-  std::string family = draft.text("model.name").value_or("llama3"), shape = draft.text("model.flavor").value_or("");
+  std::string family = draft.text("model.name").value_or("llama3"),
+              shape = draft.text("model.flavor").value_or("debugmodel");
   bool documents = draft.text("model.attn_mask_type").value_or("causal") == "block_causal";
   for (const std::string_view end : {"_flex_attn", "_varlen_attn", "_flex", "_varlen"}) {
     if (!shape.ends_with(end)) continue;
     shape.erase(shape.size() - end.size());
     documents = true;
   }
-  if (flavor != nullptr && find_flavor(family, shape) == nullptr) {
+  if (find_flavor(family, shape) == nullptr) {
     const std::string all = flavor_names(family);
-    draft.refuse(*flavor,
-                 all.empty() ? fmt::format("Hearth has no family {}", family)
-                             : fmt::format("{} has the flavors {}", family, all),
-                 "write the keys of [model] by hand");
+    const std::string why = all.empty() ? fmt::format("Hearth has no family {}", family)
+                                        : fmt::format("{} has the flavors {}", family, all);
+    if (flavor != nullptr || name != nullptr)
+      draft.refuse(flavor != nullptr ? *flavor : *name, why, "write the keys of [model] by hand");
     return;
   }
-  draft.set("model.name", family, name);
-  if (flavor != nullptr)
-    draft.set("model.flavor", shape, flavor, shape == "debugmodel" ? "its shape changed over the years" : "");
+  draft.set("model.name", family, name, name == nullptr ? "torchtitan's default" : "");
+  draft.set("model.flavor", shape, flavor,
+            flavor == nullptr       ? "torchtitan's default; its shape changed over the years"
+            : shape == "debugmodel" ? "its shape changed over the years"
+                                    : "");
   if (documents)
     draft.set("model.attention_scope", std::string("document"),
               draft.has("model.attn_mask_type") ? draft.find("model.attn_mask_type") : flavor,
@@ -49,14 +69,21 @@ void import_model(Draft& draft) {
     draft.set("model.norm_type", fused ? "rmsnorm" : *norm, draft.find("model.norm_type"),
               fused ? "the same norm" : "");
   }
-  for (const std::string& converter : draft.texts("model.converters").value_or(std::vector<std::string>{})) {
+  std::vector<std::string> converters;
+  for (const std::string& listed : draft.texts("model.converters").value_or(std::vector<std::string>{}))
+    for (std::string& one : split(listed, ',')) converters.push_back(std::move(one));  // as options write a list
+  for (const std::string& converter : converters) {
     if (converter.find("float8") == std::string::npos)
       draft.refuse(*draft.find("model.converters"), fmt::format("Hearth has no {}", converter));
     else
       draft.set("numerics.fp8", true, draft.find("model.converters"), "each row has a factor of its own");
   }
-  if (draft.flag("float8.enable_float8_linear").value_or(false))
-    draft.set("numerics.fp8", true, draft.find("float8.enable_float8_linear"), "each row has a factor of its own");
+  for (const std::string_view old :
+       {"float8.enable_float8_linear", "training.enable_float8_linear", "training.enable_fp8_linear"})
+    if (draft.flag(old).value_or(false))
+      draft.set("numerics.fp8", true, draft.find(old), "each row has a factor of its own");
+  if (const std::string kind = draft.text("training.fp8_linear").value_or(""); !kind.empty() && kind != "false")
+    draft.set("numerics.fp8", true, draft.find("training.fp8_linear"), "each row has a factor of its own");
   if (draft.is_set("numerics.fp8")) draft.set("training.device", std::string("cuda"), nullptr, "float8 needs a GPU");
 }
 
@@ -102,11 +129,33 @@ void import_data(Draft& draft) {
     draft.set("training.seed", *seed, draft.find("training.shuffle_seed"), "it orders the data, too");
 }
 
-// The files before 2025 have the warm-up in [training]. There the rate of step k, from 0, is (k + 1) / (W + 1).
-void import_warmup(Draft& draft) {
+// The files until March 2025 have the warm-up in [training].
+void import_schedule(Draft& draft, TorchtitanAge age) {
   if (const auto old = draft.whole("training.warmup_steps"))
-    draft.set("lr_scheduler.warmup_steps", *old == 0 ? 0 : *old + 1, draft.find("training.warmup_steps"),
-              fmt::format("+ 1: its first steps have 1/{} to {}/{} of the rate", *old + 1, *old, *old + 1));
+    draft.set("lr_scheduler.warmup_steps", *old, draft.find("training.warmup_steps"));
+  if (age == TorchtitanAge::k2024)
+    draft.set("lr_scheduler.rule", std::string("torchtitan_2024"), nullptr,
+              "by its keys the file is older than March 2025");
+  if (age == TorchtitanAge::kSpring2025)
+    draft.set("lr_scheduler.rule", std::string("torchtitan_2025"), nullptr,
+              "by its keys the file is older than June 2025");
+  const auto total = draft.whole("lr_scheduler.total_steps");
+  const int64_t steps = draft.whole("training.steps").value_or(10000);
+  if (total && *total != steps)
+    draft.refuse(*draft.find("lr_scheduler.total_steps"), "the schedule has the length of the training",
+                 "train that many steps, and stop earlier with Ctrl-C");
+}
+
+// What the command says of ranks, and of the file that has the keys.
+void import_command(Draft& draft) {
+  take_given_ranks(draft, {"env.NGPU"});
+  take_launched_ranks(draft);
+  for (const std::string_view name : {"job.config_file", "env.CONFIG_FILE"}) {
+    const ForeignKey* key = draft.find(name);
+    if (key == nullptr || !key->from_command || draft.has_file(key->value.text())) continue;
+    draft.refuse(*key, "the training's keys are in this file, which is not given",
+                 "give it, too: several files are read as one");
+  }
 }
 
 void import_batch(Draft& draft) {
@@ -154,15 +203,17 @@ void import_validation(Draft& draft) {
 }
 
 void import_torchtitan_keys(Draft& draft) {
+  const TorchtitanAge age = age_of(draft);
+  import_command(draft);
   import_model(draft);
   import_objective(draft);
   import_data(draft);
-  import_warmup(draft);
+  import_schedule(draft, age);
   import_torchtitan_metrics(draft);
   import_batch(draft);
   import_torchtitan_pipeline(draft);
   import_recompute(draft);
-  import_torchtitan_checkpoint(draft);
+  import_torchtitan_checkpoint(draft, age);
   import_validation(draft);
   import_torchtitan_profiling(draft, "profiling");
   draft.assume("optimizer.weight_decay_on", std::string("all"), "torchtitan decays every weight");
@@ -172,6 +223,15 @@ void import_torchtitan_keys(Draft& draft) {
 
 }  // namespace
 
-Dialect torchtitan_toml() { return {"torchtitan", "torchtitan", torchtitan_rules(), import_torchtitan_keys}; }
+Dialect torchtitan_toml() {
+  static constexpr std::string_view kCore[] = {"training.*", "model.*", "optimizer.*", "lr_scheduler.*"};
+  return {.name = "torchtitan",
+          .title = "torchtitan",
+          .rules = torchtitan_rules(),
+          .import = import_torchtitan_keys,
+          .commands = true,
+          .core = kCore,
+          .options_win = true};
+}
 
 }  // namespace hearth::config

@@ -8,10 +8,10 @@
 namespace hearth::config {
 namespace {
 
-// The option of the program, or where that is not given or not known, the variable of its script.
+// The option of the program, or where that is not given, the variable of its script.
 const ForeignKey* trainium_key(const Draft& draft, std::string_view option, std::string_view variable) {
-  const ForeignKey *given = draft.find(option), *other = draft.find(variable);
-  return given == nullptr || (!given->unknown.empty() && other != nullptr) ? other : given;
+  const ForeignKey* given = draft.find(option);
+  return given == nullptr ? draft.find(variable) : given;
 }
 
 // Sets `key` from it, or from the program's default.
@@ -27,7 +27,9 @@ void import_trainium_batch(Draft& draft) {
   const ForeignKey* tensor = trainium_key(draft, "tensor_parallel_size", "$TP_DEGREE");
   layout.tensor = tensor == nullptr ? ForeignDegree{2} : foreign_degree(draft, {tensor->name});
   take_launched_ranks(draft);
-  const ForeignKey *micro_key = trainium_key(draft, "batch_size", "$MBS"), *global_key = draft.find("$GBS");
+  // The program has no option for the global batch: its script divides $GBS by what it takes for the ranks.
+  const ForeignKey *micro_key = trainium_key(draft, "batch_size", "$MBS"),
+                   *global_key = draft.has("grad_accum_usteps") ? nullptr : draft.find("$GBS");
   const auto micro = micro_key == nullptr ? std::optional<int64_t>(8) : draft.whole(micro_key->name);
   constexpr int64_t kMost = 1 << 20;
   if (!micro) return;
@@ -37,18 +39,17 @@ void import_trainium_batch(Draft& draft) {
     if (!draft.options().layout) return set_layout(draft, layout, 1, nullptr);
   }
   if (!resolve_layout(draft, layout, global_key != nullptr ? "the layout" : "the global batch")) return;
-  const auto given = draft.known_whole("grad_accum_usteps"), wanted = draft.known_whole("$GBS");
-  const int64_t real = given && *given > 0 ? bounded_product({*micro, *given, layout.data()}) : 0;
-  if (global_key != nullptr && real > 0 && wanted && *wanted != real)
-    draft.note(fmt::format("$GBS is {}, but {} x {} x {} are {}: the script reckons with another number of ranks.",
-                           *wanted, counted(*micro, "sequence"), counted(*given, "micro-batch"),
-                           counted(layout.data(), "data-parallel rank"), real));
   if (global_key == nullptr) {
     const int64_t accumulated = draft.whole("grad_accum_usteps").value_or(64);
     if (accumulated < 1 || accumulated > kMost)
       return draft.problem("the number of accumulated micro-batches is out of range", "give a whole number from 1");
-    draft.set("training.global_batch_size", bounded_product({*micro, accumulated, layout.data()}), micro_key,
+    const int64_t real = bounded_product({*micro, accumulated, layout.data()});
+    draft.set("training.global_batch_size", real, micro_key,
               fmt::format("{} x {} accumulated x {} data-parallel ranks", *micro, accumulated, layout.data()));
+    if (const auto wanted = draft.known_whole("$GBS"); wanted && *wanted != real)
+      draft.note(fmt::format("GBS is {}, but {} x {} x {} are {}: the script reckons with another number of ranks.",
+                             *wanted, counted(*micro, "sequence"), counted(accumulated, "micro-batch"),
+                             counted(layout.data(), "data-parallel rank"), real));
   }
   set_layout(draft, layout, *micro, micro_key);
 }
@@ -70,14 +71,10 @@ void import_trainium_numbers(Draft& draft) {
     draft.problem("neither TOTAL_STEPS nor --max_steps is given", "give the number of steps");
   else if (const auto count = draft.whole(steps->name))
     draft.set("training.steps", *count, steps);
-  const ForeignKey* early = draft.find("steps_this_run");
-  if (early != nullptr && early->unknown.empty()) {
-    const auto last = draft.whole("steps_this_run");
-    if (last && *last >= 0)
-      draft.note(fmt::format(
-          "The program stops at step {} of its schedule (--steps_this_run). Hearth goes on; Ctrl-C saves and stops.",
-          *last));
-  }
+  if (const auto last = draft.whole("steps_this_run"); last && *last >= 0)
+    draft.note(fmt::format(
+        "The program stops at step {} of its schedule (--steps_this_run). Hearth goes on; Ctrl-C saves and stops.",
+        *last));
   set_trainium_number(draft, "training.seq_len", "seq_len", "$SEQ_LEN", 2048);
   draft.set("training.max_norm", 1.0, nullptr, "in the program");
 
@@ -124,8 +121,8 @@ void import_trainium_keys(Draft& draft) {
 }  // namespace
 
 Dialect trainium() {
-  return {"trainium",      "Arcee's scripts for Trainium", trainium_rules(), import_trainium_keys, /*files=*/false,
-          /*scripts=*/true};
+  return {"trainium",       "Arcee's scripts for Trainium", trainium_rules(), import_trainium_keys, /*files=*/false,
+          /*commands=*/true};
 }
 
 }  // namespace hearth::config

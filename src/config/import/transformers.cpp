@@ -169,6 +169,7 @@ void import_hf_precision(Draft& draft) {
   for (const std::string_view name : {"launch.mixed_precision", "mixed_precision"}) {
     const std::string mixed = text_or_no(draft, name, "no");
     if (bf16 || mixed == "no") continue;
+    if (name == "mixed_precision" && draft.has("launch.mixed_precision")) continue;  // the option wins
     from = draft.find(name);
     bf16 = mixed == "bf16";
     if (!bf16) draft.refuse(*from, "numbers are float32 or bfloat16", "bfloat16 takes as much memory as float16");
@@ -212,14 +213,25 @@ int64_t hf_zero_stage(Draft& draft) {
   return says("gradop") || says("zero2") || plain == "2" || plain == "5" || plain == "false" ? 2 : 3;
 }
 
+// Micro-batches of a step. The Trainer takes num_steps of accelerate's settings, and refuses both.
+int64_t hf_accumulated(Draft& draft) {
+  constexpr std::string_view kNested = "accelerator_config.gradient_accumulation_kwargs.num_steps";
+  const auto own = draft.whole("gradient_accumulation_steps"), nested = draft.whole(kNested);
+  if (!nested) return own.value_or(1);
+  if (own.value_or(1) > 1)
+    draft.refuse(*draft.find(kNested), "gradient_accumulation_steps is given, too: Transformers refuses both",
+                 "keep one of them");
+  return *nested;
+}
+
 void import_hf_batch(Draft& draft) {
   ForeignLayout layout;
   take_given_ranks(draft, {"launch.num_processes", "num_processes"});
   take_launched_ranks(draft);
   const ForeignKey* from = draft.find("per_device_train_batch_size");
-  if (from == nullptr) from = draft.find("per_gpu_train_batch_size");
+  if (draft.whole("per_gpu_train_batch_size").value_or(0) != 0) from = draft.find("per_gpu_train_batch_size");  // wins
   const int64_t local = from == nullptr ? 8 : draft.whole(from->name).value_or(8);
-  const int64_t accumulated = draft.whole("gradient_accumulation_steps").value_or(1);
+  const int64_t accumulated = hf_accumulated(draft);
   constexpr int64_t kMost = 1 << 20;
   if (local < 1 || local > kMost || accumulated < 1 || accumulated > kMost) {
     draft.problem("the batch of a rank or the number of accumulated ones is out of range", "give whole numbers from 1");
@@ -228,6 +240,16 @@ void import_hf_batch(Draft& draft) {
   if (!resolve_layout(draft, layout, "the global batch")) return;
   layout.zero_stage = hf_zero_stage(draft);
   if (layout.shard.value == 1) layout.zero_stage = 1;
+  for (const std::string_view name : {"accelerator_config.split_batches", "split_batches"}) {
+    if (!draft.flag(name).value_or(false)) continue;
+    if (local % layout.data() != 0)
+      return draft.refuse(*draft.find(name),
+                          fmt::format("{} ranks cannot split {} sequences evenly", layout.data(), local),
+                          "accelerate refuses it, too");
+    draft.set("training.global_batch_size", bounded_product({local, accumulated}), from,
+              fmt::format("{} accumulated; the ranks split each batch (split_batches)", accumulated));
+    return set_layout(draft, layout, local / layout.data(), draft.find(name));
+  }
   draft.set("training.global_batch_size", bounded_product({local, accumulated, layout.data()}), from,
             fmt::format("{} x {} accumulated x {} ranks", local, accumulated, layout.data()));
   set_layout(draft, layout, local, from);
@@ -283,7 +305,7 @@ void import_hf_metrics(Draft& draft) {
   const double logged = draft.number("logging_steps").value_or(500);
   if (each != nullptr && logged >= 1) {
     if (const auto whole = draft.whole("logging_steps")) draft.set("metrics.log_freq", *whole, each);
-  } else if (each != nullptr && each->unknown.empty()) {
+  } else if (each != nullptr) {
     draft.note(fmt::format("{}: {} is a share of the steps: metrics.log_freq is the usual one.", each->where(),
                            each->assignment()));
   }
@@ -318,8 +340,7 @@ void import_transformers_keys(Draft& draft) {
   import_hf_checkpoints(draft, program);
   import_hf_metrics(draft);
   const ForeignKey* launched = draft.find("launch.config_file");
-  const bool has_file = draft.has("distributed_type") || draft.has("num_processes") || draft.has("mixed_precision");
-  if (launched != nullptr && !has_file)
+  if (launched != nullptr && !draft.has_file(launched->value.text()))
     draft.refuse(*launched, "accelerate's file says ranks and precision, and is not among the files", "give it, too");
   if (!program.trainer) return;
   draft.assume("training.seed", int64_t{42}, "Transformers' default");
@@ -329,7 +350,31 @@ void import_transformers_keys(Draft& draft) {
 }  // namespace
 
 Dialect transformers() {
-  return {"transformers", "Transformers", transformers_rules(), import_transformers_keys, true, true};
+  static constexpr std::string_view kCore[] = {"learning_rate",
+                                               "max_steps",
+                                               "num_train_epochs",
+                                               "per_device_train_batch_size",
+                                               "model_name_or_path",
+                                               "max_train_steps",
+                                               "gradient_accumulation_steps",
+                                               "per_gpu_train_batch_size",
+                                               "do_train",
+                                               "config_name",
+                                               "train_file",
+                                               "dataset_name",
+                                               "block_size",
+                                               "lr_scheduler_type",
+                                               "warmup_steps",
+                                               "warmup_ratio",
+                                               "num_warmup_steps",
+                                               "weight_decay",
+                                               "mlm_probability"};
+  return {.name = "transformers",
+          .title = "Transformers",
+          .rules = transformers_rules(),
+          .import = import_transformers_keys,
+          .commands = true,
+          .core = kCore};
 }
 
 }  // namespace hearth::config

@@ -16,6 +16,7 @@ constexpr std::string_view kHfTokenizer = "the dataset brings its tokenizer: `he
 constexpr std::string_view kHfData = "it prepares data: see `hearth data build`";
 constexpr std::string_view kHfResume = "a run goes on from its newest good checkpoint";
 constexpr std::string_view kHfFp16 = "numbers in float16 are not there";
+constexpr std::string_view kHfReads = "each rank reads its own part of the batch";
 constexpr std::string_view kHfWhole = "every step has the same number of sequences";
 
 constexpr ImportRule kTransformersRules[] = {
@@ -33,6 +34,11 @@ constexpr ImportRule kTransformersRules[] = {
     read("lr_scheduler_kwargs.lr_end"),
     read("lr_scheduler_kwargs.min_lr"),
     read("lr_scheduler_kwargs.min_lr_rate"),
+    read("lr_scheduler_kwargs.num_decay_steps"),
+    read("lr_scheduler_kwargs.num_stable_steps"),
+    read("lr_scheduler_kwargs.warmup_type"),
+    read("lr_scheduler_kwargs.decay_type"),
+    read("lr_scheduler_kwargs.min_lr_ratio"),
     only("lr_scheduler_kwargs", "null|{}", "its parts are read"),
     read("warmup_steps"),
     read("warmup_ratio"),
@@ -145,11 +151,21 @@ constexpr ImportRule kTransformersRules[] = {
     ignore("ddp_*", kHfLaunch),
     ignore("ray_scope", kHfLaunch),
     ignore("debug", kHfLog),
-    ignore("accelerator_config", kHfLaunch),
-    only("accelerator_config.split_batches", "false", "per_device_train_batch_size is that of one rank"),
-    ignore("accelerator_config.*", kHfLaunch),
-    ignore("split_batches", kHfLaunch),
-    ignore("dispatch_batches", kHfLaunch),
+    only("accelerator_config", "null|{}", "its file is not read: give its keys"),
+    read("accelerator_config.split_batches"),
+    ignore("accelerator_config.dispatch_batches", kHfReads),
+    ignore("accelerator_config.even_batches", kHfWhole),
+    ignore("accelerator_config.use_seedable_sampler", "training.seed orders the data"),
+    ignore("accelerator_config.non_blocking", kHfMemory),
+    ignore("accelerator_config.use_configured_state", kHfLaunch),
+    only("accelerator_config.gradient_accumulation_kwargs", "null|{}", "its parts are read"),
+    read("accelerator_config.gradient_accumulation_kwargs.num_steps"),
+    ignore("accelerator_config.gradient_accumulation_kwargs.adjust_scheduler", "the Trainer steps its own schedule"),
+    ignore("accelerator_config.gradient_accumulation_kwargs.sync_each_batch", kHfMemory),
+    ignore("accelerator_config.gradient_accumulation_kwargs.sync_with_dataloader",
+           "gradients accumulate over micro-batches of one step"),
+    read("split_batches"),
+    ignore("dispatch_batches", kHfReads),
     only("parallelism_config", "null", "its degrees are not read: see [parallelism]"),
     refuse("parallelism_config.*", "its degrees are not read", "write them in [parallelism] of the result"),
     read("fsdp"),

@@ -14,18 +14,21 @@ namespace {
 struct HfSchedule {
   std::string_view name, decay, settings;
 };
-constexpr HfSchedule kHfSchedules[] = {{"linear", "linear", ""},
-                                       {"cosine", "cosine", "num_cycles"},
-                                       {"cosine_with_restarts", "cosine_with_restarts", "num_cycles"},
-                                       {"cosine_with_min_lr", "cosine", "num_cycles|min_lr|min_lr_rate"},
-                                       {"polynomial", "polynomial", "power|lr_end"},
-                                       {"constant", "constant", ""},
-                                       {"constant_with_warmup", "constant", ""}};
+constexpr HfSchedule kHfSchedules[] = {
+    {"linear", "linear", ""},
+    {"cosine", "cosine", "num_cycles"},
+    {"cosine_with_restarts", "cosine_with_restarts", "num_cycles"},
+    {"cosine_with_min_lr", "cosine", "num_cycles|min_lr|min_lr_rate"},
+    {"polynomial", "polynomial", "power|lr_end"},
+    {"warmup_stable_decay", "", "num_cycles|num_decay_steps|num_stable_steps|warmup_type|decay_type|min_lr_ratio"},
+    {"constant", "constant", ""},
+    {"constant_with_warmup", "constant", ""}};
 
 // What lr_scheduler_kwargs say. `lr`: the highest rate.
 void import_hf_schedule_settings(Draft& draft, const HfSchedule& schedule, double lr) {
   const auto setting = [&draft](std::string_view name) { return fmt::format("lr_scheduler_kwargs.{}", name); };
-  for (const std::string_view name : {"num_cycles", "power", "lr_end", "min_lr", "min_lr_rate"}) {
+  for (const std::string_view name : {"num_cycles", "power", "lr_end", "min_lr", "min_lr_rate", "num_decay_steps",
+                                      "num_stable_steps", "warmup_type", "decay_type", "min_lr_ratio"}) {
     const std::string all = fmt::format("|{}|", schedule.settings), one = fmt::format("|{}|", name);
     if (draft.has(setting(name)) && all.find(one) == std::string::npos)
       draft.refuse(*draft.find(setting(name)), fmt::format("the schedule {} has no such setting", schedule.name));
@@ -54,27 +57,42 @@ void import_hf_schedule_settings(Draft& draft, const HfSchedule& schedule, doubl
   }
 }
 
-}  // namespace
-
-void import_hf_schedule(Draft& draft, const HfProgram& program) {
-  const ForeignKey* from = draft.find("lr_scheduler_type");
-  const std::string type = draft.text("lr_scheduler_type").value_or(program.frontier ? "cosine" : "linear");
-  draft.set("lr_scheduler.rule", std::string("transformers"), nullptr, "the formulas of the library");
-  const Value* rate = draft.value("optimizer.lr");
-  const double lr = rate == nullptr ? (program.trainer || !program.frontier ? 5e-5 : 1e-4) : std::get<double>(*rate);
-  draft.assume("optimizer.lr", lr, program.default_of());
-  const auto* schedule = std::find_if(std::begin(kHfSchedules), std::end(kHfSchedules),
-                                      [&type](const HfSchedule& one) { return one.name == type; });
-  if (schedule == std::end(kHfSchedules))
-    return draft.refuse(
-        *from, "the decay is linear, cosine, cosine_with_restarts, cosine_with_min_lr, polynomial or constant");
-  import_hf_schedule_settings(draft, *schedule, lr);
-  const std::string decay(schedule->decay);
-  draft.set("lr_scheduler.decay_type", decay, from, from == nullptr ? program.default_of() : "");
-  if (type == "constant") {
-    draft.set("lr_scheduler.warmup_steps", int64_t{0}, from, "this schedule has no warm-up");
-    return;
+// The schedule warmup_stable_decay, after the warm-up is known: the last steps decay, and before them the rate stays.
+void import_hf_stable(Draft& draft) {
+  const auto name = [](std::string_view setting) { return fmt::format("lr_scheduler_kwargs.{}", setting); };
+  const ForeignKey* type = draft.find("lr_scheduler_type");
+  const auto decay = draft.whole(name("num_decay_steps"));
+  const Value *steps = draft.value("training.steps"), *warmup = draft.value("lr_scheduler.warmup_steps");
+  if (!decay) return draft.refuse(*type, "it needs lr_scheduler_kwargs with num_decay_steps");
+  if (steps == nullptr || warmup == nullptr)
+    return draft.refuse(*type, "num_decay_steps are a share of the steps, which max_steps says", "give max_steps");
+  const int64_t total = std::get<int64_t>(*steps);
+  if (*decay < 1 || *decay > total || total < 1)
+    return draft.refuse(*draft.find(name("num_decay_steps")), "not a number of the training's steps");
+  draft.set("lr_scheduler.decay_ratio", static_cast<double>(*decay) / static_cast<double>(total),
+            draft.find(name("num_decay_steps")), "as a share of the steps");
+  if (const auto stable = draft.whole(name("num_stable_steps"))) {
+    const int64_t end = std::get<int64_t>(*warmup) + *stable + *decay;
+    if (*stable < 0 || end > (int64_t{1} << 50))
+      return draft.refuse(*draft.find(name("num_stable_steps")), "not a number of steps");
+    if (end != total)
+      draft.set("lr_scheduler.end_step", end, draft.find(name("num_stable_steps")), "warm-up, stable and decay");
   }
+  const std::string shape = draft.text(name("decay_type")).value_or("cosine");
+  if (shape != "linear" && shape != "cosine" && shape != "1-sqrt")
+    return draft.refuse(*draft.find(name("decay_type")), "the decay is linear, cosine or 1-sqrt");
+  draft.set("lr_scheduler.decay_type", shape == "1-sqrt" ? "sqrt" : shape, draft.find(name("decay_type")),
+            draft.has(name("decay_type")) ? "" : "Transformers' default");
+  if (draft.text(name("warmup_type")).value_or("linear") != "linear")
+    draft.refuse(*draft.find(name("warmup_type")), "the warm-up is linear");
+  if (shape == "cosine" && draft.number(name("num_cycles")).value_or(0.5) != 0.5)
+    draft.refuse(*draft.find(name("num_cycles")), "a cosine goes down once");
+  if (const auto least = draft.number(name("min_lr_ratio")))
+    draft.set("lr_scheduler.min_lr_factor", *least, draft.find(name("min_lr_ratio")));
+}
+
+// The warm-up's steps, from one of three keys.
+void import_hf_warmup(Draft& draft, const HfProgram& program) {
   const std::string_view warmup = program.trainer ? "warmup_steps" : "num_warmup_steps";
   const auto steps = draft.number(warmup);
   const auto ratio = draft.number("warmup_ratio");
@@ -98,6 +116,34 @@ void import_hf_schedule(Draft& draft, const HfProgram& program) {
   } else {
     draft.set("lr_scheduler.warmup_steps", program.frontier ? int64_t{100} : int64_t{0}, nullptr, program.default_of());
   }
+}
+
+}  // namespace
+
+void import_hf_schedule(Draft& draft, const HfProgram& program) {
+  const ForeignKey* from = draft.find("lr_scheduler_type");
+  const std::string type = draft.text("lr_scheduler_type").value_or(program.frontier ? "cosine" : "linear");
+  draft.set("lr_scheduler.rule", std::string("transformers"), nullptr, "the formulas of the library");
+  const Value* rate = draft.value("optimizer.lr");
+  const double lr = rate == nullptr ? (program.trainer || !program.frontier ? 5e-5 : 1e-4) : std::get<double>(*rate);
+  draft.assume("optimizer.lr", lr, program.default_of());
+  const auto* schedule = std::find_if(std::begin(kHfSchedules), std::end(kHfSchedules),
+                                      [&type](const HfSchedule& one) { return one.name == type; });
+  if (schedule == std::end(kHfSchedules))
+    return draft.refuse(
+        *from,
+        "the decay is linear, cosine, cosine_with_restarts, cosine_with_min_lr, polynomial, warmup_stable_decay or "
+        "constant");
+  import_hf_schedule_settings(draft, *schedule, lr);
+  if (!schedule->decay.empty())
+    draft.set("lr_scheduler.decay_type", std::string(schedule->decay), from,
+              from == nullptr ? program.default_of() : "");
+  if (type == "constant") {
+    draft.set("lr_scheduler.warmup_steps", int64_t{0}, from, "this schedule has no warm-up");
+    return;
+  }
+  import_hf_warmup(draft, program);
+  if (type == "warmup_stable_decay") import_hf_stable(draft);
 }
 
 }  // namespace hearth::config

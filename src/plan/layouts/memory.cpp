@@ -79,39 +79,50 @@ const std::vector<int64_t>& LayoutMemory::slots(const Pipeline& pipeline) {
   return slots_[key] = rank_schedule(pipeline, 0, PipelinePass::kTraining).slots;
 }
 
-std::optional<std::vector<Recompute>> LayoutMemory::cheapest(const config::RunConfig& config,
-                                                             const PipelinePlan& pipeline, double limit_bytes) {
+LayoutMemory::Held LayoutMemory::held(const config::RunConfig& config, const PipelinePlan& pipeline) {
   const config::Parallelism& p = config.parallelism;
   const int64_t B = config::micro_batch_size(config), S = config.training.seq_len;
-  const double weights_bytes = weights(config, pipeline);
-  if (weights_bytes > limit_bytes) return std::nullopt;
   const ModelShape part = model_part(run_.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree);
-  const auto workspace = static_cast<double>(gpu_workspace_bytes(part, B * S, run_.precision, config.numerics.fp8));
-  const double left = limit_bytes - weights_bytes - workspace;
-
-  const bool staged = pipeline.pipeline.ranks > 1;
+  Held held{};
+  held.fixed = weights(config, pipeline) +
+               static_cast<double>(gpu_workspace_bytes(part, B * S, run_.precision, config.numerics.fp8));
+  held.staged = pipeline.pipeline.ranks > 1;
   const std::vector<StageLayers> stages = pipeline.stages_of(0);
-  double layers = 0, held = 0, slots_held = 0;  // held: micro-batches of all layers together
   for (size_t i = 0; i < stages.size(); ++i) {
     const auto size = static_cast<double>(stages[i].size());
-    const double of_stage = staged ? static_cast<double>(slots(pipeline.pipeline)[i]) : 0;
-    layers += size;
-    held += size * of_stage;
-    slots_held += of_stage;
+    const double of_stage = held.staged ? static_cast<double>(slots(pipeline.pipeline)[i]) : 0;
+    held.layers += size;
+    held.layer_slots += size * of_stage;
+    held.slots += of_stage;
   }
-  // Bytes of what does not depend on the number of layers, and of each layer.
-  const auto bytes_of = [&](Recompute level) {
-    const Line& l = line(config, pipeline, level);
-    const double largest = staged ? static_cast<double>(stages.front().size()) : layers;
-    return std::pair(l.shared + (staged ? largest * l.shared_of_layer : 0) + slots_held * l.slot,
-                     staged ? held / layers * l.slot_of_layer : l.shared_of_layer);
-  };
+  held.largest = held.staged ? static_cast<double>(stages.front().size()) : held.layers;
+  return held;
+}
 
+std::pair<double, double> LayoutMemory::bytes_of(const config::RunConfig& config, const PipelinePlan& pipeline,
+                                                 Recompute level, const Held& held) {
+  const Line& l = line(config, pipeline, level);
+  return {l.shared + (held.staged ? held.largest * l.shared_of_layer : 0) + held.slots * l.slot,
+          held.staged ? held.layer_slots / held.layers * l.slot_of_layer : l.shared_of_layer};
+}
+
+double LayoutMemory::least(const config::RunConfig& config, const PipelinePlan& pipeline) {
+  const Held held = this->held(config, pipeline);
+  const auto [fixed, each] = bytes_of(config, pipeline, Recompute::kBlock, held);
+  return held.fixed + fixed + held.layers * each;
+}
+
+std::optional<std::vector<Recompute>> LayoutMemory::cheapest(const config::RunConfig& config,
+                                                             const PipelinePlan& pipeline, double limit_bytes) {
+  if (weights(config, pipeline) > limit_bytes) return std::nullopt;
+  const int64_t S = config.training.seq_len;
+  const Held held = this->held(config, pipeline);
+  const double left = limit_bytes - held.fixed, layers = held.layers;
   std::optional<std::vector<Recompute>> best;
   double best_flops = 0;
   for (const auto& [dearer, others] : kRecomputePairs) {
-    const auto [fixed_dearer, each_dearer] = bytes_of(dearer);
-    const auto [fixed_others, each_others] = bytes_of(others);
+    const auto [fixed_dearer, each_dearer] = bytes_of(config, pipeline, dearer, held);
+    const auto [fixed_others, each_others] = bytes_of(config, pipeline, others, held);
     const double excess = std::max(fixed_dearer, fixed_others) + layers * each_others - left;
     double count = 0;
     if (excess > 0) {

@@ -25,7 +25,19 @@ class LayoutMemory {
   std::optional<std::vector<Recompute>> cheapest(const config::RunConfig& config, const PipelinePlan& pipeline,
                                                  double limit_bytes);
 
+  // The least that the estimate finds for the same: every layer recomputes all.
+  double least(const config::RunConfig& config, const PipelinePlan& pipeline);
+
  private:
+  // What does not depend on the levels: weights and workspace; and layers and micro-batches of the first rank.
+  struct Held {
+    double fixed, layers, largest, layer_slots, slots;
+    bool staged;
+  };
+  Held held(const config::RunConfig& config, const PipelinePlan& pipeline);
+  // Bytes of a level: those that do not depend on the number of layers, and of each layer.
+  std::pair<double, double> bytes_of(const config::RunConfig& config, const PipelinePlan& pipeline, Recompute level,
+                                     const Held& held);
   // Bytes of a stage's activations: in memory that all stages share, and of a slot.
   struct Line {
     double shared, shared_of_layer, slot, slot_of_layer;

@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "base/quantity.h"
+#include "base/text.h"
 #include "config/derived.h"
 #include "plan/context_parallel.h"
 #include "plan/layouts/memory.h"
@@ -65,11 +66,7 @@ class Search {
         none_(static_cast<size_t>(run.model.L)),
         memory_(run) {
     config_.training.global_batch_size = sequences_;
-    const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
-    limit_bytes_ = static_cast<double>(on_cpu ? memory_bytes : memory_bytes - kLibrariesBytes);
-    if (const auto limit = parse_bytes(config.memory.limit))
-      limit_bytes_ = std::min(limit_bytes_, static_cast<double>(*limit));
-    if (on_cpu) limit_bytes_ /= static_cast<double>(speed.devices);
+    config_.memory.recompute = config::Recompute::kAuto;
     if (config.optimizer.name == config::OptimizerName::kMuon)
       muon_flops_ = newton_schulz_flops(config, run.parameters);
   }
@@ -88,17 +85,60 @@ class Search {
       if (seen.contains(mesh)) continue;
       if (choice.memory) {
         seen.insert(mesh);
-        const StepTime time = time_of(choice, choice.memory->recompute);
-        layouts.push_back({with(choice), std::move(*choice.memory), time, bubble_of(choice)});
-        layouts.back().config.memory.recompute = config::Recompute::kAuto;
+        layouts.push_back(layout_of(choice));
         continue;
       }
-      if (choice.levels ? measure(choice) : estimate(choice, limit_bytes_)) choices_.push(std::move(choice));
+      if (choice.levels ? measure(choice) : estimate(choice, limit_of(choice))) choices_.push(std::move(choice));
     }
     return layouts;
   }
 
+  std::string why_none() {
+    add_all();
+    if (choices_.empty()) {
+      std::vector<std::string> ranks;
+      for (const int64_t count : refused_) ranks.push_back(fmt::format("{}", count));
+      if (ranks.empty()) return "no degrees of parallelism multiply to this number and fit the model";
+      return fmt::format(
+          "training.global_batch_size = {} is no multiple of the data-parallel ranks that any mesh leaves: {}",
+          sequences_, join_first(ranks, 8));
+    }
+    std::optional<Choice> smallest;
+    double fewest_bytes = 0;
+    for (; !choices_.empty(); choices_.pop()) {
+      const Choice& choice = choices_.top();
+      with(choice);
+      const double bytes = memory_.least(config_, pipeline_plan(config_, run_.model.L)) - limit_of(choice);
+      if (smallest && bytes >= fewest_bytes) continue;
+      smallest = choice;
+      fewest_bytes = bytes;
+    }
+    with(*smallest);
+    const MemoryPlan memory = memory_plan(config_, run_, memory_bytes_);
+    return fmt::format("the one that needs least, {} with zero_stage = {} and local_batch_size = {}, needs {} of {}",
+                       format_mesh(smallest->parallelism), smallest->parallelism.zero_stage, smallest->local_batch_size,
+                       format_bytes(memory.total_bytes), format_bytes(memory.limit_bytes / memory.ranks_here));
+  }
+
  private:
+  // The plan of the run that has the layout, as `hearth plan` makes it from the keys alone.
+  Layout layout_of(const Choice& choice) {
+    MemoryPlan memory = memory_plan(with(choice), run_, memory_bytes_);
+    const StepTime time = step_time(config_, run_.model, memory.recompute, steps_, speed_);
+    return {config_, std::move(memory), time, bubble_of(choice)};
+  }
+
+  // A rank's memory for tensors.
+  double limit_of(const Choice& choice) {
+    const config::Parallelism& p = with(choice).parallelism;
+    const bool on_cpu = config_.training.device == config::DeviceKind::kCpu;
+    const ModelShape part = model_part(run_.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree);
+    int64_t bytes = memory_bytes_;
+    for (const MemoryItem& item : beside_tensors(config_, part)) bytes -= item.bytes;
+    if (const auto limit = parse_bytes(config_.memory.limit)) bytes = std::min(bytes, *limit);
+    return static_cast<double>(bytes) / static_cast<double>(on_cpu ? speed_.devices : 1);
+  }
+
   const config::RunConfig& with(const Choice& choice) {
     config_.parallelism = choice.parallelism;
     config_.training.local_batch_size = choice.local_batch_size;
@@ -117,6 +157,7 @@ class Search {
           if (pp > std::min(s.L, kMostStages) || (graph && tp * cp * pp > 1)) continue;
           const int64_t dp = speed_.devices / tp / cp / pp;
           const int64_t sums = dp * cp;  // ranks that add gradients
+          if (sequences_ % dp != 0) refused_.insert(dp);
           if (sequences_ % dp != 0 || (config_.numerics.reproducible && (sums & (sums - 1)) != 0)) continue;
           for (const int64_t shard : divisors(dp)) {
             Parallelism p;
@@ -190,7 +231,8 @@ class Search {
 
   // Plans the memory. Where it is more than there is, estimates again with as much less.
   bool measure(Choice& choice) {
-    double limit_bytes = limit_bytes_;
+    const double most_bytes = limit_of(choice);
+    double limit_bytes = most_bytes;
     for (int tries = 0; tries < 4; ++tries) {
       with(choice);
       MemoryPlan memory = memory_plan(config_, run_, memory_bytes_, *choice.levels);
@@ -199,7 +241,7 @@ class Search {
         choice.memory = std::move(memory);
         return true;
       }
-      limit_bytes -= static_cast<double>(memory.total_bytes) - limit_bytes_ + 0.005 * limit_bytes_;
+      limit_bytes -= static_cast<double>(memory.total_bytes) - most_bytes + 0.005 * most_bytes;
       if (!estimate(choice, limit_bytes)) return false;
     }
     return false;
@@ -213,8 +255,8 @@ class Search {
   const int64_t sequences_;  // of a step
   const std::vector<Recompute> none_;
   LayoutMemory memory_;
-  double limit_bytes_ = 0;  // of a rank
   double muon_flops_ = 0;
+  std::set<int64_t> refused_;  // numbers of data-parallel ranks that do not share the batch
   std::priority_queue<Choice, std::vector<Choice>, std::greater<>> choices_;
   std::map<std::tuple<int64_t, PipelineSchedule, int64_t>, double> bubbles_;
 };
@@ -231,6 +273,11 @@ std::string_view short_name(PipelineSchedule schedule) {
 std::vector<Layout> search_layouts(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes,
                                    int64_t steps, const Speed& speed, int64_t count) {
   return Search(config, run, memory_bytes, steps, speed).best(count);
+}
+
+std::string why_no_layout(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes,
+                          const Speed& speed) {
+  return Search(config, run, memory_bytes, 1, speed).why_none();
 }
 
 std::string format_mesh(const Parallelism& p) {

@@ -28,6 +28,11 @@ struct Layout {
 std::vector<Layout> search_layouts(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes,
                                    int64_t steps, const Speed& speed, int64_t count);
 
+// Why search_layouts finds none: the batch that no number of ranks shares, or the memory of the layout that needs
+// least.
+std::string why_no_layout(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes,
+                          const Speed& speed);
+
 // "pp 4, dp_replicate 2, dp_shard 8, tp 8": the degrees that are not 1; "one device".
 std::string format_mesh(const config::Parallelism& parallelism);
 // The layouts in words, for an error: "dp_shard 4 with zero_stage = 3 and local_batch_size = 1; ...".

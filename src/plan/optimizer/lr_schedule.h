@@ -9,6 +9,13 @@
 // decay_ratio = -1: everything after the warm-up decays. decay_ratio in (0, 1): WSD (arXiv 2404.06395).
 // decay_type = "constant": no decay at all.
 //
+// "torchtitan_2024": torchtitan's rule until March 2025. With n = s - 1 at update s, W warm-up steps and D steps of
+// decay:
+//   warm-up      n < W: (n + 1) / (W + 1), also where the run ends before W
+//   decay        1 - p with p = (n - W) / D, and D all steps after the warm-up
+// "torchtitan_2025": its rule from then until June 2025. The warm-up is the same. The decay has the shapes of today,
+// and p = (n + 1 - (E - D)) / (D + 1) with E steps in all.
+//
 // lr_scheduler.rule = "neox": GPT-NeoX's AnnealingLR (main, 2025). With n = s - 1 at update s, W warm-up steps, E the
 // end of the decay (lr_decay_iters), x = (n - W) / (E - W) and m = min_lr_factor, in units of lr:
 //   warm-up      n <= W: max(1, n) / W
@@ -22,6 +29,8 @@
 //   linear       f = 1 - x       cosine   f = (1 + cos(pi x)) / 2       polynomial   f = (1 - x)^power
 //   cosine_with_restarts   f = (1 + cos(pi (num_cycles x mod 1))) / 2
 // The factor is m + (1 - m) f, and m from step E on. Its library has an m for some of them only.
+// With decay_ratio it is get_wsd_schedule: the warm-up is m + (1 - m) n / W, and x = (n - (E - D)) / D in the last D
+// steps.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +53,7 @@ struct LrSchedule {
   int64_t end_step;  // for the rules of GPT-NeoX and Transformers
   int64_t num_cycles;
   double power;
+  bool stable;  // rule "transformers": the rate stays between warm-up and decay
   // Settings that did not fit the number of steps, and their adjustment (torchtitan warns, too). The caller prints
   // them.
   std::vector<std::string> notes;

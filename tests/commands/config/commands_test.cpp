@@ -83,7 +83,7 @@ TEST_F(ConfigCommandsTest, AnImportIsARunFileThatCheckAccepts) {
        "steps = 100\ndataset = \"full_set\"\ndata_parallel_shard_degree = 4\n");
   const CommandResult made = run("config import theirs.toml --out run.toml");
   EXPECT_EQ(made.exit_code, 0);
-  EXPECT_THAT(made.output, HasSubstr("run.toml: 13 keys, from 8 of torchtitan\n"));
+  EXPECT_THAT(made.output, HasSubstr("run.toml: 14 keys, from 8 of torchtitan\n"));
   EXPECT_THAT(run("config check run.toml").output,
               HasSubstr("data.path = \"data/full_set\": data/full_set does not exist"));
   make_folders(folder_ / "data/full_set");
@@ -99,6 +99,15 @@ TEST_F(ConfigCommandsTest, AnImportIsARunFileThatCheckAccepts) {
             "  fix: give another name, or remove the file\n");
   EXPECT_EQ(run("config import theirs.toml --ranks 3").exit_code, 2);
   EXPECT_THAT(run("config import none.toml").output, HasSubstr("none.toml"));
+  // A command comes from stdin, too; a script does not.
+  file("command.txt", "torchrun --nproc_per_node 2 run_clm.py --max_steps 10 --block_size 64\n");
+  const CommandResult pasted = run("config import - < command.txt");
+  EXPECT_EQ(pasted.exit_code, 0);
+  EXPECT_THAT(pasted.output, HasSubstr("# stdin:1 --max_steps\n"));
+  file("train.sh", "LR=$1\nrun_clm.py --learning_rate $LR\n");
+  const CommandResult script = run("config import - < train.sh");
+  EXPECT_EQ(script.exit_code, 2);
+  EXPECT_THAT(script.output, HasSubstr("stdin:1: this is a script, and scripts are not run here"));
 }
 
 TEST_F(ConfigCommandsTest, CheckSaysWhatARunFileAmountsTo) {

@@ -166,7 +166,7 @@ TEST_F(ImportTest, WhatGptNeoxHasAndHearthDoesNotIsRefusedByLine) {
                     "optimizer: {params: {lr: 1e-4}}\ntrain_batch_size: 8\ntrain_iters: 10\nnum_layer: 3\n"
                     "train_data_paths: [a, b]\ntrain_data_weights: [1]\nsave_iters: 5\n"}},
                   {.ranks = 1}),
-            "error: pythia.yml has 11 errors\n"
+            "error: pythia.yml (read as GPT-NeoX) has 11 errors\n"
             "  pythia.yml:5: rotary_pct = 0.25: the whole head is rotated\n"
             "      fix: to import the rest: --leave-out rotary_pct\n"
             "  pythia.yml:6: gpt_j_residual = true: attention and feed-forward follow each other\n"
@@ -195,7 +195,7 @@ TEST_F(ImportTest, AValueThatHearthDoesNotHaveIsNamedWithTheOneThatItHas) {
   std::string gelu = kMain;
   gelu.replace(gelu.find("swiglu"), 6, "gelu");
   EXPECT_EQ(error({{"run.yml", gelu}, {"more.yml", "rotary_pct: 0.25\n"}}, {.ranks = 32}),
-            "error: the import of run.yml and more.yml has 2 errors\n"
+            "error: the import of run.yml and more.yml (read as GPT-NeoX) has 2 errors\n"
             "  more.yml:1: rotary_pct = 0.25: the whole head is rotated\n"
             "      fix: to import the rest: --leave-out rotary_pct\n"
             "  run.yml:12: activation = \"gelu\": the feed-forward is SwiGLU (activation: swiglu)\n"
@@ -225,7 +225,7 @@ TEST_F(ImportTest, EachFaultOfYamlIsOneError) {
   EXPECT_THAT(yaml(std::string(100000, '[')), HasSubstr("a.yml:1: "));
   EXPECT_EQ(yaml(std::string("a: \0", 4)),
             "error: a.yml: this is not a text with a run's keys\n  fix: give a run file in TOML, YAML or "
-            "JSON, or a script, of at most 16 MiB");
+            "JSON, or a command, of at most 16 MiB");
   EXPECT_THAT(yaml(""), HasSubstr("no key is one of a trainer that Hearth imports from"));
   EXPECT_EQ(error({{"a.yml", "num_layers: 2\n"}, {"a.yml", "num_layers: 2\n"}}),
             "error: a.yml is given twice\n  fix: give each file once");
@@ -248,7 +248,35 @@ TEST_F(ImportTest, AFileInAnotherEncodingIsRefusedByLine) {
             "error: run.yml:2: this is not UTF-8\n  fix: write the file in UTF-8: `iconv --to-code UTF-8`");
   for (const std::string wrong : {"\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE2\x82", "\x80"})
     EXPECT_THAT(error({{"run.yml", "save: " + wrong}}), HasSubstr("not UTF-8"));
-  EXPECT_THAT(error({{"run.yml", "sav: \xE2\x82\xAC\xC3\xBC\n"}}, {}, "neox"), HasSubstr("has no key sav"));
+  EXPECT_THAT(error({{"run.yml", "save: x\nsav: \xE2\x82\xAC\xC3\xBC\n"}}, {}, "neox"), HasSubstr("has no key sav"));
+}
+
+// GPT-NeoX main has such a file, configs/llemma/7B.yml, which neither of the two programs runs.
+TEST_F(ImportTest, TheFeedForwardSaysWhichProgramAFileIsFor) {
+  std::string mixed = llemma_7b();
+  const std::string branch = "\"mlp_type\": \"llama\", \"activation\": \"silu\"";
+  mixed.replace(mixed.find(branch), branch.size(),
+                "\"activation\": \"swiglu\", \"use_bias_in_mlp\": false, \"mlp_multiple_of\": 256");
+  const ImportTest::Files files = {{"7b.yml", mixed}, {"mixture.yml", kMixture}};
+  EXPECT_THAT(
+      error(files, {.ranks = 256}),
+      testing::AllOf(HasSubstr("decay_lr_to = 0.033: the file is one of GPT-NeoX's main, by its feed-forward, and "
+                               "main has no such key\n      fix: write min_lr"),
+                     HasSubstr("warmup_iters = 500: the file is one of GPT-NeoX's main"),
+                     testing::Not(HasSubstr("the feed-forward is SwiGLU"))));
+  const RunConfig c =
+      import(files,
+             {.ranks = 256, .leave_out = {"decay_lr_to", "warmup_iters", "checkpoint_validation_with_forward_pass"}})
+          .config;
+  EXPECT_EQ(c.lr_scheduler.rule, ScheduleRule::kNeox);
+  EXPECT_EQ(c.model.hidden_dim, 5632);  // of 4 * 4096: two thirds, half of them, up to a multiple of 256
+}
+
+TEST_F(ImportTest, TheShapeOfAModelOfGptNeoxIsNeeded) {
+  EXPECT_THAT(error({{"a.yml", "optimizer: {type: Adam, params: {lr: 1.0e-4}}\ntrain_batch_size: 8\nnorm: rmsnorm\n"}},
+                    {.ranks = 1}),
+              testing::AllOf(HasSubstr("num_layers is not given, and GPT-NeoX has no default for it"),
+                             HasSubstr("train_iters is not given")));
 }
 
 }  // namespace

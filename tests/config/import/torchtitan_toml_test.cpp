@@ -38,14 +38,14 @@ constexpr const char* kArchRanks =
     "data_parallel_replicate_degree = 1\ndata_parallel_shard_degree = -1\ntensor_parallel_degree = 1\ncompile = "
     "false\n";
 
-// Keys of the file that configs/ leave to the reader, and what torchtitan's code has and no file says: the warm-up of W
-// + 1 steps, all checkpoints kept, and the tokenizer's vocabulary.
+// Keys of the file that configs/ leave to the reader, and what torchtitan's code has and no file says: the rates of its
+// age, all checkpoints kept, and the tokenizer's vocabulary.
 const std::vector<std::string> kForkDifferences = {"job.*",
                                                    "metrics.log_freq",
                                                    "checkpoint.folder",
                                                    "checkpoint.async_mode",
                                                    "checkpoint.keep_latest_k",
-                                                   "lr_scheduler.warmup_steps",
+                                                   "lr_scheduler.rule",
                                                    "data.path",
                                                    "data.source.*"};
 
@@ -66,7 +66,8 @@ TEST_F(ImportTest, TheFileOfFrontierTorchtitanGivesItsConfig) {
                                with_others(kForkDifferences, {"model.name", "model.rope_scaling_factor",
                                                               "model.vocab_size", "checkpoint.initial_load_path"})),
               IsEmpty());
-  EXPECT_EQ(run.config.lr_scheduler.warmup_steps, 501);
+  EXPECT_EQ(run.config.lr_scheduler.warmup_steps, 500);
+  EXPECT_EQ(run.config.lr_scheduler.rule, ScheduleRule::kTorchtitan2024);
   ASSERT_EQ(run.config.data.source.size(), 6u);
   const double weights[] = {0.40, 0.44, 0.03, 0.02, 0.10, 0.01};
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(run.config.data.source[i].weight, weights[i]);
@@ -187,7 +188,7 @@ TEST_F(ImportTest, WrongKeysOfTorchtitanAreNamedByLineAllAtOnce) {
               "tensor_parallel_degree = 0\n[optimizer]\nname = \"Lion\"\n"
               "[model.more]\na = 1\n"}},
             {.ranks = 8}),
-      "error: run.toml has 8 errors\n"
+      "error: run.toml (read as torchtitan) has 8 errors\n"
       "  run.toml:3: model.flavor = \"9B\": llama3 has the flavors debugmodel, 250M, 870M, 1B, 2B, 3B, 5B, 7B, 8B, "
       "70B, 405B\n"
       "      fix: write the keys of [model] by hand, or import the rest: --leave-out model.flavor\n"
@@ -211,6 +212,117 @@ TEST_F(ImportTest, WrongKeysOfTorchtitanAreNamedByLineAllAtOnce) {
       error({{"run.toml", "[training]\nsteps = 10\nlocal_batch_size = 4\nglobal_batch_size = 10\n"}}, {.ranks = 2}),
       "error: run.toml:4: training.global_batch_size = 10 is not a multiple of 8 = local_batch_size 4 x "
       "data-parallel ranks 2\n  fix: give 8 or 16, or another local_batch_size");
+}
+
+// Keys that torchtitan had for some weeks, each with the dates of its own history.
+TEST_F(ImportTest, FilesOfEveryYearAreUnderstood) {
+  // June 2025, as NousResearch's fork has them.
+  const std::string june =
+      "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[optimizer]\nlr = 3e-4\n[lr_scheduler]\nwarmup_steps = 200\n"
+      "[training]\nlocal_batch_size = 1\nseq_len = 8192\nsteps = 1000\n[checkpoint]\nenable_checkpoint = true\n"
+      "interval = 500\ninitial_load_path = \"base\"\n";
+  const RunConfig weights = import({{"a.toml", june + "last_save_model_weights_only = false\n"
+                                                      "initial_load_model_weights_only = false\n"}},
+                                   {.ranks = 64})
+                                .config;
+  EXPECT_FALSE(weights.checkpoint.last_save_model_only);
+  EXPECT_FALSE(weights.checkpoint.initial_load_model_only);
+  EXPECT_EQ(weights.checkpoint.keep_latest_k, 10);
+  EXPECT_EQ(weights.lr_scheduler.rule, ScheduleRule::kTorchtitan);
+  const RunConfig july = import({{"a.toml", june + "last_save_model_weights_only = true\n"
+                                                   "last_save_in_safetensors_format = true\n"}},
+                                {.ranks = 64})
+                             .config;
+  EXPECT_TRUE(july.checkpoint.last_save_model_only);
+  EXPECT_TRUE(july.checkpoint.last_save_in_hf);
+  EXPECT_TRUE(july.checkpoint.initial_load_model_only);
+
+  // Spring 2025: the schedule has its section, and the batch its old name.
+  const RunConfig spring = import({{"a.toml",
+                                    "[model]\nflavor = \"8B\"\n[lr_scheduler]\nwarmup_steps = 20\ndecay_ratio = "
+                                    "0.5\nlr_min = 0.1\n[training]\nbatch_size = 2\nsteps = 100\n"}},
+                                  {.ranks = 2})
+                               .config;
+  EXPECT_EQ(spring.lr_scheduler.rule, ScheduleRule::kTorchtitan2025);
+  EXPECT_EQ(spring.lr_scheduler.min_lr_factor, 0.1);
+
+  // Summer 2024: one degree, of FSDP or of DDP, and float8 in [training].
+  const std::string summer =
+      "[model]\nflavor = \"8B\"\n[training]\nbatch_size = 2\nwarmup_steps = 5\nsteps = 100\ntensor_parallel_degree = "
+      "2\n"
+      "data_parallel_degree = -1\n";
+  EXPECT_EQ(import({{"a.toml", summer}}, {.ranks = 8}).config.parallelism.data_parallel_shard_degree, 4);
+  const RunConfig ddp = import({{"a.toml", summer.substr(0, summer.find("data_parallel_degree")) +
+                                               "data_parallel_degree = 4\ndata_parallel_type = \"ddp\"\n"}},
+                               {.ranks = 8})
+                            .config;
+  EXPECT_EQ(ddp.parallelism.data_parallel_replicate_degree, 4);
+  EXPECT_EQ(ddp.parallelism.data_parallel_shard_degree, 1);
+  EXPECT_TRUE(import({{"a.toml", summer + "fp8_linear = \"dynamic\"\n"}}, {.ranks = 8}).config.numerics.fp8);
+  EXPECT_FALSE(import({{"a.toml", summer + "fp8_linear = \"\"\n"}}, {.ranks = 8}).config.numerics.fp8);
+  EXPECT_EQ(import({{"a.toml", summer + "fsdp_reshard_after_forward = \"never\"\n"}}, {.ranks = 8})
+                .config.parallelism.zero_stage,
+            2);
+  // 2026: a schedule of another length than the training.
+  EXPECT_THAT(error({{"a.toml", "[lr_scheduler]\ntotal_steps = 50\n[training]\nsteps = 100\n"}}, {.ranks = 1}),
+              HasSubstr("a.toml:2: lr_scheduler.total_steps = 50: the schedule has the length of the training"));
+}
+
+TEST_F(ImportTest, OptionsOfTorchtitansCommandWinOverItsFile) {
+  const std::string file =
+      "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[optimizer]\nlr = 3e-4\n[training]\nlocal_batch_size = 1\n"
+      "seq_len = 8192\nsteps = 1000\n[checkpoint]\nenable = true\n";
+  const auto imported = [&](const std::string& command, const ImportOptions& options = {}) {
+    return import({{"run.txt", command + "\n"}, {"llama.toml", file}}, options).config;
+  };
+  const std::string torchrun = "torchrun --nnodes 8 --nproc_per_node 8 ";
+  const RunConfig c =
+      imported(torchrun + "./train.py --job.config_file ./llama.toml --training.steps 77 --optimizer.lr=9e-4");
+  EXPECT_EQ(c.training.steps, 77);
+  EXPECT_EQ(c.optimizer.lr, 9e-4);
+  EXPECT_EQ(c.training.seq_len, 8192);
+  EXPECT_EQ(c.parallelism.data_parallel_shard_degree, 64);
+  EXPECT_EQ(c.training.global_batch_size, 64);
+  const std::string text = import_text(
+      {{"run.txt", torchrun + "train.py --job.config_file a/llama.toml --training.steps 77\n"}, {"llama.toml", file}});
+  EXPECT_THAT(text, HasSubstr("--training.steps 77 of run.txt:1 takes the place of training.steps = 1000 of"));
+  EXPECT_THAT(text, HasSubstr("# run.txt:1 --training.steps\n"));
+  // As a module, with a comma between converters, flags, and dashes in names.
+  const RunConfig module = imported(
+      "+ torchrun --nproc_per_node=2 --role rank --tee 3 -m torchtitan.train --job.config-file llama.toml "
+      "--training.local-batch-size 4 --validation.enable --validation.freq 7 --metrics.enable_tensorboard");
+  EXPECT_EQ(module.training.local_batch_size, 4);
+  EXPECT_EQ(module.training.global_batch_size, 8);
+  EXPECT_EQ(module.validation.freq, 7);
+  EXPECT_TRUE(module.metrics.enable_tensorboard);
+  EXPECT_THAT(import_text({{"run.txt",
+                            "+ torchrun -m torchtitan.train --job.config_file llama.toml "
+                            "--checkpoint.no-enable\n"},
+                           {"llama.toml", file}},
+                          {.ranks = 1}),
+              HasSubstr("The file turns checkpoints off."));
+  // torchtitan's own script, with variables in front.
+  EXPECT_EQ(imported("NGPU=4 CONFIG_FILE=./llama.toml ./run_train.sh --training.steps 5").training.steps, 5);
+  EXPECT_EQ(imported("NGPU=4 CONFIG_FILE=./llama.toml ./run_train.sh --training.steps 5")
+                .parallelism.data_parallel_shard_degree,
+            4);
+  // A file that the command names must be there; an option that torchtitan does not have is an error.
+  EXPECT_THAT(
+      error({{"run.txt", "train.py --job.config_file other.toml --training.steps 5\n"}, {"llama.toml", file}},
+            {.ranks = 1}),
+      HasSubstr("run.txt:1: --job.config_file \"other.toml\": the training's keys are in this file, which is not "
+                "given"));
+  EXPECT_THAT(error({{"run.txt", "train.py --job.config_file llama.toml --training.stepz 5 --training.steps 5\n"},
+                     {"llama.toml", file}},
+                    {.ranks = 1}),
+              HasSubstr("run.txt:1: torchtitan has no key --training.stepz"));
+}
+
+TEST_F(ImportTest, AModelThatIsNotGivenIsTorchtitansOwn) {
+  EXPECT_THAT(import_text({{"run.toml", "[training]\nsteps = 10\n"}}, {.ranks = 1}),
+              HasSubstr("flavor = \"debugmodel\""));
+  EXPECT_THAT(error({{"run.toml", "[model]\nname = \"gemma\"\n[training]\nsteps = 10\n"}}, {.ranks = 1}),
+              HasSubstr("run.toml:2: model.name = \"gemma\": Hearth has no family gemma"));
 }
 
 TEST_F(ImportTest, ATomlFileWithoutItsEndingOrBlanksIsNoScript) {

@@ -137,28 +137,69 @@ TEST(LrSchedule, FollowsBothDialectsOfGptNeox) {
   EXPECT_EQ(learning_rate(lr_schedule(old, 3e-4, 50), 1), 0) << "its first update changes nothing";
 }
 
+// torchtitan's optimizer.py of 2024, and its lr_scheduler.py from 27 March to 11 June 2025.
+TEST(LrSchedule, FollowsTorchtitansOlderRates) {
+  for (const int64_t warmup : {0, 1, 5, 19, 20, 30}) {
+    config::LrScheduler c = scheduler(warmup, -1, DecayType::kLinear);
+    c.rule = ScheduleRule::kTorchtitan2024;
+    const double W = static_cast<double>(warmup), S = 20;
+    const LrSchedule s = lr_schedule(c, 8e-4, 20);
+    EXPECT_TRUE(s.notes.empty());
+    for (int64_t k = 0; k < 20; ++k) {
+      const auto n = static_cast<double>(k);
+      const double factor = n < W ? (n + 1) / (W + 1) : 1 - (n - W) / std::max(1.0, S - W);
+      EXPECT_NEAR(learning_rate(s, k + 1), 8e-4 * factor, 1e-18) << warmup << " " << k;
+    }
+  }
+  for (const DecayType type : {DecayType::kLinear, DecayType::kSqrt, DecayType::kCosine}) {
+    for (const double ratio : {-1.0, 0.0, 0.3}) {
+      config::LrScheduler c = scheduler(5, ratio, type, 0.1);
+      c.rule = ScheduleRule::kTorchtitan2025;
+      const LrSchedule s = lr_schedule(c, 2, 20);
+      const double W = 5, D = ratio < 0 ? 15 : ratio == 0 ? 0 : 6, stable = 20 - W - D;
+      for (int64_t k = 0; k < 20; ++k) {
+        const auto n = static_cast<double>(k);
+        const double p = (n + 1 - W - stable) / (D + 1);
+        const double shape = type == DecayType::kLinear ? 1 - p
+                             : type == DecayType::kSqrt ? 1 - std::sqrt(p)
+                                                        : 0.5 * (1 + std::cos(M_PI * p));
+        const double factor = n < W ? (n + 1) / (W + 1) : n < W + stable ? 1 : 0.1 + 0.9 * shape;
+        EXPECT_NEAR(learning_rate(s, k + 1), 2 * factor, 1e-15) << name_of(type) << " " << ratio << " " << k;
+      }
+    }
+  }
+}
+
 TEST(LrSchedule, FollowsTheSchedulesOfTransformers) {
   HEARTH_NEEDS_ORACLE();
   struct Case {
     DecayType type;
     int64_t num_cycles = 1;
     double power = 1, floor = 0;
+    int64_t decay_steps = -1, end = 28;  // of 30 steps
   };
-  const std::map<std::string, Case> cases = {{"linear", {DecayType::kLinear}},
-                                             {"cosine", {DecayType::kCosine}},
-                                             {"cosine_with_restarts", {DecayType::kCosineWithRestarts, 3}},
-                                             {"polynomial", {DecayType::kPolynomial, 1, 2.5, 0.1}},
-                                             {"cosine_with_min_lr", {DecayType::kCosine, 1, 1, 0.25}},
-                                             {"constant_with_warmup", {DecayType::kConstant}}};
+  std::map<std::string, Case> cases = {{"linear", {DecayType::kLinear}},
+                                       {"cosine", {DecayType::kCosine}},
+                                       {"cosine_with_restarts", {DecayType::kCosineWithRestarts, 3}},
+                                       {"polynomial", {DecayType::kPolynomial, 1, 2.5, 0.1}},
+                                       {"cosine_with_min_lr", {DecayType::kCosine, 1, 1, 0.25}},
+                                       {"constant_with_warmup", {DecayType::kConstant}}};
+  for (const auto& [name, type] :
+       {std::pair{"linear", DecayType::kLinear}, {"cosine", DecayType::kCosine}, {"1-sqrt", DecayType::kSqrt}}) {
+    for (const int64_t stable : {0, 6, 20})
+      cases[fmt::format("warmup_stable_decay:{}:{}", name, stable)] = {type, 1, 1,
+                                                                       0.1,  9, stable == 0 ? 28 : 7 + stable + 9};
+  }
   const test::CommandResult result = test::run_python("tests/plan/optimizer/schedule_oracle.py");
   ASSERT_EQ(result.exit_code, 0) << result.output;
   std::istringstream words(result.output);
   size_t compared = 0;
   for (std::string name; words >> name; ++compared) {
     const Case& c = cases.at(name);
-    config::LrScheduler s = scheduler(7, -1, c.type, c.floor);
+    const bool stable = c.decay_steps > 0;
+    config::LrScheduler s = scheduler(7, stable ? static_cast<double>(c.decay_steps) / 30 : -1, c.type, c.floor);
     s.rule = ScheduleRule::kTransformers;
-    s.end_step = 28;
+    s.end_step = c.end;
     s.num_cycles = c.num_cycles;
     s.power = c.power;
     const LrSchedule ours = lr_schedule(s, 3e-4, 30);
@@ -166,7 +207,7 @@ TEST(LrSchedule, FollowsTheSchedulesOfTransformers) {
       double expected = 0;
       ASSERT_TRUE(words >> expected) << name;
       // Past its end Transformers' cosine rises again; ours stays.
-      if (c.type == DecayType::kCosine && step > 29) continue;
+      if (c.type == DecayType::kCosine && step > 29 && !stable) continue;
       EXPECT_NEAR(learning_rate(ours, step), expected, 1e-18) << name << " " << step;
     }
   }

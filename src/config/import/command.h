@@ -1,0 +1,43 @@
+// The command of a training as bash runs it, with every value in its place: words, quotes, and lines of NAME=value.
+//
+// A person pastes the command, or gives what bash prints after `set -x`: a trace, whose lines begin with +. Options may
+// have lines of their own. A text that only bash can expand is a script, and is refused.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hearth::config {
+
+struct CommandWord {
+  std::string text;
+  int line = 0;  // where its first character stands
+};
+
+struct CommandText {
+  // The command and the options in lines of their own. A trace has every command that ran.
+  std::vector<std::vector<CommandWord>> commands;
+  std::vector<CommandWord> names;        // NAME=value, each in a line of its own
+  std::vector<CommandWord> environment;  // NAME=value in front of the command
+  bool trace = false;
+};
+
+// The text is a script, or has a fault.
+struct CommandFault {
+  int line;
+  std::string what;
+  bool script = true;
+};
+
+// Throws CommandFault.
+CommandText read_command_text(std::string_view text);
+
+// Whether a text is a command, options, names or a script, rather than TOML, YAML or JSON.
+bool is_command_text(std::string_view text);
+
+// The number of the line that looks most like a training's command in a script; 0: none does.
+int likely_command_line(std::string_view script);
+
+}  // namespace hearth::config

@@ -1,0 +1,317 @@
+// A training's command as keys: the options of its program, those of its launcher, and NAME=value.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/text.h"
+#include "config/import/command.h"
+#include "config/import/foreign.h"
+
+namespace hearth::config {
+namespace {
+
+using Words = std::vector<CommandWord>;
+using Knows = std::function<bool(std::string_view)>;
+
+bool is_option(const CommandWord& word) {
+  const std::string& text = word.text;
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  if (text.starts_with("--")) return text.size() > 2 && letter(text[2]);
+  return text.size() > 1 && text[0] == '-' && letter(text[1]);
+}
+
+std::string option_name(std::string_view text) {
+  while (text.starts_with('-')) text.remove_prefix(1);
+  std::string name(text.substr(0, text.find('=')));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+// A command that starts a training: LAUNCHER... PROGRAM OPTION...
+struct Start {
+  Words words;
+  size_t options = 0;  // the first word behind the program
+  std::optional<CommandWord> program{};
+  int64_t known = 0;  // options that a trainer has
+
+  bool same_as(const Start& other) const {
+    return std::equal(words.begin(), words.end(), other.words.begin(), other.words.end(),
+                      [](const CommandWord& a, const CommandWord& b) { return a.text == b.text; });
+  }
+};
+
+// `bash -c TEXT` runs the command of the text.
+Words unwrapped(const Words& words) {
+  for (size_t i = 0; i + 2 < words.size(); ++i) {
+    const std::string_view shell = base_name(words[i].text), option = words[i + 1].text;
+    if ((shell != "bash" && shell != "sh") || (option != "-c" && option != "-lc")) continue;
+    CommandText inside;
+    try {
+      inside = read_command_text(words[i + 2].text);
+    } catch (CommandFault& fault) {
+      throw CommandFault{words[i + 2].line + fault.line - 1, fault.what + ", inside the command of `bash -c`",
+                         fault.script};
+    }
+    if (inside.commands.size() != 1) continue;
+    Words joined(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(i));
+    for (CommandWord& word : inside.commands.front())
+      joined.push_back({std::move(word.text), words[i + 2].line + word.line - 1});
+    return joined;
+  }
+  return words;
+}
+
+// Modules of Python that start another program.
+bool is_launcher_module(std::string_view name) {
+  return name == "torch.distributed.run" || name == "torch.distributed.launch" ||
+         name == "accelerate.commands.launch" || name == "deepspeed.launcher.runner" || name == "torchrun";
+}
+
+// Finds the program: the first word NAME.py, or NAME of `python -m NAME`; else the word in front of the first option
+// that a trainer has.
+Start start_of(Words words, const Knows& knows) {
+  Start start{unwrapped(words)};
+  bool python = false;
+  for (size_t i = 0; i < start.words.size() && !start.program; ++i) {
+    const std::string& text = start.words[i].text;
+    const std::string_view name = base_name(text);
+    python = python || name.starts_with("python") || name == "torchrun" || name == "accelerate" || name == "deepspeed";
+    if ((text == "-m" || text == "--module") && python && i + 1 < start.words.size()) {
+      if (is_launcher_module(start.words[++i].text)) continue;
+      start.program = start.words[i];
+      start.options = i + 1;
+    } else if (text.ends_with(".py") && !text.starts_with('-')) {
+      start.program = start.words[i];
+      start.options = i + 1;
+    }
+  }
+  const auto is_known = [&knows](const CommandWord& word) { return is_option(word) && knows(option_name(word.text)); };
+  if (!start.program) {
+    const auto first = std::find_if(start.words.begin(), start.words.end(), is_known);
+    if (first != start.words.begin() && first != start.words.end() && !is_option(*(first - 1)) &&
+        !(first - 1)->text.starts_with('-') && (first - 1 == start.words.begin() || !is_option(*(first - 2)))) {
+      start.program = *(first - 1);
+      start.options = static_cast<size_t>(first - start.words.begin());
+    }
+  }
+  if (!start.program && std::none_of(start.words.begin(), start.words.end(), is_option) && !start.words.empty()) {
+    start.program = start.words.back();  // ./run_train.sh, which has variables in front of it
+    start.options = start.words.size();
+  }
+  start.known =
+      std::count_if(start.words.begin() + static_cast<std::ptrdiff_t>(start.options), start.words.end(), is_known);
+  return start;
+}
+
+ForeignValue value_of_words(const Words& words) {
+  if (words.empty()) return {true};
+  if (words.size() == 1) return words[0].text.empty() ? ForeignValue{std::string()} : plain_scalar(words[0].text);
+  ForeignList list;
+  for (const CommandWord& word : words) list.push_back(plain_scalar(word.text));
+  return {std::move(list)};
+}
+
+// An option with the words that follow it. The parts of a JSON object are keys of their own.
+void add_option(const CommandWord& option, const Words& words, std::string name, const std::string& file,
+                std::vector<ForeignKey>& keys) {
+  ForeignKey key{std::move(name), value_of_words(words), file, option.line};
+  key.shown = option.text.substr(0, option.text.find('='));
+  key.from_command = true;
+  if (words.size() == 1 && words[0].text.starts_with('{')) {
+    std::vector<ForeignKey> parts;
+    std::vector<Problem> faults;
+    read_foreign_yaml(words[0].text, file, parts, faults);
+    if (faults.empty() && !parts.empty()) {
+      for (ForeignKey& part : parts) {
+        part.shown = fmt::format("{} {}", key.shown, part.name);
+        part.name = fmt::format("{}.{}", key.name, part.name);
+        part.line = option.line;
+        part.from_command = true;
+        keys.push_back(std::move(part));
+      }
+      return;
+    }
+  }
+  keys.push_back(std::move(key));
+}
+
+// The value behind = of a word, or the words up to the next option, at most `most` of them.
+Words values_of(const Words& words, size_t& i, size_t end, size_t most) {
+  const CommandWord& option = words[i++];
+  const size_t equals = option.text.find('=');
+  if (equals != std::string::npos) return {{option.text.substr(equals + 1), option.line}};
+  Words values;
+  while (i < end && values.size() < most && !is_option(words[i]) && words[i].text != "--") values.push_back(words[i++]);
+  return values;
+}
+
+void add_options(const Start& start, const std::string& file, std::vector<ForeignKey>& keys,
+                 std::vector<Problem>& problems) {
+  ForeignList named;  // files with keys
+  int named_line = 0;
+  for (size_t i = start.options; i < start.words.size();) {
+    const CommandWord& word = start.words[i];
+    if (is_option(word)) {
+      const Words values = values_of(start.words, i, start.words.size(), start.words.size());
+      add_option(word, values, option_name(word.text), file, keys);
+      continue;
+    }
+    ++i;
+    if (word.text == "--") continue;
+    const bool is_file = word.text.ends_with(".json") || word.text.ends_with(".toml") || word.text.ends_with(".yml") ||
+                         word.text.ends_with(".yaml");
+    if (is_file) {
+      named.push_back({word.text});
+      named_line = word.line;
+    } else {
+      problems.push_back({fmt::format("{}:{}", file, word.line),
+                          word.line,
+                          fmt::format("\"{}\" stands where an option is expected", word.text),
+                          "give the options alone, or the file that is named here",
+                          {}});
+    }
+  }
+  if (named.empty()) return;
+  ForeignKey key{"launch.files", {std::move(named)}, file, named_line, "the files"};
+  key.from_command = true;
+  keys.push_back(std::move(key));
+}
+
+// GPT-NeoX's deepy.py takes a program, a folder and files with keys: "deepy.py train.py -d configs 7B.yml local".
+void add_deepy(const Start& start, const std::string& file, std::vector<ForeignKey>& keys) {
+  ForeignList named;
+  for (size_t i = start.options; i < start.words.size(); ++i) {
+    const std::string& text = start.words[i].text;
+    if (text == "-d" || text == "--conf_dir") {
+      ++i;
+    } else if (!is_option(start.words[i]) && !text.ends_with(".py")) {
+      named.push_back({text.ends_with(".yml") ? text : text + ".yml"});
+    }
+  }
+  ForeignKey key{"launch.files", {std::move(named)}, file, start.program->line, "the files"};
+  key.from_command = true;
+  keys.push_back(std::move(key));
+}
+
+// launch.NAME: the options before the program, and launch.program.
+void add_launch(const Start& start, const std::string& file, std::vector<ForeignKey>& keys) {
+  if (!start.program) return;
+  const size_t end = start.options - 1;
+  std::set<std::string> seen;
+  for (size_t i = 0; i < end;) {
+    if (!is_option(start.words[i])) {
+      ++i;
+      continue;
+    }
+    const CommandWord word = start.words[i];
+    const Words values = values_of(start.words, i, end, 1);
+    std::string name = "launch." + option_name(word.text);
+    if (seen.insert(name).second) add_option(word, values, std::move(name), file, keys);
+  }
+  ForeignKey key{
+      "launch.program", {std::string(base_name(start.program->text))}, file, start.program->line, "the program"};
+  key.from_command = true;
+  keys.push_back(std::move(key));
+}
+
+void add_name(const CommandWord& word, std::string_view begin, const std::string& file, std::vector<ForeignKey>& keys) {
+  const size_t equals = word.text.find('=');
+  const std::string value = word.text.substr(equals + 1);
+  ForeignKey key{fmt::format("{}{}", begin, word.text.substr(0, equals)),
+                 value.empty() ? ForeignValue{std::string()} : plain_scalar(value), file, word.line,
+                 word.text.substr(0, equals)};
+  key.from_command = true;
+  // The last value counts, as in bash.
+  std::erase_if(keys, [&key](const ForeignKey& other) { return other.name == key.name && other.file == key.file; });
+  keys.push_back(std::move(key));
+}
+
+Problem script_problem(const CommandFault& fault, std::string_view text, const std::string& file) {
+  const std::string where = fmt::format("{}:{}", file, fault.line);
+  if (!fault.script)
+    return {where, fault.line, fmt::format("this is not a command: {}", fault.what), "give the whole command", {}};
+  const int command = likely_command_line(text);
+  return {where,
+          fault.line,
+          fmt::format("this is a script, and scripts are not run here: {}", fault.what),
+          fmt::format("give the command with all values in their places, as bash prints it: {}`bash -x {} 2>&1 | tee "
+                      "trace.txt` where it trains (or `set -x` in front of that line), then `hearth config import "
+                      "trace.txt`; or paste the line alone into a file, or into `hearth config import -`",
+                      command > 0 ? fmt::format("line {} looks like it; run ", command) : "run ",
+                      file == "stdin" ? "SCRIPT" : file),
+          {}};
+}
+
+}  // namespace
+
+void read_foreign_command(std::string_view text, const std::string& file, const Knows& knows,
+                          std::vector<ForeignKey>& keys, std::vector<Problem>& problems) {
+  CommandText command;
+  std::vector<Start> starts;
+  try {
+    command = read_command_text(text);
+    for (Words& words : command.commands) {
+      const std::string& first = words.front().text;
+      if (command.trace && (first == "echo" || first == "printf" || first == "eval")) continue;
+      Start start = start_of(std::move(words), knows);
+      const bool is_deepy = start.program && base_name(start.program->text).starts_with("deepy");
+      if (start.known == 0 && !is_deepy && command.trace) continue;
+      const auto same = [&start](const Start& other) { return start.same_as(other); };
+      if (std::none_of(starts.begin(), starts.end(), same)) starts.push_back(std::move(start));
+    }
+  } catch (const CommandFault& fault) {
+    problems.push_back(script_problem(fault, text, file));
+    return;
+  }
+  int64_t most = 0;
+  for (const Start& start : starts) most = std::max(most, start.known);
+  std::erase_if(starts, [most](const Start& start) { return 2 * start.known < most; });  // prepares data, or tests
+  const auto compiles = [](const Start& start) {  // for AWS Neuron, before the training itself
+    return start.words.front().text.ends_with("neuron_parallel_compile");
+  };
+  if (!std::all_of(starts.begin(), starts.end(), compiles)) std::erase_if(starts, compiles);
+  if (starts.size() > 1) {
+    const int first = starts[0].words.front().line, second = starts[1].words.front().line;
+    problems.push_back({fmt::format("{}:{}", file, second),
+                        second,
+                        fmt::format("a second training starts here; the first is in line {}", first),
+                        "keep one of them in a copy of the file",
+                        {}});
+    return;
+  }
+  if (starts.empty() && command.trace) {
+    problems.push_back({file,
+                        0,
+                        "no command of this trace has an option of a trainer that Hearth imports from",
+                        "give the trace of the script that starts the training, up to that command",
+                        {}});
+    return;
+  }
+  if (!starts.empty() && !starts.front().program && starts.front().known == 0) {
+    const CommandWord& first = starts.front().words.front();
+    std::vector<std::string> options;
+    for (const CommandWord& word : starts.front().words)
+      if (is_option(word)) options.push_back(word.text.substr(0, word.text.find('=')));
+    problems.push_back({fmt::format("{}:{}", file, first.line),
+                        first.line,
+                        "no option of this command is one of a trainer that Hearth imports from",
+                        "give the command that starts the training, with its options",
+                        {},
+                        fmt::format("there is {}", join_first(options, 6))});
+    return;
+  }
+  if (!starts.empty()) {
+    const Start& start = starts.front();
+    const bool deepy = start.program && base_name(start.program->text).starts_with("deepy");
+    deepy ? add_deepy(start, file, keys) : add_options(start, file, keys, problems);
+    add_launch(start, file, keys);
+  }
+  for (const CommandWord& word : command.names) add_name(word, "$", file, keys);
+  for (const CommandWord& word : command.environment) add_name(word, "env.", file, keys);
+}
+
+}  // namespace hearth::config

@@ -1,0 +1,208 @@
+#include "config/import/guess.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "base/text.h"
+#include "config/import/import.h"
+
+namespace hearth::config {
+namespace {
+
+constexpr size_t kShown = 6;  // names in an error
+
+// A program whose files Hearth does not import, and keys that only its files have. "name.*" is every key of a table.
+struct OtherProgram {
+  std::string_view title;
+  std::array<std::string_view, 6> keys;
+  std::string_view fix;
+};
+constexpr OtherProgram kOthers[] = {
+    {"NeMo or NxD Training",
+     {"trainer.*", "exp_manager.*", "distributed_strategy.*", "model_source", "compiler_flags", "restore_from_path"},
+     "write a run file by hand: docs/coming_from.md has the names of its keys here"},
+    {"LLaMA-Factory",
+     {"stage", "finetuning_type", "template", "cutoff_len", "dataset_dir", "quantization_bit"},
+     "give the TrainingArguments that are among its keys, in a file of their own"},
+    {"Axolotl",
+     {"base_model", "sequence_len", "sample_packing", "datasets", "val_set_size", "special_tokens.*"},
+     "write a run file by hand: docs/coming_from.md has the names of its keys here"},
+    {"DeepSpeed",
+     {"zero_allow_untested_optimizer", "train_micro_batch_size_per_gpu", "zero_optimization.*", "scheduler.*",
+      "zero_force_ds_cpu_optimizer", "communication_data_type"},
+     "give the trainer's own file: DeepSpeed's says nothing of the model and the data"},
+    {"a model, config.json of Transformers",
+     {"architectures", "model_type", "hidden_size", "num_hidden_layers", "vocab_size", "transformers_version"},
+     "`hearth inspect --model FOLDER` prints its shape for a run file"},
+};
+
+bool fits_pattern(std::string_view pattern, std::string_view name) {
+  if (!pattern.ends_with('*')) return pattern == name;
+  return name.starts_with(pattern.substr(0, pattern.size() - 1));
+}
+
+std::string lower(std::string_view name) {
+  std::string text(name);
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
+bool has_rule(const Dialect& dialect, std::string_view name) {
+  return std::any_of(dialect.rules.begin(), dialect.rules.end(),
+                     [name](const ImportRule& rule) { return rule.name == name; });
+}
+
+// NAME of an option --no-NAME; empty for another key.
+std::string negated(const Dialect& dialect, const ForeignKey& key) {
+  if (!key.from_command || key.value.text() != "true" || rule_for(dialect.rules, key.name) != nullptr) return {};
+  const size_t dot = key.name.rfind('.'), begin = dot == std::string::npos ? 0 : dot + 1;
+  if (std::string_view(key.name).substr(begin, 3) != "no_") return {};
+  std::string name = key.name;
+  name.erase(begin, 3);
+  return has_rule(dialect, name) ? name : std::string();
+}
+
+// Whether a key is one of the dialect's. `exact`: it has a row of its own.
+bool knows(const Dialect& dialect, const ForeignKey& key, bool exact) {
+  if (key.from_command ? !dialect.commands : !dialect.files) return false;
+  if (key.name.starts_with('$') && !has_rule(dialect, key.name)) return has_rule(dialect, lower(key.name.substr(1)));
+  if (!negated(dialect, key).empty()) return true;
+  return exact ? has_rule(dialect, key.name) : rule_for(dialect.rules, key.name) != nullptr;
+}
+
+bool is_counted(const ForeignKey& key) { return !key.name.starts_with("launch.") && !key.name.starts_with("env."); }
+
+std::string names_of(std::span<const ForeignKey> keys) {
+  std::vector<std::string> names;
+  for (const ForeignKey& key : keys) names.push_back(key.called());
+  return names.empty() ? "nothing" : join_first(names, kShown);
+}
+
+std::string examples() {
+  return "torchtitan's files have training.steps, GPT-NeoX's num_layers and train_iters, Transformers' learning_rate "
+         "and per_device_train_batch_size, Megatron-LM's commands --num-layers";
+}
+
+// The other program that at least two of its own keys name, and more keys than `dialect` knows of those.
+const OtherProgram* other_program(std::span<const ForeignKey> keys, const Dialect& dialect) {
+  for (const OtherProgram& other : kOthers) {
+    std::vector<std::string_view> own, shared;
+    for (const std::string_view pattern : other.keys) {
+      const auto found = std::find_if(keys.begin(), keys.end(), [pattern](const ForeignKey& key) {
+        return !key.from_command && fits_pattern(pattern, key.name);
+      });
+      if (found == keys.end()) continue;
+      (knows(dialect, *found, /*exact=*/false) ? shared : own).push_back(pattern);
+    }
+    if (own.size() >= 2) return &other;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<Dialect> dialects() {
+  return {torchtitan_toml(), torchtitan_json(), neox(), transformers(), megatron(), trainium()};
+}
+
+Dialect choose_dialect(std::span<const ForeignKey> keys, std::string_view from, const std::string& title) {
+  std::vector<Dialect> all = dialects();
+  if (!from.empty()) {
+    const auto named = std::find_if(all.begin(), all.end(), [from](const Dialect& d) { return d.name == from; });
+    HEARTH_CHECK(named != all.end(), "{}", from);
+    return *named;
+  }
+  const auto count = [&keys](const Dialect& dialect, bool exact) {
+    return std::count_if(keys.begin(), keys.end(),
+                         [&](const ForeignKey& key) { return is_counted(key) && knows(dialect, key, exact); });
+  };
+  const auto best = std::max_element(
+      all.begin(), all.end(), [&](const Dialect& a, const Dialect& b) { return count(a, true) < count(b, true); });
+  const std::string give = fmt::format("give --from {}, if it is one of these files", join(dialect_names(), " or "));
+  const bool deepy = std::any_of(keys.begin(), keys.end(), [](const ForeignKey& key) {
+    return key.name == "launch.program" && key.value.text().starts_with("deepy");
+  });
+  if (deepy) return neox();
+  if (const OtherProgram* other = other_program(keys, *best))
+    throw user_error(fmt::format("{}: this looks like a file of {}, which Hearth does not import", title, other->title),
+                     fmt::format("there is {}", names_of(keys)), std::string(other->fix));
+  if (count(*best, true) == 0)
+    throw user_error(fmt::format("{}: no key is one of a trainer that Hearth imports from", title),
+                     fmt::format("there is {}; {}", names_of(keys), examples()), give);
+  const auto all_keys = std::count_if(
+      keys.begin(), keys.end(), [](const ForeignKey& key) { return is_counted(key) && !key.name.starts_with('$'); });
+  // A dialect that prepares its keys has rules for what becomes of them.
+  if (best->prepare == nullptr && 2 * count(*best, false) < all_keys)
+    throw user_error(fmt::format("{}: {} has {} of its {} keys, and no other trainer has more", title, best->title,
+                                 count(*best, false), all_keys),
+                     fmt::format("there is {}; {}", names_of(keys), examples()),
+                     fmt::format("give --from {} to read it so", best->name));
+  return *best;
+}
+
+void require_training(const Dialect& dialect, std::span<const ForeignKey> keys, std::span<const std::string> files,
+                      std::vector<Problem>& problems) {
+  for (const std::string& file : files) {
+    std::vector<ForeignKey> own;
+    for (const ForeignKey& key : keys)
+      if (key.file == file) own.push_back(key);
+    const bool known = std::any_of(own.begin(), own.end(), [&](const ForeignKey& key) {
+      return (is_counted(key) && knows(dialect, key, false)) || key.name == "launch.files" ||
+             (key.name.starts_with("env.") && has_rule(dialect, key.name));
+    });
+    if (!known)
+      problems.push_back({file,
+                          0,
+                          fmt::format("no key of {} is in this file", dialect.title),
+                          "give a file that has some",
+                          {},
+                          fmt::format("there is {}", names_of(own))});
+  }
+  if (!problems.empty()) return;
+  const auto is_core = [&dialect](const ForeignKey& key) {
+    const auto fits = [&key](std::string_view pattern) { return fits_pattern(pattern, key.name); };
+    return !key.value.null() && std::any_of(dialect.core.begin(), dialect.core.end(), fits);
+  };
+  const bool trains = std::any_of(keys.begin(), keys.end(), is_core);
+  if (trains || dialect.core.empty()) return;
+  const std::vector<std::string> core(dialect.core.begin(), dialect.core.end());
+  problems.push_back({{},
+                      0,
+                      fmt::format("the files say nothing of a training with {}", dialect.title),
+                      "give the file or command that does",
+                      {},
+                      fmt::format("none of {} is given; there is {}", join_first(core, kShown), names_of(keys))});
+}
+
+void name_variables(const Dialect& dialect, std::vector<ForeignKey>& keys, std::vector<Problem>& problems) {
+  std::vector<std::string> names;
+  for (const ImportRule& rule : dialect.rules)
+    if (!rule.name.ends_with('*')) names.emplace_back(rule.name.starts_with('$') ? rule.name.substr(1) : rule.name);
+  for (ForeignKey& key : keys) {
+    if (!key.name.starts_with('$') || has_rule(dialect, key.name)) continue;
+    const std::string written = key.name.substr(1), option = lower(written);
+    if (dialect.commands && has_rule(dialect, option)) {
+      key.name = option;
+      continue;
+    }
+    if (std::none_of(written.begin(), written.end(), [](char c) { return c >= 'a' && c <= 'z'; })) continue;
+    const std::string meant = nearest(option, names);
+    problems.push_back({key.where(), key.line, fmt::format("{} has no option {}", dialect.title, written),
+                        meant.empty() ? "remove it" : fmt::format("did you mean {}? Or remove it", meant), key.name});
+  }
+}
+
+void join_negations(const Dialect& dialect, std::vector<ForeignKey>& keys) {
+  for (ForeignKey& key : keys) {
+    std::string name = negated(dialect, key);
+    if (name.empty()) continue;
+    key.name = std::move(name);
+    key.value = {false};
+  }
+}
+
+}  // namespace hearth::config

@@ -1,0 +1,58 @@
+// The kind of a file, from what is in it.
+#include "config/import/imported.h"
+
+namespace hearth::config {
+namespace {
+
+using test_import::ImportTest;
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST_F(ImportTest, FilesOfProgramsThatHearthDoesNotImportAreNamed) {
+  // The tables of NxD Training's examples/conf/hf_llama3_8B_config.yaml.
+  EXPECT_THAT(
+      error({{"conf.yaml",
+              "name: hf_llama\nmodel_source: hf\nseed: 1234\ntrainer:\n  devices: 32\n  max_steps: 10000\n"
+              "exp_manager:\n  name: hf_llama\ndistributed_strategy:\n  tensor_model_parallel_size: 32\n"
+              "data:\n  micro_batch_size: 1\n  global_batch_size: 1024\nmodel:\n  num_layers: 32\n"
+              "  optim:\n    lr: 1.5e-4\n"}},
+            {.ranks = 128}),
+      AllOf(HasSubstr("conf.yaml: this looks like a file of NeMo or NxD Training, which Hearth does not import"),
+            HasSubstr("there is name, model_source, seed, trainer.devices")));
+  EXPECT_THAT(
+      error({{"sft.yaml",
+              "model_name_or_path: meta-llama/Meta-Llama-3-8B\nstage: pt\ndo_train: true\nfinetuning_type: full\n"
+              "template: llama3\ncutoff_len: 2048\ndataset: c4_demo\noutput_dir: saves\n"
+              "per_device_train_batch_size: 1\nlearning_rate: 1.0e-4\nnum_train_epochs: 3.0\nbf16: true\n"}},
+            {.ranks = 1}),
+      HasSubstr("sft.yaml: this looks like a file of LLaMA-Factory, which Hearth does not import"));
+  EXPECT_THAT(error({{"a.yml",
+                      "base_model: NousResearch/Llama-2-7b\nsequence_len: 4096\nsample_packing: true\nseed: 3\n"
+                      "micro_batch_size: 2\nnum_epochs: 4\nlearning_rate: 0.0002\n"}},
+                    {.ranks = 1}),
+              HasSubstr("a file of Axolotl"));
+  EXPECT_THAT(error({{"config.json",
+                      R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
+"num_hidden_layers": 2, "vocab_size": 100, "torch_dtype": "bfloat16"})"}},
+                    {.ranks = 1}),
+              AllOf(HasSubstr("a file of a model, config.json of Transformers"), HasSubstr("hearth inspect --model")));
+  // --from reads it all the same, and names each key that the program does not have.
+  EXPECT_THAT(error({{"sft.yaml", "stage: pt\ntemplate: x\nlearning_rate: 1.0e-4\nmax_steps: 3\n"}}, {.ranks = 1},
+                    "transformers"),
+              AllOf(HasSubstr("Transformers has no key stage"), HasSubstr("Transformers has no key template")));
+}
+
+TEST_F(ImportTest, AGuessNeedsHalfOfTheKeys) {
+  EXPECT_THAT(error({{"a.yml", "seed: 1\nfirst: 2\nsecond: 3\nthird: 4\n"}}, {.ranks = 1}),
+              AllOf(HasSubstr("has 1 of its 4 keys, and no other trainer has more"),
+                    HasSubstr("there is seed, first, second, third"), HasSubstr("learning_rate")));
+  EXPECT_THAT(error({{"a.yml", ""}}, {.ranks = 1}), HasSubstr("there is nothing"));
+}
+
+TEST_F(ImportTest, ErrorsSayAsWhatTheFilesWereRead) {
+  EXPECT_THAT(error({{"a.json", R"({"learning_rate": 1, "max_steps": 2, "foo": 3, "bar": 4})"}}, {.ranks = 1}),
+              HasSubstr("error: a.json (read as Transformers) has 2 errors"));
+}
+
+}  // namespace
+}  // namespace hearth::config
