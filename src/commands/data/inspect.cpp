@@ -28,8 +28,9 @@ void print_rules(const data::Manifest& m) {
   if (m.rules.in_place) fmt::print("tokens      in place: in the sources below, which must stay as they are\n");
   fmt::print("dropped     {}, {}, {}, {} that are not files\n", counted(m.links_resolved, "link"),
              counted(m.duplicates_dropped, "duplicate"), counted(m.empty_dropped, "empty file"), m.skipped);
-  fmt::print("not UTF-8   {} in {} (kept)\n", counted(m.records.invalid_utf8_bytes, "byte"),
-             counted(m.records.invalid_utf8_documents, "document"));
+  fmt::print("not UTF-8   {} in {} ({})\n", counted(m.records.invalid_utf8_bytes, "byte"),
+             counted(m.records.invalid_utf8_documents, "document"),
+             m.invalid_bytes_replaced > 0 ? "replaced by U+FFFD" : "kept");
 }
 
 void print_splits(const data::Manifest& m) {
