@@ -60,6 +60,17 @@ void check_model(Rules& rules, const Model& m) {
                 "give the width itself (hidden_dim), or the factor (ffn_dim_multiplier)");
 }
 
+// Within its window such a model computes what Hearth computes.
+void check_window(Rules& rules, const RunConfig& c) {
+  const int64_t window = c.model.sliding_window;
+  rules.require(
+      window == 0 || c.training.seq_len <= window, {"training.seq_len", "model.sliding_window"},
+      fmt::format("training.seq_len = {} is longer than model.sliding_window = {}", c.training.seq_len, window),
+      fmt::format("give training.seq_len = {} or less: beyond its window this model computes something else "
+                  "than Hearth, whose positions see all positions before them",
+                  window));
+}
+
 void check_objective(Rules& rules, const RunConfig& c) {
   const Objective& o = c.objective;
   rules.require(o.mask_token.empty() || o.mask_id < 0, {"objective.mask_id", "objective.mask_token"},
@@ -300,6 +311,7 @@ void check(LoadResult& loaded, Purpose purpose) {
   const bool is_training = purpose == Purpose::kTrain || purpose == Purpose::kImport;
   check_applies_when(rules, c, is_training);
   check_model(rules, c.model);
+  check_window(rules, c);
   check_objective(rules, c);
   check_batch(rules, c);
   check_memory(rules, c.memory);

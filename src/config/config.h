@@ -41,6 +41,7 @@ struct Model {
   bool qkv_bias = false;  // q, k and v have biases
   bool qk_norm = false;   // every head of q and k is normed
   AttentionScope attention_scope = AttentionScope::kWindow;
+  int64_t sliding_window = 0;  // of the model's own attention; longer sequences are refused. 0: none
   InitLaw init = InitLaw::kTorchtitan;
   InitLaw output_init = InitLaw::kScaledNormal;  // of wo and w2, unless init is torchtitan
   double init_std = 0.02;                        // of normal and scaled_normal

@@ -40,17 +40,14 @@ std::vector<Field> model_fields() {
      "the feed-forward width is rounded up to a multiple of this if hidden_dim is 0", between(1, 1 << 20)},
     {"model", "norm_type", slot<&RunConfig::model, &Model::norm_type>, kRefuse, "",
      "layernorm has a weight and no bias, np_layernorm no parameters; rmsnorm_neox adds norm_eps to the root mean "
-     "square, "
-     "as GPT-NeoX did until 2025", one_of<NormType>()},
+     "square, as GPT-NeoX did until 2025", one_of<NormType>()},
     {"model", "norm_eps", slot<&RunConfig::model, &Model::norm_eps>, kRefuse, "",
      "added to the mean square of a row (of layernorm to the variance, of rmsnorm_neox to the root)", between(0, 1)},
     {"model", "rope_theta", slot<&RunConfig::model, &Model::rope_theta>, kRefuse, "",
      "base of the rotary frequencies", at_least(1)},
     {"model", "rope_scaling_factor", slot<&RunConfig::model, &Model::rope_scaling_factor>, kRefuse, "",
      "Llama 3.1's scaling: rotary frequencies with a wave longer than rope_original_seq_len allows are divided by "
-     "this; 1 "
-     "means none",
-     at_least(1)},
+     "this; 1 means none", at_least(1)},
     {"model", "rope_low_freq_factor", slot<&RunConfig::model, &Model::rope_low_freq_factor>, kRefuse, "",
      "a wave longer than rope_original_seq_len / this is scaled in full", above(0, 1e6),
      {is_not("model.rope_scaling_factor", 1.0)}},
@@ -72,6 +69,9 @@ std::vector<Field> model_fields() {
     {"model", "attention_scope", slot<&RunConfig::model, &Model::attention_scope>, kRefuse, "",
      "the tokens that a position sees: its whole window, or only its own document, whose positions start at 0",
      one_of<AttentionScope>()},
+    {"model", "sliding_window", slot<&RunConfig::model, &Model::sliding_window>, kRefuse, "tokens",
+     "the tokens that a position of the model sees back to, itself included (Mistral); Hearth's attention has no such "
+     "limit, so training.seq_len must not be larger; 0 means no window", at_least(0)},
     {"model", "enable_weight_tying", slot<&RunConfig::model, &Model::enable_weight_tying>, kRefuse, "",
      "the output matrix is the token embedding", {}},
   };

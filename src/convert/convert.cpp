@@ -21,7 +21,6 @@
 #include "convert/source.h"
 #include "convert/target.h"
 #include "convert/weights_of_model.h"
-#include "hub/name.h"
 #include "plan/parameters.h"
 #include "plan/precision.h"
 #include "tokenizer/formats/chat_template.h"
@@ -30,15 +29,14 @@ namespace hearth::convert {
 namespace {
 
 constexpr int64_t kFileBytes = 5'000'000'000;
-constexpr size_t kNamesShown = 6;
 
 // The model's parameters, each of which the source must have. Weights that are no parameters are refused by name.
 std::vector<Transfer> parameters_of(Source& source) {
   const config::Model& m = source.description->model;
-  const std::vector<std::string> problems = weight_problems(m, source.reader.tensors());
+  const WeightProblems problems = weight_problems(m, source.reader.tensors(), source.names.value_or(source.kind));
   if (!problems.empty())
     throw user_error(fmt::format("{} does not have the weights of the model that it describes: {}",
-                                 source.reader.folder().string(), join_first(problems, kNamesShown)),
+                                 source.reader.folder().string(), problems.summary()),
                      "weights are never dropped or made up", "take the files of one model, all of them");
   std::vector<Transfer> tensors;
   for (const plan::Parameter& p : plan::parameter_plan(plan::model_shape(m, 0)).parameters)
@@ -126,38 +124,6 @@ void require_state(const Source& source, const Options& options) {
     throw user_error(fmt::format("{} is not the name of step {}", options.out.string(), source.training->step),
                      "torchtitan takes the step from the folder's name, and opens that name without zeros in front",
                      fmt::format("give {}", options.out.lexically_normal().replace_filename(wanted).string()));
-}
-
-std::unique_ptr<tokenizer::Tokenizer> tokenizer_for(const Source& source, const Options& options,
-                                                    std::vector<std::string>& notes) {
-  if (!options.tokenizer.empty()) return tokenizer::open_tokenizer(options.tokenizer);
-  if (source.kind == Kind::kNative) return source.reader.open_tokenizer();
-  const Path& folder = source.reader.folder();
-  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
-    if (path_exists(folder / name)) return tokenizer::open_tokenizer((folder / name).string());
-  }
-  if (options.to != Kind::kNative) return nullptr;
-  const int64_t size = source.description->model.vocab_size;
-  notes.push_back(fmt::format("{} has no tokenizer: the checkpoint has {} tokens without text (--tokenizer gives one)",
-                              folder.string(), size));
-  return tokenizer::open_tokenizer(fmt::format("ids:{}", size));
-}
-
-// The chat templates that come with the tokenizer; empty: none.
-std::string chat_template_for(const Source& source, const Options& options, std::vector<std::string>& notes) {
-  std::string found;
-  if (!options.tokenizer.empty()) {
-    const Path given = hub::find_fetched(options.tokenizer);
-    if (path_exists(given)) found = tokenizer::read_chat_templates(folder_exists(given) ? given : given.parent_path());
-  } else if (source.kind != Kind::kNative) {
-    found = tokenizer::read_chat_templates(source.reader.folder());
-  } else if (const auto& states = source.reader.manifest().states; states.contains(tokenizer::kChatTemplateState)) {
-    found = states.at(tokenizer::kChatTemplateState);
-  }
-  if (!found.empty() && options.to != Kind::kNative && options.to != Kind::kHuggingFace)
-    notes.push_back(
-        fmt::format("the chat template stays behind: the kind {} has no home for it", kind_name(options.to)));
-  return found;
 }
 
 config::RopePairs pairs_for(const Source& source, const Options& options) {
@@ -340,8 +306,9 @@ Result convert_into(Options options, const std::string& more_room, Progress& pro
   std::string chat_template;
   if (source.description) {
     give_pairs(source, pairs_for(source, options));
-    tokenizer = tokenizer_for(source, options, source.notes);
-    chat_template = chat_template_for(source, options, source.notes);
+    tokenizer = tokenizer_for(source, options);
+    chat_template = chat_template_for(source, options);
+    complete_objective(source, tokenizer.get(), options.to);
     // Throws if the tokenizer has more tokens than the model.
     if (tokenizer) plan::model_shape(source.description->model, tokenizer->vocab_size());
   }

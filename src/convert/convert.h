@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "convert/nxd.h"
 #include "convert/source.h"
 #include "convert/transfer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace hearth::convert {
 
@@ -63,6 +65,14 @@ std::optional<config::RunConfig> keys_of(const Options& options);
 // Writes OUT, which must not exist yet, under a temporary name first. The rest of an interrupted conversion to OUT is
 // removed. Throws user_error for a model that the target has no home for, and for one that is not complete.
 Result convert(const Options& options, Progress& progress);
+
+// Parts of convert(), which append to the source's notes. The tokenizer that the target gets; null: none, which only a
+// native target does not allow.
+std::unique_ptr<tokenizer::Tokenizer> tokenizer_for(Source& source, const Options& options);
+// The chat templates that come with the tokenizer; empty: none.
+std::string chat_template_for(Source& source, const Options& options);
+// Finds the token of a mask that a native checkpoint names by its text, and says what kind `to` has no home for.
+void complete_objective(Source& source, const tokenizer::Tokenizer* tokenizer, Kind to);
 
 // The source of a conversion. If it has a description, that is complete: no key is left to another one.
 Source open_source_of(const Options& options);

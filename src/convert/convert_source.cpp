@@ -16,6 +16,7 @@ Description described_by(const config::RunConfig& run) {
   Description d;
   d.model = run.model;
   d.objective = run.objective.kind;
+  if (run.objective.mask_id >= 0) d.mask = run.objective.mask_id;
   d.max_positions = run.training.seq_len;
   return d;
 }

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "base/text.h"
 #include "formats/json_object.h"
 
@@ -25,7 +26,7 @@ struct ModelType {
   config::NormType norm;
   int64_t max_positions;
   int64_t key_heads;       // 0: as many as query heads
-  int64_t sliding_window;  // 0: the class has none, or a switch for it that is off
+  int64_t sliding_window;  // 0: the class has none, or a switch for it
   int64_t head_dim;        // 0: hidden_size / num_attention_heads
   bool qkv_bias, qk_norm;
 };
@@ -36,107 +37,9 @@ constexpr std::array kModelTypes = {
     ModelType{"qwen2", config::NormType::kRmsNorm, 32768, 32, 0, 0, true, false},
     ModelType{"qwen3", config::NormType::kRmsNorm, 32768, 32, 0, 128, false, true},
 };
-constexpr double kOlmoEps = 1e-5;  // fixed in its class
-
-// Fields that do not change the computation of logits.
-constexpr std::string_view kIgnored[] = {"_attn_implementation_autoset",
-                                         "_commit_hash",
-                                         "_flash_attn_2_enabled",
-                                         "_name_or_path",
-                                         "architectures",
-                                         "attention_dropout",
-                                         "bad_words_ids",
-                                         "begin_suppress_tokens",
-                                         "chunk_size_feed_forward",
-                                         "decoder_start_token_id",
-                                         "diversity_penalty",
-                                         "do_sample",
-                                         "dtype",
-                                         "early_stopping",
-                                         "encoder_no_repeat_ngram_size",
-                                         "exponential_decay_length_penalty",
-                                         "finetuning_task",
-                                         "forced_bos_token_id",
-                                         "forced_eos_token_id",
-                                         "id2label",
-                                         "initializer_range",
-                                         "label2id",
-                                         "length_penalty",
-                                         "max_length",
-                                         "max_sequence_length",
-                                         "max_window_layers",
-                                         "min_length",
-                                         "neftune_noise_alpha",
-                                         "model_type",
-                                         "no_repeat_ngram_size",
-                                         "num_beam_groups",
-                                         "num_beams",
-                                         "num_return_sequences",
-                                         "output_attentions",
-                                         "output_hidden_states",
-                                         "output_scores",
-                                         "pad_token_id",
-                                         "prefix",
-                                         "pretraining_tp",
-                                         "problem_type",
-                                         "remove_invalid_values",
-                                         "repetition_penalty",
-                                         "return_dict",
-                                         "return_dict_in_generate",
-                                         "sep_token_id",
-                                         "suppress_tokens",
-                                         "task_specific_params",
-                                         "temperature",
-                                         "tf_legacy_loss",
-                                         "tokenizer_class",
-                                         "top_k",
-                                         "top_p",
-                                         "torch_dtype",
-                                         "torchscript",
-                                         "transformers.js_config",
-                                         "transformers_version",
-                                         "typical_p",
-                                         "unsloth_version",
-                                         "use_bfloat16",
-                                         "use_cache"};
-
-// Fields that this reader uses.
-constexpr std::string_view kUsed[] = {
-    "vocab_size",          "hidden_size",         "intermediate_size", "num_hidden_layers",
-    "num_attention_heads", "num_key_value_heads", "head_dim",          "max_position_embeddings",
-    "rms_norm_eps",        "rope_parameters",     "rope_scaling",      "rope_theta",
-    "tie_word_embeddings", "bos_token_id",        "eos_token_id",      "sliding_window"};
-
-// Fields that must have one of these values, or null.
-struct Fixed {
-  std::string_view name, values;  // a list in JSON
-};
-constexpr Fixed kFixed[] = {
-    {"hidden_act", R"(["silu", "swish"])"},
-    {"hidden_activation", R"(["silu", "swish"])"},
-    {"attention_bias", "[false]"},
-    {"mlp_bias", "[false]"},
-    {"clip_qkv", "[]"},
-    {"is_causal", "[true]"},
-    {"is_decoder", "[false, true]"},
-    {"is_encoder_decoder", "[false]"},
-    {"is_llama_config", "[true]"},  // SmolLM2
-    {"add_cross_attention", "[false]"},
-    {"cross_attention_hidden_size", "[]"},
-    {"tie_encoder_decoder", "[false]"},
-    {"pruned_heads", "[{}]"},
-    {"quantization_config", "[]"},
-    {"use_mrope", "[false]"},  // Qwen2.5
-    {"use_sliding_window", "[false]"},
-    {"rope_interleaved", "[false]"},
-    {"partial_rotary_factor", "[1]"},
-    {"attention_multiplier", "[]"},
-};
-
-template <size_t N>
-bool is_among(const std::string_view (&names)[N], std::string_view name) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
+constexpr double kOlmoEps = 1e-5;         // fixed in its class
+constexpr int64_t kDefaultWindow = 4096;  // of Mistral, Qwen2 and Qwen3
+constexpr int64_t kMaxWindowLayers = 28;  // of Qwen2 and Qwen3
 
 class ConfigReader {
  public:
@@ -147,8 +50,11 @@ class ConfigReader {
     type_ = &find_type();
     for (const auto& [name, value] : json_.items()) check_field(name, value);
     read_sizes();
+    read_window();
     read_rope();
     read_tokens();
+    read_objective();
+    read_code();
     return std::move(found_);
   }
 
@@ -172,21 +78,15 @@ class ConfigReader {
   }
 
   void check_field(const std::string& name, const HfJson& value) const {
-    if (is_among(kIgnored, name) || is_among(kUsed, name)) return;
-    if (name == "layer_types") {
-      const auto is_full = [](const HfJson& type) { return type == "full_attention"; };
-      if (value.is_null() || std::all_of(value.begin(), value.end(), is_full)) return;
-      refuse("layer_types has a layer without full_attention");
-    }
-    for (const Fixed& fixed : kFixed) {
-      if (fixed.name != name) continue;
-      const HfJson allowed = HfJson::parse(fixed.values);
-      if (value.is_null() || std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
-      refuse(fmt::format("{} = {}", name, value.dump()),
-             fmt::format("Hearth computes this model only with {}", allowed.empty() ? "null" : allowed[0].dump()));
-    }
-    refuse(fmt::format("field \"{}\" is not known", name), "it could change what the model computes",
-           "remove it from a copy of the file, if you know that it does not");
+    const FieldRule rule = hugging_face_field(name);
+    if (rule.effect == FieldEffect::kNone || rule.effect == FieldEffect::kRead) return;
+    if (rule.effect == FieldEffect::kUnknown)
+      refuse(fmt::format("field \"{}\" is not known", name), "it could change what the model computes",
+             "remove it from a copy of the file, if you know that it does not");
+    const HfJson allowed = HfJson::parse(rule.values);
+    if (value.is_null() || std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
+    refuse(fmt::format("{} = {}", name, value.dump()),
+           fmt::format("Hearth computes this model only with {}", allowed.empty() ? "null" : allowed[0].dump()));
   }
 
   int64_t integer(const std::string& name, int64_t missing = -1) const {
@@ -216,11 +116,15 @@ class ConfigReader {
     m.vocab_size = integer("vocab_size");
     if (m.dim < 1 || m.n_layers < 1 || m.n_heads < 1 || m.hidden_dim < 1 || m.vocab_size < 1)
       refuse("a size of the model is 0", {});
-    m.n_kv_heads = integer("num_key_value_heads", type_->key_heads > 0 ? type_->key_heads : m.n_heads);
+    // A null is no missing field: every class takes the number of query heads for it.
+    const bool has_default = type_->key_heads > 0 && !json_.contains("num_key_value_heads");
+    m.n_kv_heads = integer("num_key_value_heads", has_default ? type_->key_heads : m.n_heads);
     if (m.n_kv_heads == 0 || m.n_heads % m.n_kv_heads != 0)
       refuse(fmt::format("num_attention_heads = {} is not a multiple of num_key_value_heads = {}", m.n_heads,
                          m.n_kv_heads),
-             {});
+             has_default ? fmt::format("the file has no num_key_value_heads, and {}'s default is {}", type_->name,
+                                       type_->key_heads)
+                         : std::string());
     const int64_t width = integer("head_dim", type_->head_dim > 0 ? type_->head_dim : m.dim / m.n_heads);
     if (m.dim % m.n_heads != 0 || width != m.dim / m.n_heads) m.head_dim = width;
     if (width == 0 || width % 2 != 0 || (m.head_dim > 0 && type_->norm == config::NormType::kNpLayerNorm))
@@ -239,20 +143,78 @@ class ConfigReader {
       m.enable_weight_tying = json_.at("tie_word_embeddings").get<bool>();
     }
     found_.max_positions = integer("max_position_embeddings", type_->max_positions);
-    read_window();
   }
 
-  // A window as long as the longest sequence never hides a position.
+  // The layers of Qwen's classes whose positions see a window only. Others have one rule for all layers.
+  int64_t windowed_layers() const {
+    const int64_t L = found_.model.n_layers;
+    if (has("layer_types")) {
+      const HfJson& types = json_.at("layer_types");
+      const bool known = types.is_array() && std::all_of(types.begin(), types.end(), [](const HfJson& type) {
+                           return type == "full_attention" || type == "sliding_attention";
+                         });
+      if (!known) refuse("layer_types has a layer that has neither full_attention nor sliding_attention");
+      if (std::ssize(types) != L)
+        refuse(fmt::format("layer_types has {}, and the model {}", hearth::counted(std::ssize(types), "layer"), L), {});
+      return std::count(types.begin(), types.end(), "sliding_attention");
+    }
+    return std::max<int64_t>(0, L - integer("max_window_layers", kMaxWindowLayers));
+  }
+
+  // Tokens that a position sees back to, itself included; 0: all.
+  int64_t window() const {
+    const bool is_qwen = type_->qkv_bias || type_->qk_norm;
+    const bool sliding_types = has("layer_types") && windowed_layers() > 0;
+    if (has("use_sliding_window") && !json_.at("use_sliding_window").is_boolean())
+      refuse("use_sliding_window is neither true nor false", {});
+    const bool used = !is_qwen || (has("use_sliding_window") && json_.at("use_sliding_window").get<bool>());
+    if (sliding_types && (!is_qwen || !used))
+      refuse("layer_types has a layer without full_attention",
+             is_qwen ? "use_sliding_window is false, and transformers refuses both together" : kOtherModel);
+    if (!used) return 0;
+    const bool has_default = (is_qwen || type_->sliding_window > 0) && !json_.contains("sliding_window");
+    const int64_t length = has_default ? kDefaultWindow : integer("sliding_window", 0);
+    return is_qwen && windowed_layers() == 0 ? 0 : length;
+  }
+
+  // The key stays also where no sequence of the model reaches its window: a training may have longer ones.
   void read_window() {
-    if (type_->qkv_bias || type_->qk_norm) return;  // use_sliding_window, which is off, decides
-    int64_t window = integer("sliding_window", 0);
-    if (type_->sliding_window > 0 && !json_.contains("sliding_window")) window = type_->sliding_window;
-    if (window == 0 || window >= found_.max_positions) return;
-    if (type_->sliding_window == 0) refuse(fmt::format("sliding_window = {}", window));
+    const int64_t length = window();
+    const bool is_qwen = type_->qkv_bias || type_->qk_norm;
+    if (length == 0 || (!is_qwen && type_->sliding_window == 0 && length >= found_.max_positions)) return;
+    if (!is_qwen && type_->sliding_window == 0) refuse(fmt::format("sliding_window = {}", length));
+    if (is_qwen && windowed_layers() < found_.model.n_layers)
+      refuse(fmt::format("{} of {} layers have a window (sliding_window = {})", windowed_layers(),
+                         found_.model.n_layers, length),
+             "Hearth keeps one window for all layers",
+             fmt::format("set use_sliding_window to false and layer_types to null in a copy of the file, and give no "
+                         "sequence of more than {} "
+                         "tokens: those compute something else",
+                         length));
+    found_.model.sliding_window = length;
+    if (length >= found_.max_positions) return;
     notes_.push_back(
         fmt::format("sliding_window = {}: longer sequences compute something else here, so the longest is {}, not {}",
-                    window, window, found_.max_positions));
-    found_.max_positions = window;
+                    length, length, found_.max_positions));
+    found_.max_positions = length;
+  }
+
+  // transformers 5 obeys is_causal for every class.
+  void read_objective() {
+    if (!has("is_causal")) return;
+    if (!json_.at("is_causal").is_boolean()) refuse("is_causal is neither true nor false", {});
+    if (json_.at("is_causal").get<bool>()) return;
+    found_.objective = config::ObjectiveKind::kMaskedLm;
+    notes_.emplace_back(
+        "is_causal = false: a position sees all others, as in transformers 5; transformers 4 ignores the field");
+  }
+
+  void read_code() {
+    if (has("auto_map"))
+      notes_.push_back(
+          fmt::format("auto_map names code of this folder, which is not run: the model is computed as "
+                      "model_type \"{}\"",
+                      type_->name));
   }
 
   // The model with the scaling of Llama 3.1's rotary embedding that `style` has.
@@ -287,7 +249,8 @@ class ConfigReader {
                                                      "original_max_position_embeddings",
                                                      "partial_rotary_factor"};
     for (const auto& [key, value] : style.items()) {
-      if (!is_among(kRopeKeys, key)) refuse(fmt::format("{}.{} is not known", name, key));
+      if (std::find(std::begin(kRopeKeys), std::end(kRopeKeys), key) == std::end(kRopeKeys))
+        refuse(fmt::format("{}.{} is not known", name, key));
     }
     const std::string type = style.value("rope_type", style.value("type", std::string("default")));
     if (type != "default" && type != "llama3")
@@ -340,6 +303,7 @@ class ConfigReader {
         refuse(fmt::format("{} = {} is not a token", name, value.dump()), {});
       return value.get<int64_t>();
     };
+    if (has("mask_token_id")) found_.mask = token(json_["mask_token_id"], "mask_token_id");
     if (has("bos_token_id")) found_.bos = token(json_["bos_token_id"], "bos_token_id");
     if (!has("eos_token_id")) return;
     const HfJson& eos = json_["eos_token_id"];

@@ -11,8 +11,17 @@
 
 namespace hearth::convert {
 
-// Reads llama, mistral and olmo. Appends notes for the console. Throws user_error naming `origin` for any model that
-// Hearth does not compute, and damaged() for text that is not JSON.
+// What a field does: nothing, a value that the reader takes, a value that must be one of a few, or not known.
+enum class FieldEffect { kNone, kRead, kFixed, kUnknown };
+struct FieldRule {
+  FieldEffect effect;
+  std::string_view values;  // of kFixed: a list in JSON; null is always allowed
+};
+FieldRule hugging_face_field(std::string_view name);
+
+// Reads llama, mistral, qwen2, qwen3 and olmo. A window of the attention becomes model.sliding_window, and the longest
+// sequence is not longer. `is_causal` = false becomes the objective masked_lm. Appends notes for the console. Throws
+// user_error naming `origin` for any model that Hearth does not compute, and damaged() for text that is not JSON.
 Description parse_hugging_face_config(std::string_view text, const std::string& origin,
                                       std::vector<std::string>& notes);
 

@@ -23,16 +23,17 @@ OutType type_of(const Description& d) {
   if (d.model.qkv_bias && d.model.qk_norm)
     throw user_error("model.qkv_bias with model.qk_norm has no home in Hugging Face's formats",
                      "Qwen2's class has the biases, and Qwen3's the norms of heads", "keep the model native");
-  if (is_qwen && d.objective == config::ObjectiveKind::kMaskedLm)
-    throw user_error("a masked model with biases or norms of heads has no home in Hugging Face's formats",
-                     "Qwen's classes see earlier positions only", "keep the model native");
   switch (d.model.norm_type) {
     case config::NormType::kRmsNorm:
       if (d.model.qkv_bias) return {"qwen2", "Qwen2ForCausalLM"};
       if (d.model.qk_norm) return {"qwen3", "Qwen3ForCausalLM"};
+      if (d.model.sliding_window > 0) return {"mistral", "MistralForCausalLM"};
       return {"llama", "LlamaForCausalLM"};
     case config::NormType::kNpLayerNorm:
       if (is_qwen || d.model.head_dim > 0) break;
+      if (d.model.sliding_window > 0)
+        throw user_error(fmt::format("model.sliding_window = {} has no home with np_layernorm", d.model.sliding_window),
+                         "OlmoForCausalLM has no window", "keep the model native");
       if (d.model.norm_eps == 1e-5) return {"olmo", "OlmoForCausalLM"};
       throw user_error(fmt::format("model.norm_eps = {} has no home in Hugging Face's formats", d.model.norm_eps),
                        "OlmoForCausalLM computes np_layernorm with 1e-05", "keep the model native");
@@ -51,6 +52,14 @@ OutJson token_or_null(const std::optional<int64_t>& token) { return token ? OutJ
 OutJson end_tokens(const std::vector<int64_t>& eos) {
   if (eos.empty()) return {};
   return eos.size() == 1 ? OutJson(eos[0]) : OutJson(eos);
+}
+
+// Its classes count the layers without a window from the first one.
+void add_window_of_qwen(OutJson& j, const config::Model& m) {
+  j["use_sliding_window"] = m.sliding_window > 0;
+  if (m.sliding_window == 0) return;
+  j["sliding_window"] = m.sliding_window;
+  j["max_window_layers"] = 0;
 }
 
 }  // namespace
@@ -96,13 +105,15 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
   } else {
     j["clip_qkv"] = nullptr;
   }
-  if (!m.qkv_bias) j["attention_bias"] = false;
-  if (m.qkv_bias || m.qk_norm) {
-    j["use_sliding_window"] = false;
-  } else if (m.norm_type == config::NormType::kRmsNorm) {
-    j["mlp_bias"] = false;
+  const std::string_view name = type.model_type;
+  if (name != "qwen2" && name != "mistral") j["attention_bias"] = false;
+  if (name == "llama") j["mlp_bias"] = false;
+  if (name == "mistral") j["sliding_window"] = m.sliding_window;
+  if (name.starts_with("qwen")) add_window_of_qwen(j, m);
+  if (d.objective == config::ObjectiveKind::kMaskedLm) {
+    j["is_causal"] = false;
+    if (d.mask) j["mask_token_id"] = *d.mask;
   }
-  if (d.objective == config::ObjectiveKind::kMaskedLm) j["is_causal"] = false;
   return j.dump(2) + "\n";
 }
 

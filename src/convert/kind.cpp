@@ -10,18 +10,27 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/retain.h"
 #include "convert/nxd.h"
+#include "convert/open.h"
 
 namespace hearth::convert {
 namespace {
 
 constexpr std::array<std::string_view, 7> kKindNames = {"native", "dcp", "torchtitan", "hf", "meta", "neox", "nxd"};
 
+constexpr size_t kNamesShown = 8;
+
 constexpr const char* kWhatIsLookedFor =
-    "it has none of these: hearth.json (native), .metadata (dcp), config.json (hf), consolidated.00.pth (meta), "
+    "none of these is there: hearth.json (native), .metadata (dcp), config.json (hf), consolidated.00.pth (meta), "
     "a file ending in model_states.pt (neox), tp_rank_00... (nxd), step-... (a run)";
 
 bool is_weight_file(std::string_view name) {
-  return name.ends_with(".safetensors") || name == "pytorch_model.bin" || name.ends_with(".index.json");
+  return name.ends_with(".safetensors") || name == "pytorch_model.bin" || name.ends_with(".index.json") ||
+         name == "adapter_config.json";
+}
+
+std::string content_text(const Path& folder) {
+  const std::vector<std::string> names = list_folder(folder);
+  return names.empty() ? "it is empty" : fmt::format("it has {}", join_first(names, kNamesShown));
 }
 
 // Kinds whose files are in the folder.
@@ -40,7 +49,11 @@ std::vector<Kind> kinds_in(const Path& folder) {
   if (std::any_of(names.begin(), names.end(), is_meta)) kinds.push_back(Kind::kMeta);
   // GPT-NeoX's folder of a step, or the folder above, where `latest` names it.
   const auto is_neox = [](std::string_view name) { return name.ends_with("model_states.pt"); };
-  if (std::any_of(names.begin(), names.end(), is_neox) || path_exists(folder / "latest")) kinds.push_back(Kind::kNeox);
+  // DeepSpeed also writes `latest` beside the weights that transformers' Trainer saves.
+  const bool is_trainers = has_config && std::any_of(std::begin(kHuggingFaceFiles), std::end(kHuggingFaceFiles),
+                                                     [&](const char* name) { return path_exists(folder / name); });
+  if (std::any_of(names.begin(), names.end(), is_neox) || (!is_trainers && path_exists(folder / "latest")))
+    kinds.push_back(Kind::kNeox);
   if (is_nxd(folder)) kinds.push_back(Kind::kNxd);
   return kinds;
 }
@@ -75,14 +88,15 @@ Found find_weights(const Path& folder, std::optional<Kind> wanted) {
                      "give --from, or move one kind to another folder");
   if (kinds.empty() && (!wanted || *wanted == Kind::kNative || *wanted == Kind::kDcp)) {
     if (const std::optional<Path> newest = checkpoint::checkpoint_in(folder)) return find_weights(*newest, wanted);
-    throw user_error(fmt::format("{} has no weights that Hearth knows", folder.string()), kWhatIsLookedFor,
+    throw user_error(fmt::format("{} has no weights that Hearth knows", folder.string()),
+                     fmt::format("{}; {}", content_text(folder), kWhatIsLookedFor),
                      "give the folder that has these files, or the folder of a run");
   }
   if (wanted)
-    throw user_error(
-        fmt::format("{} is not of the kind {}", folder.string(), kind_name(*wanted)),
-        kinds.empty() ? "it has no weights of this kind" : fmt::format("its files are of the kind {}", named(kinds)),
-        "leave out --from: the kind is found from the files");
+    throw user_error(fmt::format("{} is not of the kind {}", folder.string(), kind_name(*wanted)),
+                     kinds.empty() ? fmt::format("no weights of this kind are there; {}", content_text(folder))
+                                   : fmt::format("its files are of the kind {}", named(kinds)),
+                     "leave out --from: the kind is found from the files");
   return {kinds.front(), folder};
 }
 

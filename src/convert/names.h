@@ -1,9 +1,13 @@
 // The names of weights in each dialect. One table serves both directions.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace hearth::convert {
 
@@ -14,6 +18,32 @@ std::optional<std::string> to_hugging_face(std::string_view name);
 // The same for torchtitan 0.3 (2026). Hearth's names are torchtitan's of 2025.
 std::optional<std::string> from_torchtitan(std::string_view name);
 std::optional<std::string> to_torchtitan(std::string_view name);
+
+// The name without what wrappers of modules put into it: "module." (DDP), "_orig_mod." (torch.compile),
+// "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_forward_module.", at any place.
+std::string unwrapped(std::string_view name);
+
+// Hearth's name of a weight that a file has under Hugging Face's name: with the parts of wrappers, with another
+// "model." before all names, or without "model." (a folder of LlamaModel). Empty: not known.
+std::optional<std::string> from_wrapped_hugging_face(std::string_view name);
+
+// Stored names by the names that they stand for. Throws user_error if two of them stand for one weight.
+class Renaming {
+ public:
+  // `origin`: the files, for errors.
+  explicit Renaming(std::string origin) : origin_(std::move(origin)) {}
+  // `plain`: the stored name in the file's own dialect without what is taken off.
+  void add(const std::string& stored, const std::string& name, std::string_view plain);
+  // What was taken off, for the console; empty: nothing.
+  std::vector<std::string> notes() const;
+  const std::map<std::string, std::string>& stored_by_name() const { return stored_; }
+
+ private:
+  std::string origin_;
+  std::map<std::string, std::string> stored_;
+  std::string first_, first_plain_;  // of the names that were changed
+  int64_t changed_ = 0;
+};
 
 // State of a training besides its weights, by Hearth's name: moments, and what other programs call lr_scheduler,
 // dataloader, train_state.

@@ -1,6 +1,7 @@
 // How each kind of another program's weights is opened.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,12 +20,32 @@ Source open_dcp(const Path& folder, const Description* described);
 Source open_neox(const Path& folder, const Description* described, std::optional<QkvLayout> layout);
 Source open_nxd(const Path& folder, const Description* described);
 
-// The ways in which transformers stores weights, in its order of preference.
-struct HuggingFaceLayout {
-  const char *single, *index;
+// The files that transformers stores weights in, in the order in which it looks for them (5.23, modeling_utils.py,
+// _get_resolved_checkpoint_files): the first that is there is the model, whatever else is.
+inline constexpr const char* kHuggingFaceFiles[] = {"model.safetensors", "model.safetensors.index.json",
+                                                    "pytorch_model.bin", "pytorch_model.bin.index.json"};
+
+// The weights of a folder of Hugging Face.
+struct HuggingFaceFiles {
+  std::string name;  // one of kHuggingFaceFiles
+  bool is_index = false;
+  std::map<std::string, std::string> places;  // of an index: the file of each tensor
+  std::vector<std::string> left_out;          // other files with weights, which are not read
+
+  std::vector<std::string> notes() const;  // for the console
 };
-inline constexpr HuggingFaceLayout kHuggingFaceLayouts[] = {{"model.safetensors", "model.safetensors.index.json"},
-                                                            {"pytorch_model.bin", "pytorch_model.bin.index.json"}};
+// Throws user_error if no file has weights, and for an adapter of PEFT beside or in place of the weights.
+HuggingFaceFiles find_hugging_face_files(const Path& folder);
+
+// Names that hide the weights of `folder` where both are in one folder: files that are looked for before them, and an
+// adapter's.
+std::vector<std::string> files_before(const Path& folder);
+
+// Gives the tensors Hearth's names; one that no table has keeps its own. `notes`: what was taken off the names. Throws
+// user_error for names of another program's format, and if two names stand for one weight.
+std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder,
+                                                      std::vector<checkpoint::OutsideTensor> tensors,
+                                                      std::vector<std::string>& notes);
 
 // One file, safetensors or torch.save's, as tensors in one piece each.
 struct WeightFile {

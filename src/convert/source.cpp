@@ -24,6 +24,7 @@ Source open_native(const Path& folder) {
   Description& d = *source.description;
   d.model = config.model;
   d.objective = config.objective.kind;
+  if (config.objective.mask_id >= 0) d.mask = config.objective.mask_id;
   d.max_positions = config.training.seq_len;
   if (manifest.bos >= 0) d.bos = manifest.bos;
   if (manifest.eos >= 0) d.eos = {manifest.eos};

@@ -23,6 +23,7 @@ struct Source {
   std::optional<Description> description;
   std::vector<std::string> notes;                        // for the console
   std::optional<TrainingState> training = std::nullopt;  // empty: weights only
+  std::optional<Kind> names = std::nullopt;              // whose names the files have, if not those of `kind`
 };
 
 // Opens the weights. Headers and shapes are checked now; elements are read later. Throws user_error or damaged(), which

@@ -30,18 +30,47 @@ NameParts parts_of(std::string_view name) {
           std::string(name.substr(end))};
 }
 
-// Gives names of 0.3 those of 2025, which are Hearth's. Returns whether there were any.
-bool rename_to_ours(checkpoint::Reader& reader) {
+// The dialect of the weights' names: Hearth's (kDcp), torchtitan 0.3's, or Hugging Face's, as accelerate and others
+// save sharded models.
+Kind dialect_of(const checkpoint::Reader& reader) {
+  Kind dialect = Kind::kDcp;
+  for (const mesh::TensorInfo& tensor : reader.tensors()) {
+    const std::string plain = unwrapped(parts_of(tensor.name).weight);
+    // Both others have lm_head.weight.
+    if (plain.find(".self_attn.") != std::string::npos && from_wrapped_hugging_face(plain)) return Kind::kHuggingFace;
+    const auto ours = from_torchtitan(plain);
+    if (ours && *ours != plain) dialect = Kind::kTorchtitan;
+  }
+  return dialect;
+}
+
+std::optional<std::string> our_name(const std::string& weight, Kind dialect) {
+  if (dialect == Kind::kHuggingFace) return from_wrapped_hugging_face(weight);
+  const std::string plain = unwrapped(weight);
+  if (dialect == Kind::kTorchtitan) {
+    if (auto ours = from_torchtitan(plain)) return ours;
+  }
+  // Names of 2025 come with or without "model.", and readers know both.
+  return plain;
+}
+
+// Gives the tensors Hearth's names.
+void rename_to_ours(checkpoint::Reader& reader, Kind dialect, std::vector<std::string>& notes) {
   std::map<std::string, std::string> names;
+  Renaming renaming(reader.folder().string());
   for (const mesh::TensorInfo& tensor : reader.tensors()) {
     const NameParts parts = parts_of(tensor.name);
-    const auto weight = from_torchtitan(parts.weight);
-    if (!weight || *weight == parts.weight) continue;
-    const std::string name = parts.before + *weight + parts.after;
-    if (reader.find(name) == nullptr) names[tensor.name] = name;
+    if (parts.before.empty() && is_training_state(tensor.name)) continue;
+    const auto weight = our_name(parts.weight, dialect);
+    if (!weight) continue;
+    const std::string plain =
+        dialect == Kind::kHuggingFace ? to_hugging_face(*weight).value_or(*weight) : unwrapped(parts.weight);
+    const std::string_view one = weight->starts_with("model.") ? std::string_view(*weight).substr(6) : *weight;
+    renaming.add(tensor.name, parts.before + std::string(one) + parts.after, parts.before + plain + parts.after);
+    if (std::string name = parts.before + *weight + parts.after; name != tensor.name) names[tensor.name] = name;
   }
   reader.rename(names);
-  return !names.empty();
+  for (std::string& note : renaming.notes()) notes.push_back(std::move(note));
 }
 
 // The optimizer of 0.3 has one matrix of queries, keys and values: for each key its queries, the key, the value, each
@@ -106,10 +135,23 @@ TrainingState stored_training(checkpoint::Reader& reader) {
 Source open_dcp(const Path& folder, const Description* described) {
   Source source{Kind::kDcp, checkpoint::Reader::open(folder), std::nullopt, {}};
   checkpoint::Reader& reader = source.reader;
-  if (rename_to_ours(reader)) source.kind = Kind::kTorchtitan;
+  const Kind dialect = dialect_of(reader);
+  const bool is_hugging_face = dialect == Kind::kHuggingFace;
+  if (is_hugging_face && described == nullptr)
+    throw user_error(fmt::format("{} has Hugging Face's names, and does not describe its model", folder.string()),
+                     "the rows of queries and keys have another order than under torchtitan's names",
+                     "give --config RUN.toml: a run file whose [model] is this model's");
+  rename_to_ours(reader, dialect, source.notes);
+  if (dialect == Kind::kTorchtitan) source.kind = Kind::kTorchtitan;
+  if (is_hugging_face) {
+    source.names = Kind::kHuggingFace;
+    source.description = *described;
+    source.description->model.rope_pairs = config::RopePairs::kHalves;
+    source.notes.emplace_back("the names are Hugging Face's, and so is the order of the rows of queries and keys");
+  }
   if (described != nullptr) {
     // The folder does not say it, and both orders have the same shapes.
-    if (described->model.rope_pairs == config::RopePairs::kHalves)
+    if (!is_hugging_face && described->model.rope_pairs == config::RopePairs::kHalves)
       source.notes.emplace_back(
           "queries and keys are taken in the order of model.rope_pairs = \"halves\"; torchtitan's Llama has "
           "\"interleaved\"");

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <set>
 
@@ -8,7 +7,6 @@
 #include "convert/hugging_face_config.h"
 #include "convert/names.h"
 #include "convert/open.h"
-#include "formats/safetensors.h"
 
 namespace hearth::convert {
 namespace {
@@ -25,9 +23,9 @@ std::vector<OutsideTensor> tensors_of(const Path& folder, const std::string& nam
 }
 
 // All files of an index, which must tell the truth: each tensor is where it says, and no other is there.
-std::vector<OutsideTensor> indexed_tensors(const Path& folder, const std::string& index) {
-  const std::string origin = (folder / index).string();
-  std::map<std::string, std::string> missing = formats::parse_safetensors_index(read_file(folder / index), origin);
+std::vector<OutsideTensor> indexed_tensors(const Path& folder, const HuggingFaceFiles& index) {
+  const std::string origin = (folder / index.name).string();
+  std::map<std::string, std::string> missing = index.places;
   std::set<std::string> files;
   for (const auto& [tensor, file] : missing) files.insert(file);
   std::vector<OutsideTensor> all;
@@ -52,34 +50,22 @@ std::vector<OutsideTensor> indexed_tensors(const Path& folder, const std::string
   return all;
 }
 
-std::vector<OutsideTensor> all_tensors(const Path& folder) {
-  for (const HuggingFaceLayout& layout : kHuggingFaceLayouts) {
-    if (path_exists(folder / layout.index)) return indexed_tensors(folder, layout.index);
-    if (path_exists(folder / layout.single)) return tensors_of(folder, layout.single);
-  }
-  throw user_error(
-      fmt::format("{} has no weights", folder.string()),
-      fmt::format("there is none of {}, {}, {}, {}", kHuggingFaceLayouts[0].single, kHuggingFaceLayouts[0].index,
-                  kHuggingFaceLayouts[1].single, kHuggingFaceLayouts[1].index),
-      "download them");
-}
-
 constexpr const char* kOutput = "output.weight";
 
 }  // namespace
 
 Source open_hugging_face(const Path& folder) {
   const Path config = folder / "config.json";
-  if (!path_exists(config))
+  if (!path_exists(config)) {
+    find_hugging_face_files(folder);  // throws where there is an adapter and no model
     throw user_error(fmt::format("{} is missing", config.string()), "it has the model's shape", "download it");
+  }
   std::vector<std::string> notes;
   Description description = parse_hugging_face_config(read_file(config), config.string(), notes);
-  std::vector<OutsideTensor> tensors;
-  for (OutsideTensor& tensor : all_tensors(folder)) {
-    if (is_computed(tensor.info.name)) continue;
-    if (const auto name = from_hugging_face(tensor.info.name)) tensor.info.name = *name;
-    tensors.push_back(std::move(tensor));
-  }
+  const HuggingFaceFiles files = find_hugging_face_files(folder);
+  for (std::string& note : files.notes()) notes.push_back(std::move(note));
+  std::vector<OutsideTensor> tensors =
+      with_our_names(folder, files.is_index ? indexed_tensors(folder, files) : tensors_of(folder, files.name), notes);
   checkpoint::Reader reader = checkpoint::Reader::over(folder, tensors);
   // With tied weights an output matrix of its own counts in some versions of transformers, and not in others.
   if (description.model.enable_weight_tying && reader.find(kOutput) != nullptr) {

@@ -134,6 +134,7 @@ std::vector<std::string> write_native(const Path& folder, const Path& final_fold
     if (model.training != nullptr && model.run != nullptr) config = *model.run;  // how the training goes on
     config.training.seq_len = d.max_positions;
     config.objective.kind = d.objective;
+    if (config.objective.masked()) config.objective.mask_id = d.mask.value_or(-1);
     const auto id = [](const std::optional<uint32_t>& token) { return token ? int64_t{*token} : -1; };
     // Tokens without text do not know which of them begin and end a document.
     const bool has_text = model.tokenizer->kind() != "ids";

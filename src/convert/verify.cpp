@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "convert/cast.h"
 #include "convert/hugging_face_config.h"
 #include "convert/names.h"
@@ -135,17 +136,11 @@ class FolderCheck {
 
 // An index's files, or the one file. Each tensor is where the index says, and no other is there. nullopt: not all
 // tensors are known.
-std::optional<std::vector<OutsideTensor>> check_indexed(FolderCheck& check, const Path& folder,
-                                                        const HuggingFaceLayout& layout) {
-  if (!path_exists(folder / layout.index)) return check.check_file(layout.single, Content::kWeights);
-  std::map<std::string, std::string> places;
-  if (!check.attempt([&] {
-        places = formats::parse_safetensors_index(read_file(folder / layout.index), check.path(layout.index));
-      }))
-    return {};
+std::optional<std::vector<OutsideTensor>> check_indexed(FolderCheck& check, const HuggingFaceFiles& files) {
+  if (!files.is_index) return check.check_file(files.name, Content::kWeights);
   check.found().checked.emplace_back("the index");
   std::map<std::string, std::vector<std::string>> names_by_file;
-  for (const auto& [tensor, file] : places) names_by_file[file].push_back(tensor);
+  for (const auto& [tensor, file] : files.places) names_by_file[file].push_back(tensor);
   std::vector<OutsideTensor> all;
   bool is_whole = true;
   for (const auto& [file, names] : names_by_file) {
@@ -156,11 +151,11 @@ std::optional<std::vector<OutsideTensor>> check_indexed(FolderCheck& check, cons
     for (OutsideTensor& tensor : *tensors) {
       if (missing.erase(tensor.info.name) == 0)
         check.add(fmt::format("{} is wrong about {}: {} has this tensor, and the index does not say so",
-                              check.path(layout.index), tensor.info.name, file));
+                              check.path(files.name), tensor.info.name, file));
       all.push_back(std::move(tensor));
     }
     for (const std::string& name : missing)
-      check.add(fmt::format("{} is wrong about {}: {} lacks this tensor", check.path(layout.index), name, file));
+      check.add(fmt::format("{} is wrong about {}: {} lacks this tensor", check.path(files.name), name, file));
   }
   return is_whole ? std::optional(std::move(all)) : std::nullopt;
 }
@@ -175,26 +170,22 @@ void check_hugging_face(FolderCheck& check, const Path& folder) {
       std::vector<std::string> notes;
       description = parse_hugging_face_config(read_file(config), config.string(), notes);
     });
-  const auto is_there = [&](const HuggingFaceLayout& layout) {
-    return path_exists(folder / layout.index) || path_exists(folder / layout.single);
-  };
-  const auto* layout = std::find_if(std::begin(kHuggingFaceLayouts), std::end(kHuggingFaceLayouts), is_there);
-  if (layout == std::end(kHuggingFaceLayouts))
-    return check.add(fmt::format("{} has no weights: none of model.safetensors, pytorch_model.bin and their indices",
-                                 folder.string()));
-  std::optional<std::vector<OutsideTensor>> tensors = check_indexed(check, folder, *layout);
-  if (!description || !tensors) {
+  std::optional<HuggingFaceFiles> files;
+  if (!check.attempt([&] { files = find_hugging_face_files(folder); })) return;
+  if (!files->left_out.empty())
+    check.found().unchecked.push_back(
+        fmt::format("{}: the weights are those of {}", join(files->left_out), files->name));
+  std::optional<std::vector<OutsideTensor>> tensors = check_indexed(check, *files);
+  std::vector<std::string> notes;
+  if (!description || !tensors ||
+      !check.attempt([&] { *tensors = with_our_names(folder, std::move(*tensors), notes); })) {
     check.found().unchecked.emplace_back("shapes, because of the problems above");
     return;
   }
-  std::erase_if(*tensors, [](const OutsideTensor& tensor) { return is_computed(tensor.info.name); });
   std::vector<mesh::TensorInfo> infos;
-  for (OutsideTensor& tensor : *tensors) {
-    if (const auto name = from_hugging_face(tensor.info.name)) tensor.info.name = *name;
-    infos.push_back(tensor.info);
-  }
+  for (const OutsideTensor& tensor : *tensors) infos.push_back(tensor.info);
   check.found().checked.emplace_back("config.json and the shapes");
-  for (std::string& problem : weight_problems(description->model, infos))
+  for (const std::string& problem : weight_problems(description->model, infos, Kind::kHuggingFace).all())
     check.add(fmt::format("{}: {}", folder.string(), problem));
   checkpoint::Reader reader = checkpoint::Reader::over(folder, std::move(*tensors));
   if (description->model.enable_weight_tying && reader.find("output.weight") != nullptr &&
@@ -211,7 +202,8 @@ void check_meta(FolderCheck& check, const Found& found) {
   check.attempt([&] {
     const Source source = open_source(found);
     check.found().checked.emplace_back("params.json, the files' count and the shapes");
-    for (std::string& problem : weight_problems(source.description->model, source.reader.tensors()))
+    for (const std::string& problem :
+         weight_problems(source.description->model, source.reader.tensors(), found.kind).all())
       check.add(fmt::format("{}: {}", found.folder.string(), problem));
   });
 }

@@ -4,34 +4,64 @@
 
 #include <unordered_map>
 
+#include "base/text.h"
 #include "convert/names.h"
 #include "formats/dcp.h"
 #include "plan/parameters.h"
 
 namespace hearth::convert {
+namespace {
 
-std::vector<std::string> weight_problems(const config::Model& model, std::span<const mesh::TensorInfo> tensors) {
+constexpr size_t kProblemsShown = 4;  // of each sort
+
+std::string stored_name(const std::string& ours, Kind names) {
+  if (names == Kind::kHuggingFace) return to_hugging_face(ours).value_or(ours);
+  if (names == Kind::kTorchtitan) return to_torchtitan(ours).value_or(ours);
+  return ours;
+}
+
+}  // namespace
+
+std::vector<std::string> WeightProblems::all() const {
+  std::vector<std::string> lines = missing;
+  lines.insert(lines.end(), unfitting.begin(), unfitting.end());
+  lines.insert(lines.end(), unknown.begin(), unknown.end());
+  return lines;
+}
+
+std::string WeightProblems::summary() const {
+  std::vector<std::string> sorts;
+  for (const std::vector<std::string>* sort : {&unknown, &missing, &unfitting}) {
+    if (!sort->empty()) sorts.push_back(join_first(*sort, kProblemsShown));
+  }
+  return join(sorts, "; ");
+}
+
+WeightProblems weight_problems(const config::Model& model, std::span<const mesh::TensorInfo> tensors, Kind names) {
+  WeightProblems problems;
   // A list of the parameters of a billion layers would take all memory.
-  if (model.n_layers > std::ssize(tensors))
-    return {fmt::format("{} layers cannot be in {} tensors", model.n_layers, tensors.size())};
+  if (model.n_layers > std::ssize(tensors)) {
+    problems.missing = {fmt::format("{} layers cannot be in {} tensors", model.n_layers, tensors.size())};
+    return problems;
+  }
   const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(model, 0));
   const auto plain = [](std::string_view name) { return name.starts_with("model.") ? name.substr(6) : name; };
   std::unordered_map<std::string_view, const mesh::TensorInfo*> by_name;
   for (const mesh::TensorInfo& tensor : tensors) by_name.emplace(plain(tensor.name), &tensor);
-  std::vector<std::string> problems;
   for (const plan::Parameter& p : plan.parameters) {
     const auto found = by_name.find(p.name);
     if (found == by_name.end())
-      problems.push_back(fmt::format("{}: missing", p.name));
+      problems.missing.push_back(fmt::format("{}: missing", stored_name(p.name, names)));
     else if (found->second->shape != p.shape || !is_floating_point(found->second->dtype))
-      problems.push_back(fmt::format("{}: {} {}, expected {}", p.name, dtype_name(found->second->dtype),
-                                     formats::format_shape(found->second->shape), formats::format_shape(p.shape)));
+      problems.unfitting.push_back(
+          fmt::format("{}: {} {}, expected {}", stored_name(p.name, names), dtype_name(found->second->dtype),
+                      formats::format_shape(found->second->shape), formats::format_shape(p.shape)));
   }
   for (const mesh::TensorInfo& tensor : tensors) {
     const std::string_view name = plain(tensor.name);
     const bool tied_copy = model.enable_weight_tying && name == "output.weight";
     if (!is_training_state(name) && !tied_copy && plan.find(std::string(name)) < 0)
-      problems.push_back(fmt::format("{}: the model has no such weight", tensor.name));
+      problems.unknown.push_back(fmt::format("{}: the model has no such weight", stored_name(tensor.name, names)));
   }
   return problems;
 }

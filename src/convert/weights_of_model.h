@@ -6,13 +6,25 @@
 #include <vector>
 
 #include "config/config.h"
+#include "convert/kind.h"
 #include "mesh/tensor_box.h"
 
 namespace hearth::convert {
 
-// What keeps `tensors`, under Hearth's names, from being the model's weights: a line for each parameter that is missing
-// or has another shape or no floating-point type, and for each tensor that is no parameter. Training state is no
-// weight, and "model." before a name does not count.
-std::vector<std::string> weight_problems(const config::Model& model, std::span<const mesh::TensorInfo> tensors);
+// What keeps tensors from being the model's weights. Names are those of the files.
+struct WeightProblems {
+  std::vector<std::string> missing;    // "NAME: missing"
+  std::vector<std::string> unfitting;  // "NAME: float32 [8], expected [16]"
+  std::vector<std::string> unknown;    // "NAME: the model has no such weight"
+
+  bool empty() const { return missing.empty() && unfitting.empty() && unknown.empty(); }
+  std::vector<std::string> all() const;
+  // The first of each sort, so that what is missing does not hide what is there.
+  std::string summary() const;
+};
+
+// `tensors` have Hearth's names, and `names` says whose names the files have. Training state is no weight, and "model."
+// before a name does not count.
+WeightProblems weight_problems(const config::Model& model, std::span<const mesh::TensorInfo> tensors, Kind names);
 
 }  // namespace hearth::convert

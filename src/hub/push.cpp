@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/error.h"
@@ -31,6 +32,17 @@ std::vector<std::string> files_below(const Path& folder) {
   return paths;
 }
 
+// A repository keeps its other files.
+void refuse_hiding(const Client& client, const Name& name, const Upload& upload) {
+  if (upload.hiding.empty() || !find_repository(client, name)) return;
+  for (const RemoteFile& file : look_up(client, name).files) {
+    if (std::find(upload.hiding.begin(), upload.hiding.end(), file.path) == upload.hiding.end()) continue;
+    throw user_error(fmt::format("{} has {}, and the upload would leave it there", format_name(name), file.path),
+                     "transformers would load it in place of these weights, or add it to them",
+                     "delete it on the repository's page first, or give another --to");
+  }
+}
+
 }  // namespace
 
 Arrived upload(const Client& client, const Upload& upload, std::atomic<int64_t>& done_bytes) {
@@ -42,6 +54,7 @@ Arrived upload(const Client& client, const Upload& upload, std::atomic<int64_t>&
                        "--private makes a new repository private and changes no old one",
                        "make it private on its page, give another --to, or leave out --private");
   }
+  refuse_hiding(client, name, upload);
   std::vector<std::string> words = {
       "upload", upload.repository, upload.folder.string(), ".", "--commit-message", upload.message, "--format",
       "quiet"};

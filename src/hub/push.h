@@ -16,6 +16,8 @@ struct Upload {
   std::string repository;  // "ORG/NAME"; it is made if it is not there
   bool is_private = false;
   std::string message;  // of the commit
+  // Files of the repository that readers would take in place of those that are sent, or add to them.
+  std::vector<std::string> hiding = {};
 };
 
 struct Arrived {
@@ -23,7 +25,8 @@ struct Arrived {
   int64_t files = 0, bytes = 0;
 };
 
-// Throws user_error if a private upload would go to a public repository, before anything is sent. Throws damaged() if
+// Throws user_error, before anything is sent, if a private upload would go to a public repository, or if the repository
+// has one of the files in `hiding`. Throws damaged() if
 // the Hub's hashes of the uploaded files differ from those of the folder's files. `done_bytes` counts what is checked.
 Arrived upload(const Client& client, const Upload& upload, std::atomic<int64_t>& done_bytes);
 

@@ -39,6 +39,15 @@ std::vector<int32_t> encode(tokenizer::Encoder& encoder, std::string_view text, 
   return start;
 }
 
+// The tokens of a text that begins a document. A text that spells BOS itself gets no other one.
+std::vector<int32_t> with_bos(const LoadedModel& model, tokenizer::Encoder& encoder, const std::string& text) {
+  const std::optional<uint32_t> bos = model.tokenizer->bos();
+  if (!bos || !model.manifest.document_bos) return encode(encoder, text, {});
+  for (const tokenizer::SpecialToken& special : model.tokenizer->special_tokens())
+    if (special.id == *bos && text.starts_with(special.text)) return encode(encoder, text, {});
+  return encode(encoder, text, {static_cast<int32_t>(*bos)});
+}
+
 // An input of the model, and the texts that ask for its predictions.
 struct Input {
   std::span<const int32_t> tokens;
@@ -169,10 +178,13 @@ ContinuationTokens tokens_of(const LoadedModel& model, tokenizer::Encoder& encod
       result.ids.insert(result.ids.begin(), static_cast<int32_t>(*first));
     context_tokens = 1;
   } else {
-    std::vector<int32_t> start;
-    if (tokenizer.bos() && model.manifest.document_bos) start.push_back(static_cast<int32_t>(*tokenizer.bos()));
-    result.ids = encode(encoder, text.context + text.continuation, start);
-    context_tokens = encode(encoder, context, start).size();
+    // As in the harness, the model reads the context's own tokens, also where the whole text has others there: with a
+    // token ":\n", the text "A:\n B" has it and the context "A:" does not.
+    result.ids = with_bos(model, encoder, std::string(context));
+    context_tokens = result.ids.size();
+    const std::vector<int32_t> whole = with_bos(model, encoder, text.context + text.continuation);
+    if (whole.size() > context_tokens)
+      result.ids.insert(result.ids.end(), whole.begin() + static_cast<std::ptrdiff_t>(context_tokens), whole.end());
   }
   result.scored = static_cast<int64_t>(result.ids.size()) - static_cast<int64_t>(context_tokens);
   if (result.scored <= 0 || context_tokens == 0)

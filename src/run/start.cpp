@@ -123,7 +123,8 @@ std::optional<std::string> conversion_note(const Run& run, const checkpoint::Rea
   return fmt::format("{} weights are converted from {} to {}", count, fmt::join(types, " and "), dtype_name(masters));
 }
 
-// Weights of equal shapes may belong to a different model: other heads, other pairs of rotary dimensions, another norm.
+// Weights of equal shapes may belong to a different model: other heads, other pairs of rotary dimensions, another norm,
+// a window.
 // These are errors. Changes that a training may make (rotary frequencies, eps) become notes.
 void check_same_model(const Run& run, const config::RunConfig& before, const Path& folder, Start& start) {
   const plan::ModelShape theirs = plan::model_shape(before.model, 0), &ours = run.shape;
@@ -131,7 +132,7 @@ void check_same_model(const Run& run, const config::RunConfig& before, const Pat
   for (const config::Difference& d : config::differences(before, run.config)) {
     const bool heads =
         (d.name == "model.n_heads" && theirs.H != ours.H) || (d.name == "model.n_kv_heads" && theirs.G != ours.G);
-    if (heads || d.name == "model.rope_pairs" || d.name == "model.norm_type") {
+    if (heads || d.name == "model.rope_pairs" || d.name == "model.norm_type" || d.name == "model.sliding_window") {
       other += fmt::format("\n    {}: {} -> {}", d.name, d.before, d.after);
     } else if (d.name.starts_with("model.rope_") || d.name == "model.norm_eps" || d.name == "model.attention_scope" ||
                d.name == "objective.kind") {

@@ -35,8 +35,9 @@ enum class SpecialText { kPlain, kParse };
 
 // Totals over all texts that an encoder has encoded.
 struct EncodeCounts {
-  int64_t special_text_seen = 0;       // special tokens spelled out in a text, whether kept as text or parsed
-  int64_t invalid_bytes_replaced = 0;  // invalid bytes replaced by U+FFFD; 0 for byte-level kinds, which keep them
+  int64_t special_text_seen = 0;  // special tokens spelled out in a text, whether kept as text or parsed
+  // Invalid bytes replaced by U+FFFD; 0 for byte-level kinds with a token for each of the 256 bytes, which keep them.
+  int64_t invalid_bytes_replaced = 0;
 };
 
 // Encodes for one thread. Borrows the tokenizer, which must outlive it.

@@ -59,6 +59,12 @@ TEST(Check, HeadsAreNormedByAnRmsnormOnly) {
   }
 }
 
+TEST(Check, ASequenceIsNotLongerThanTheModelsWindow) {
+  EXPECT_TRUE(problems({"model.sliding_window=64", "training.seq_len=64"}).empty());
+  EXPECT_EQ(problems({"model.sliding_window=64", "training.seq_len=65"}),
+            one("training.seq_len = 65 is longer than model.sliding_window = 64"));
+}
+
 TEST(Check, AFlavorIsOneOfItsFamily) {
   EXPECT_TRUE(problems({"model.name=llama2", "model.flavor=13B"}).empty());
   EXPECT_EQ(problems({"model.name=llama3.2", "model.flavor=13B"}),

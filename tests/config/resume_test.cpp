@@ -80,6 +80,7 @@ TEST(Resume, TheShapeTheSeedAndTheWindowRefuseAndNothingElse) {
                                             "model.qkv_bias",
                                             "model.qk_norm",
                                             "model.attention_scope",
+                                            "model.sliding_window",
                                             "model.enable_weight_tying",
                                             "model.vocab_size",
                                             "objective.kind",

@@ -42,11 +42,14 @@ TEST(Refusal, FieldsOfConfigThatChangeTheComputation) {
   EXPECT_THAT(with("\"attention_bias\": false", "\"attention_bias\": true"), HasSubstr("attention_bias = true"));
   EXPECT_THAT(with("\"silu\"", "\"gelu\""), HasSubstr("hidden_act = \"gelu\""));
   EXPECT_THAT(added("\"quantization_config\": {}"), HasSubstr("quantization_config = {}"));
-  EXPECT_THAT(added("\"is_causal\": false"), HasSubstr("is_causal = false"));
+  EXPECT_THAT(added("\"is_causal\": 0"), HasSubstr("is_causal is neither true nor false"));
+  EXPECT_THAT(added("\"activation\": \"gelu\""), HasSubstr("activation = \"gelu\""));
+  EXPECT_THAT(added("\"mask_token_id\": 130"), HasSubstr("mask_token_id = 130 is not a token"));
   EXPECT_THAT(added("\"sliding_window\": 8"), HasSubstr("sliding_window = 8"));
   EXPECT_THAT(with("\"model_type\": \"llama\"", "\"model_type\": \"gemma\""), HasSubstr("model_type \"gemma\""));
   EXPECT_THAT(with("\"model_type\": \"llama\",", ""), HasSubstr("has no model_type"));
-  EXPECT_THAT(with("\"head_dim\": 16", "\"head_dim\": 32"), HasSubstr("layers.0.attention.wq.weight"));
+  EXPECT_THAT(with("\"head_dim\": 16", "\"head_dim\": 32"),
+              HasSubstr("model.layers.0.self_attn.q_proj.weight: float32 [96, 96], expected [192"));
   EXPECT_THAT(with("\"head_dim\": 16", "\"head_dim\": 15"), HasSubstr("heads of width 15"));
   EXPECT_THAT(with("\"hidden_size\": 96", "\"hidden_size\": -96"), HasSubstr("hidden_size = -96 is not a size"));
   EXPECT_THAT(with("\"hidden_size\": 96", "\"hidden_size\": 0"), HasSubstr("a size of the model is 0"));
@@ -96,22 +99,38 @@ TEST(Refusal, IsNotForFieldsThatPublishedModelsHaveBesidesThoseOfTheirClass) {
   edit(copy.folder() / "config.json", "{",
        R"({"is_llama_config": true, "rope_interleaved": false,
            "transformers.js_config": {"kv_cache_dtype": {"fp16": "float16"}},
-           "max_sequence_length": 2048, "use_mrope": false, "neftune_noise_alpha": 0.0, "_flash_attn_2_enabled": true,)");
+           "activation": "swiglu", "_attn_implementation": "eager", "use_return_dict": true,
+           "auto_map": {"AutoModelForCausalLM": "modeling_own.OwnForCausalLM"}, "max_sequence_length": 2048, "use_mrope": false, "neftune_noise_alpha": 0.0, "_flash_attn_2_enabled": true,)");
   const test::ScratchFolder scratch;
-  converted(fmt::format("--to native {} {}/out", copy.folder().string(), scratch.path().string()));
+  EXPECT_THAT(converted(fmt::format("--to native {} {}/out", copy.folder().string(), scratch.path().string())),
+              HasSubstr("auto_map names code of this folder, which is not run: the model is computed as model_type "
+                        "\"llama\""));
+}
+
+// transformers' classes take the number of query heads for a null, and their default for a field that is missing.
+TEST(Refusal, KnowsANullFromAFieldThatIsMissing) {
+  HEARTH_NEEDS_ORACLE();
+  const Copy copy("hf");
+  const Path config = copy.folder() / "config.json";
+  edit(config, "\"model_type\": \"llama\"", "\"model_type\": \"mistral\", \"sliding_window\": null");
+  edit(config, "\"num_key_value_heads\": 2", "\"num_key_value_heads\": null");
+  EXPECT_THAT(copy.refusal(), HasSubstr("self_attn.k_proj.weight: float32 [32, 96], expected [96, 96]"));
+  edit(config, "\"num_key_value_heads\": null,", "");
+  EXPECT_THAT(copy.refusal(), AllOf(HasSubstr("is not a multiple of num_key_value_heads = 8"),
+                                    HasSubstr("has no num_key_value_heads, and mistral's default is 8")));
 }
 
 TEST(Refusal, WeightsThatAreNotTheModels) {
   HEARTH_NEEDS_ORACLE();
   const Copy wide("hf");
   edit(wide.folder() / "config.json", "\"intermediate_size\": 112", "\"intermediate_size\": 113");
-  EXPECT_THAT(wide.refusal(), HasSubstr("feed_forward.w1.weight: float32 [112, 96], expected [113, 96]"));
+  EXPECT_THAT(wide.refusal(), HasSubstr("mlp.gate_proj.weight: float32 [112, 96], expected [113, 96]"));
   const Copy deep("hf");
   edit(deep.folder() / "config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1");
-  EXPECT_THAT(deep.refusal(), HasSubstr("layers.1.attention.wk.weight: the model has no such weight"));
+  EXPECT_THAT(deep.refusal(), HasSubstr("model.layers.1.self_attn.k_proj.weight: the model has no such weight"));
   const Copy shallow("hf");
   edit(shallow.folder() / "config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3");
-  EXPECT_THAT(shallow.refusal(), HasSubstr("layers.2.attention_norm.weight: missing"));
+  EXPECT_THAT(shallow.refusal(), HasSubstr("model.layers.2.input_layernorm.weight: missing"));
   const Copy endless("hf");
   edit(endless.folder() / "config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 2147483648");
   EXPECT_THAT(endless.refusal(), HasSubstr("2147483648 layers cannot be in 21 tensors"));
@@ -309,7 +328,8 @@ TEST(Refusal, FoldersAndOptions) {
               HasSubstr("is not of the kind meta\n  why: its files are of the kind hf"));
   EXPECT_THAT(refused(fmt::format("--to hf {0} {0}/out", at)),
               HasSubstr("config.json (hf), consolidated.00.pth (meta)"));
-  EXPECT_THAT(refused(fmt::format("--to hf --from meta {0} {0}/out", at)), HasSubstr("it has no weights of this kind"));
+  EXPECT_THAT(refused(fmt::format("--to hf --from meta {0} {0}/out", at)),
+              HasSubstr("no weights of this kind are there; it is empty"));
   EXPECT_THAT(refused(fmt::format("--to hf {0}/nowhere {0}/out", at)), HasSubstr("there is no folder"));
   EXPECT_THAT(refused(fmt::format("--to hf {}/config.json {}/out", hf, at)), HasSubstr("is a file"));
   std::filesystem::copy(hf, scratch / "both", std::filesystem::copy_options::recursive);

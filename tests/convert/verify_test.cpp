@@ -133,9 +133,8 @@ TEST(VerifyForeign, FindsShapesThatAreNotTheModels) {
   const Spoiled wide("hf");
   edit(wide.folder() / "config.json", "\"intermediate_size\": 112", "\"intermediate_size\": 113");
   EXPECT_THAT(wide.verified(), AllOf(HasSubstr("6 problems"),
-                                     HasSubstr("layers.0.feed_forward.w1.weight: float32 [112, 96], "
-                                               "expected [113, 96]"),
-                                     HasSubstr("layers.1.feed_forward.w2.weight")));
+                                     HasSubstr("layers.0.mlp.gate_proj.weight: float32 [112, 96], expected [113, 96]"),
+                                     HasSubstr("layers.1.mlp.down_proj.weight")));
   const Spoiled deep("meta-2");
   edit(deep.folder() / "params.json", "\"n_layers\": 2", "\"n_layers\": 3");
   EXPECT_THAT(deep.verified(), HasSubstr("layers.2.attention.wq.weight: missing"));

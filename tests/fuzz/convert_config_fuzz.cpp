@@ -15,6 +15,9 @@ void run(std::string_view input) {
     const std::string text = convert::format_hugging_face_config(d, DType::kFloat32);
     const convert::Description again = convert::parse_hugging_face_config(text, "written", notes);
     require(again.model.rope_theta == d.model.rope_theta && again.model.norm_eps == d.model.norm_eps, "a lost number");
+    require(again.model.sliding_window == d.model.sliding_window, "a lost window");
+    require(d.model.sliding_window == 0 || d.max_positions <= d.model.sliding_window, "sequences beyond the window");
+    require(again.objective == d.objective && again.mask == d.mask, "a lost objective");
   });
   accepted([&] {
     convert::Description d = convert::parse_meta_params(input, "fuzz", notes);
@@ -34,7 +37,16 @@ std::vector<std::string> seeds() {
   const std::string plain = convert::format_hugging_face_config(d, DType::kBFloat16),
                     meta = convert::format_meta_params(d);
   d.model.rope_scaling_factor = 8;
-  return {plain, meta, convert::format_hugging_face_config(d, DType::kFloat32), convert::format_meta_params(d)};
+  std::vector<std::string> texts = {plain, meta, convert::format_hugging_face_config(d, DType::kFloat32),
+                                    convert::format_meta_params(d)};
+  d.model.sliding_window = 100;
+  d.objective = config::ObjectiveKind::kMaskedLm;
+  d.mask = 3;
+  for (const bool is_qwen : {false, true}) {
+    d.model.qkv_bias = is_qwen;
+    texts.push_back(convert::format_hugging_face_config(d, DType::kFloat32));
+  }
+  return texts;
 }
 
 }  // namespace hearth::fuzz

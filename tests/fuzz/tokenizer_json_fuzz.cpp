@@ -1,5 +1,7 @@
 // tokenizer.json: whatever the file says, it is refused or gives ids that lie in the vocabulary. Ids do not depend on
 // the cache or on safe cuts.
+#include <cstring>
+
 #include "target.h"
 #include "tokenizer/formats/huggingface.h"
 #include "tokenizer/small_file.h"
@@ -66,6 +68,19 @@ std::vector<std::string> seeds() {
       test::small_unigram_file(R"({"type": "NFKC"})", true),
       test::small_unigram_file(precompiled()),
       with(precompiled())};
+  // Without the bytes that UTF-8 never has, and with a class in a class.
+  std::string pythia = test::small_tokenizer_file();
+  for (const char* entry : {"\"\\u00c0\": 192, ", "\"\\u00ff\": 255, "})
+    if (const size_t at = pythia.find(entry); at != std::string::npos) pythia.erase(at, std::strlen(entry));
+  pythia.replace(pythia.find("257"), 3, "255");
+  files.push_back(pythia);
+  constexpr std::string_view kLevel = R"({"type": "ByteLevel", "add_prefix_space": false)";
+  std::string bloom = test::small_tokenizer_file();
+  bloom.replace(bloom.find(kLevel), 0,
+                R"({"type": "Sequence", "pretokenizers": [{"type": "Split", "behavior": "Isolated", "invert": false,
+"pattern": {"Regex": " ?[^(\\s|[.,!?])]+"}}, )");
+  bloom.insert(bloom.find('}', bloom.find(kLevel)) + 1, "]}");
+  files.push_back(bloom);
   for (const char* type : {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt"})
     files.push_back(with(fmt::format(R"({{"type": "{}"}})", type)));
   return files;

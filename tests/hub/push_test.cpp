@@ -169,6 +169,12 @@ TEST(Push, RefusesWithoutATokenAndKeepsPrivateThingsPrivate) {
   const CommandResult open = push(server, native + " --to me/public --private");
   EXPECT_EQ(open.exit_code, 2) << open.output;
   EXPECT_THAT(open.output, HasSubstr("hf:me/public exists and is public"));
+  // Files that stay in the repository would hide the new weights, or change them.
+  server.put("models/me/adapted", "adapter_config.json", "{}");
+  const CommandResult adapted = push(server, native + " --to me/adapted");
+  EXPECT_EQ(adapted.exit_code, 2) << adapted.output;
+  EXPECT_THAT(adapted.output, AllOf(HasSubstr("hf:me/adapted has adapter_config.json, and the upload would leave it"),
+                                    HasSubstr("delete it on the repository's page first")));
   const CommandResult name = push(server, native + " --to tiny");
   EXPECT_EQ(name.exit_code, 2);
   EXPECT_THAT(name.output, HasSubstr("write it as ORG/NAME"));

@@ -10,6 +10,7 @@
 namespace hearth::infer {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 struct Truth {
@@ -110,6 +111,8 @@ path = "data"
   // Equal shapes are not enough.
   EXPECT_THAT(output("f/hf", "halves --set model.norm_type=layernorm").output,
               HasSubstr("holds the weights of another model"));
+  EXPECT_THAT(output("f/hf", "halves --set model.sliding_window=64").output,
+              AllOf(HasSubstr("holds the weights of another model"), HasSubstr("model.sliding_window: 0 -> 64")));
   EXPECT_THAT(output("f/meta-1", "halves --set model.norm_type=layernorm").output,
               HasSubstr("model.norm_type: \"rmsnorm\" -> \"layernorm\""));
 }

@@ -19,7 +19,21 @@ QUESTIONS = [
     ("\u65e5\u672c\u8a9e:", ["\u732b\u304c\u597d\u304d", "\u72ac", "\U0001f600\U0001f600"], 0),
     ("long " * 40 + "end", ["the left side is cut", "because the window is short"], 1),
     ("</s>text of a special token", ["</s>", "plain"], 0),
+    ("<s>begins with BOS", ["<s>", "plain"], 1),
+    # White space at the end, which Llama-3's pattern joins with the text before it.
+    ("A newline at the end.\nAnswer:\n", ["a rose", "the sea"], 0),
+    ("Two of them.\nAnswer:\n\n", ["A", "\nB"], 1),
+    ("Answer: \n", ["A", "B"], 0),
+    ("Answer:\r\n", ["A", "B"], 1),
+    ("a tab:\t", ["x", "\ty"], 0),
+    ("many spaces   ", ["x", "   y"], 1),
+    ("an ideographic space\u3000", ["\u732b", "\u72ac"], 0),
+    ("a separator\x1c", ["x", "y"], 1),
+    ("it", ["'s red", "'ll be"], 0),
+    ("1", ["2 and 3", "23"], 1),
 ]
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
+          r"\s+(?!\S)|\s+")
 EXAMPLES = [("1 + 1 =", ["2", "3"], 0), ("2 + 2 =", ["5", "4"], 1), ("3 + 3 =", ["6", "7"], 0)]
 
 
@@ -31,16 +45,20 @@ def write(path, rows):
 
 def model(out):
     import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     texts = [query + " " + " ".join(choices) for query, choices, _ in QUESTIONS]
+    texts += ["Answer:\n", "Answer:\n\n", "Answer:\r\n", "a tab:\t", "'s 'll  "] * 20
     tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=330, special_tokens=["<s>", "</s>"],
                                                              initial_alphabet=alphabet, show_progress=False))
+    assert tokenizer.token_to_id(":\u010a") is not None
     torch.manual_seed(1)
     config = LlamaConfig(vocab_size=tokenizer.get_vocab_size(), hidden_size=48, intermediate_size=64,
                          num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,

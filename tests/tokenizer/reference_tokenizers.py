@@ -157,6 +157,22 @@ def byte_level_styles():
     neox.add_tokens([AddedToken(" " * n, normalized=False) for n in range(24, 1, -1)])
     yield "neox", neox
 
+    # The 13 bytes that UTF-8 never has; GPT-2's alphabet spells them as themselves.
+    never = {chr(byte) for byte in (0xC0, 0xC1, *range(0xF5, 0x100))}
+    utf8 = [letter for letter in alphabet if letter not in never]
+    pythia = finish(train(normalizer=normalizers.NFC(), pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False),
+                          alphabet=utf8, special=["<|endoftext|>", "<|padding|>"]))
+    pythia.add_tokens([AddedToken(" " * n, normalized=False) for n in range(24, 1, -1)])
+    yield "pythia", pythia
+
+    bert = finish(train(normalizer=normalizers.NFC(), pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False),
+                        alphabet=utf8, special=["<|padding|>", "<|endoftext|>"]))
+    bert.add_special_tokens(["[UNK]", "[CLS]", "[SEP]", "[PAD]", AddedToken("[MASK]", lstrip=True)])
+    bert.add_tokens(["|||IP_ADDRESS|||", "<|", "<tool>"])
+    bert.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[(t, bert.token_to_id(t)) for t in ("[CLS]", "[SEP]")])
+    yield "modernbert", bert
+
     flags = finish(train(pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False), alphabet=alphabet, special=[]))
     flags.add_special_tokens([AddedToken("<s>", lstrip=True, rstrip=False), AddedToken("</s>", rstrip=True),
                               AddedToken("<|endoftext|>", lstrip=True, rstrip=True, normalized=True)])

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "checkpoint/load.h"
@@ -281,10 +283,13 @@ int inspect(CommandLine& line) {
     throw user_error(fmt::format("{} is for RUN/flight", last > 0 ? "--last" : "--picture"),
                      fmt::format("{} has no records of calls", folder.string()), "leave it out");
   const convert::Source source = convert::open_for_inspection(folder);
-  if (model)
-    fmt::print("{}", model_section(source));
-  else
+  if (!model) {
     json ? print_json(source) : print_text(source, all);
+    return 0;
+  }
+  fmt::print("{}", model_section(source));
+  std::fflush(stdout);
+  for (const std::string& note : source.notes) log_info("note: {}", note);  // the section may go to a run file
   return 0;
 }
 

@@ -37,16 +37,21 @@ int config_check(CommandLine& line) {
   if (!line.parse()) return 0;
   const config::RunConfig config = config::load(toml, sets);
   fmt::print("{} has no errors\n", toml.string());
-  fmt::print("{}", format_rows({
-                       {"run folder", config.run_folder().lexically_normal().string()},
-                       {"data", data_text(config)},
-                       {"step", fmt::format("{} tokens = {} x {} x {} x {}", config::tokens_per_step(config),
-                                            counted(config.parallelism.ranks(), "rank"),
-                                            counted(config::accumulation_steps(config), "micro-batch"),
-                                            counted(config.training.local_batch_size, "sequence"),
-                                            counted(config.training.seq_len, "token"))},
-                       {"length", length_text(config)},
-                   }));
+  std::vector<Row> rows = {
+      {"run folder", config.run_folder().lexically_normal().string()},
+      {"data", data_text(config)},
+      {"step",
+       fmt::format("{} tokens = {} x {} x {} x {}", config::tokens_per_step(config),
+                   counted(config.parallelism.ranks(), "rank"),
+                   counted(config::accumulation_steps(config), "micro-batch"),
+                   counted(config.training.local_batch_size, "sequence"), counted(config.training.seq_len, "token"))},
+      {"length", length_text(config)},
+  };
+  if (const int64_t window = config.model.sliding_window; window > 0)
+    rows.push_back({"sliding window", fmt::format("{}: longer sequences compute something else in this model than in "
+                                                  "Hearth, and are refused",
+                                                  counted(window, "token"))});
+  fmt::print("{}", format_rows(rows));
   return 0;
 }
 

@@ -31,8 +31,9 @@ void print_rules(const data::Manifest& m) {
   fmt::print("dropped     {}, {}, {}, {} that are not files\n", counted(m.links_resolved, "link"),
              counted(m.duplicates_dropped, "duplicate"), counted(m.empty_dropped, "empty file"), m.skipped);
   if (m.left_out > 0) fmt::print("left out    {} in folders: hidden, or no data\n", counted(m.left_out, "name"));
-  fmt::print("not UTF-8   {} in {} (kept)\n", counted(m.records.invalid_utf8_bytes, "byte"),
-             counted(m.records.invalid_utf8_documents, "document"));
+  fmt::print("not UTF-8   {} in {} ({})\n", counted(m.records.invalid_utf8_bytes, "byte"),
+             counted(m.records.invalid_utf8_documents, "document"),
+             m.invalid_bytes_replaced > 0 ? "replaced by U+FFFD" : "kept");
 }
 
 void print_splits(const data::Manifest& m) {

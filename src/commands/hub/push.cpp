@@ -15,6 +15,7 @@
 #include "commands/progress_line.h"
 #include "config/load.h"
 #include "convert/convert.h"
+#include "convert/open.h"
 #include "hub/name.h"
 #include "hub/push.h"
 
@@ -130,6 +131,7 @@ int run_push(PushOptions options) {
   }
 
   upload.folder = work.path();
+  if (!card.is_native) upload.hiding = convert::files_before(work.path());
   if (upload.message.empty()) upload.message = fmt::format("Upload of {}", found.folder.filename().string());
   fmt::print("uploading {} to hf:{}\n", format_bytes(result.bytes), upload.repository);
   std::fflush(stdout);

@@ -1,5 +1,7 @@
 #include "tokenizer/formats/huggingface.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "tokenizer/formats/document_tokens.h"
 #include "tokenizer/unicode/unicode.h"
@@ -9,6 +11,15 @@ namespace {
 
 constexpr size_t kSurroundings = 16;  // bytes before and after a cut
 constexpr int kCutTries = 1000;
+
+bool has_invalid_before(std::string_view text, size_t limit) {
+  for (size_t at = 0; at < std::min(text.size(), limit);) {
+    const Decoded d = decode_utf8(text, at);
+    if (d.c == kInvalidByte) return true;
+    at += d.length;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -29,7 +40,7 @@ class HuggingFaceEncoder final : public Encoder {
   }
 
   void encode(std::string_view text, std::vector<uint32_t>& ids) override {
-    if (!bytes_) {
+    if (!bytes_ || t_.file_.replaces_invalid) {
       valid_.clear();
       counts_.invalid_bytes_replaced += append_valid_utf8(text, valid_);
       text = valid_;
@@ -211,6 +222,7 @@ size_t HuggingFaceTokenizer::safe_cut(std::string_view text, size_t limit) const
   if (limit == text.size() || !file_.byte_level || cuts_.size() > 1 || !normalizer_->has_borders()) return text.size();
   for (const PretokenizerStage& stage : file_.pretokenizer)
     if (stage.prefix_where != PretokenizerStage::Prefix::kNever) return text.size();
+  if (file_.replaces_invalid && has_invalid_before(text, limit + kSurroundings)) return text.size();
   const std::string_view near = text.substr(0, limit + raw_tokens_.longest());
   if (raw_tokens_.find(near, 0) < near.size() || has_normalized_token(text, limit)) return text.size();
   size_t cut = cuts_[0].safe_cut(text, limit);

@@ -4,7 +4,8 @@
 //
 //   text -> added tokens cut out -> normalizer -> normalized added tokens cut out -> pre_tokenizer -> model
 //
-// Invalid UTF-8, which `tokenizers` refuses: byte-level keeps the bytes, the others replace each by U+FFFD.
+// Invalid UTF-8, which `tokenizers` refuses: byte-level keeps the bytes if each of the 256 has a token. The others
+// replace each invalid byte by U+FFFD and count it.
 #pragma once
 
 #include <memory>

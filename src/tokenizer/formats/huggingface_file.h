@@ -43,9 +43,10 @@ struct HuggingFaceFile {
   // If true, tokens are bytes. Otherwise tokens are characters. A character without a token becomes the tokens of its
   // bytes; in a Unigram model without these, it becomes the unknown token.
   bool byte_level = true;
-  bool unigram = false;        // else BPE
-  std::vector<double> scores;  // only of a Unigram model, for each token
-  uint32_t unknown = 0;        // only of a Unigram model
+  bool replaces_invalid = false;  // byte_level: bytes that UTF-8 never has lack a token, so that U+FFFD replaces them
+  bool unigram = false;           // else BPE
+  std::vector<double> scores;     // only of a Unigram model, for each token
+  uint32_t unknown = 0;           // only of a Unigram model
   bool ignore_merges = false;
   std::vector<std::string> tokens;  // the bytes of each id; "" for holes and ids that no text produces
   std::vector<std::pair<uint32_t, std::string>> unreachable;  // texts of those ids that are not added tokens

@@ -85,6 +85,9 @@ std::vector<Merge> read_merges(const Node& model, const VocabularyIndex& index) 
   return merges;
 }
 
+// Bytes of no UTF-8 text. `tokenizers` never meets them, and the vocabularies of GPT-NeoX-20B lack them.
+bool is_never_in_utf8(unsigned byte) { return byte == 0xC0 || byte == 0xC1 || byte >= 0xF5; }
+
 // Byte-level: keys are spelled in GPT-2's alphabet. Text never produces a key outside this alphabet (special tokens).
 void use_bytes(const Node& node, const VocabularyIndex& index, HuggingFaceFile& file) {
   std::vector<bool> single(256, false), reachable(file.tokens.size(), false);
@@ -100,11 +103,14 @@ void use_bytes(const Node& node, const VocabularyIndex& index, HuggingFaceFile& 
   }
   std::erase_if(file.merges, [&](const Merge& m) { return !reachable[m.left] || !reachable[m.right]; });
   std::sort(file.unreachable.begin(), file.unreachable.end());
-  for (unsigned byte = 0; byte < 256; ++byte)
-    if (!single[byte])
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    if (single[byte]) continue;
+    file.replaces_invalid = true;
+    if (!is_never_in_utf8(byte))
       throw node.at("vocab").wrong(fmt::format("has no token for byte 0x{:02X}", byte),
                                    "this byte would be lost from texts",
                                    "train the tokenizer with the whole byte-level alphabet");
+  }
 }
 
 void use_characters(const Node& node, const VocabularyIndex& index, HuggingFaceFile& file) {

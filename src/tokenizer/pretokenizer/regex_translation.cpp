@@ -101,8 +101,9 @@ class Translation {
       const char c = in_[at_];
       if (c == '\\') {
         escape();
+      } else if (in_class_ && (c == '[' || (c == ']' && in_inner_class_))) {
+        inner_class(c);
       } else if (c == '[') {
-        if (in_class_) refuse("[", "a class inside a class");
         in_class_ = true;
         at_branch_start_ = false;
         letters_.end();
@@ -137,6 +138,17 @@ class Translation {
     bytes = std::min(bytes, in_.size() - at_);
     out_ += in_.substr(at_, bytes);
     at_ += bytes;
+  }
+
+  // A class in a class adds its members, and PCRE2 would read its bracket as one of them.
+  void inner_class(char c) {
+    const std::string_view rest = in_.substr(at_);
+    if (c == '[' && (in_inner_class_ || rest.starts_with("[^") || rest.starts_with("[:") || rest.starts_with("[]")))
+      refuse("[", "such a class inside a class");
+    // A minus at the border would become a range.
+    if (in_[at_ - 1] == '-' || rest.substr(1).starts_with('-')) refuse("-", "a minus beside a class inside a class");
+    in_inner_class_ = c == '[';
+    ++at_;
   }
 
   bool ignores_case() const { return groups_.back().ignores_case; }
@@ -279,7 +291,7 @@ class Translation {
 
   std::string_view in_;
   size_t at_ = 0;
-  bool in_class_ = false;
+  bool in_class_ = false, in_inner_class_ = false;
   bool at_branch_start_ = true;  // of the pattern, a group or an alternative
   struct Group {
     bool ignores_case, plain;

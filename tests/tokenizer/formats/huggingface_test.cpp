@@ -23,7 +23,7 @@ TEST(HuggingFace, IdsEqualTokenizersForEveryStyleWithSpecialTextPlainAndParsed) 
   const auto documents = test::read_texts(folder() / "documents.bin");
   ASSERT_GT(documents.size(), 100u);
   const std::vector<std::string> styles = test::styles_in(folder());
-  ASSERT_EQ(styles.size(), 13u);
+  ASSERT_EQ(styles.size(), 15u);
   for (const std::string& style : styles) {
     SCOPED_TRACE(style);
     const auto tokenizer = open_tokenizer((folder() / style).string());
@@ -83,12 +83,17 @@ TEST(HuggingFace, BytesThatAreNoUtf8ComeBackFromByteLevelAndAreReplacedAndCounte
     EXPECT_EQ(tokenizer->decode_all(ids), text) << style;
     EXPECT_EQ(encoder->counts().invalid_bytes_replaced, 0);
   }
-  const auto tokenizer = open_tokenizer((folder() / "llama2").string());
-  const auto encoder = tokenizer->encoder();
-  std::vector<uint32_t> ids;
-  encoder->encode("a\xFF\xC3 b", ids);
-  EXPECT_EQ(tokenizer->decode_all(ids), "a\xEF\xBF\xBD\xEF\xBF\xBD b");
-  EXPECT_EQ(encoder->counts().invalid_bytes_replaced, 2);
+  // The last two lack tokens for 13 bytes.
+  for (const char* style : {"llama2", "pythia", "modernbert"}) {
+    const auto tokenizer = open_tokenizer((folder() / style).string());
+    const auto encoder = tokenizer->encoder();
+    std::vector<uint32_t> ids, valid;
+    encoder->encode("a\xFF\xC3 b", ids);
+    encoder->encode("a\xEF\xBF\xBD\xEF\xBF\xBD b", valid);
+    EXPECT_EQ(ids, valid) << style;
+    EXPECT_EQ(tokenizer->decode_all(ids), "a\xEF\xBF\xBD\xEF\xBF\xBD b") << style;
+    EXPECT_EQ(encoder->counts().invalid_bytes_replaced, 2) << style;
+  }
 }
 
 TEST(HuggingFace, CuttingWhereItIsSafeGivesTheSameIds) {
@@ -114,6 +119,29 @@ TEST(HuggingFace, CuttingWhereItIsSafeGivesTheSameIds) {
     }
   }
   EXPECT_GT(cuts, 300);
+}
+
+TEST(HuggingFace, CuttingATextThatIsNoUtf8GivesTheSameIds) {
+  HEARTH_NEEDS_ORACLE();
+  for (const char* style : {"gpt2", "pythia", "modernbert"}) {
+    const auto tokenizer = open_tokenizer((folder() / style).string());
+    const auto encoder = tokenizer->encoder();
+    std::string document;
+    for (int i = 0; document.size() < 20'000; ++i) document += fmt::format("It's the {}th caf\u00e9,\n", i);
+    for (size_t at = 3000; at < document.size(); at += 977) document[at] = static_cast<char>(0xF5 + at % 11);
+    std::vector<uint32_t> whole, parts;
+    encoder->encode(document, whole);
+    std::string_view rest = document;
+    int cuts = 0;
+    while (!rest.empty()) {
+      const size_t cut = tokenizer->safe_cut(rest, std::min<size_t>(rest.size(), 300));
+      encoder->encode(rest.substr(0, cut), parts);
+      rest.remove_prefix(cut);
+      ++cuts;
+    }
+    EXPECT_EQ(parts, whole) << style;
+    EXPECT_GT(cuts, 3) << style;
+  }
 }
 
 TEST(HuggingFace, TheTemplateDecidesBosAndTheUsualNamesDecideEos) {
@@ -196,6 +224,16 @@ TEST(HuggingFaceFile, WhatHearthDoesNotReadIsRefusedByItsPlace) {
   file["model"]["merges"] = Json::array();
   EXPECT_EQ(error_of(file), "t.json: model.vocab has no token for byte 0x62");
   EXPECT_EQ(error_of(Json::array()), "t.json: the file is [], not an object");
+  // 0xF4 begins the last characters of Unicode, and 0xF5 none.
+  const auto without = [](const char* letter) {
+    Json other = small_file();
+    other["model"]["vocab"].erase(letter);
+    other["added_tokens"][0]["id"] = 256;
+    return error_of(other);
+  };
+  EXPECT_EQ(without("\u00f4"), "t.json: model.vocab has no token for byte 0xF4");
+  EXPECT_EQ(without("\u00c2"), "t.json: model.vocab has no token for byte 0xC2");
+  for (const char* letter : {"\u00c0", "\u00c1", "\u00f5", "\u00ff"}) EXPECT_EQ(without(letter), "") << letter;
 }
 
 TEST(HuggingFaceFile, ATemplateOfSeveralTokensIsRefused) {

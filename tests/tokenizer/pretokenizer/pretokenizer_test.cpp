@@ -61,6 +61,9 @@ TEST(Pretokenizer, PublishedPatternsCutAsTokenizersDoes) {
     cases.push_back({std::string(pattern), Behavior::kIsolated});
   cases.push_back({std::string(kLlama3Pattern), Behavior::kRemoved, true});
   cases.push_back({std::string(kDigitsPattern), Behavior::kContiguous});
+  // BLOOM's, with a class in a class.
+  cases.push_back({" ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+", Behavior::kIsolated});
+  cases.push_back({"[a-f[0-9 ]x]+", Behavior::kIsolated});
   expect_places_of_reference(cases, test::MixedText(22).make(200'000));
 }
 
@@ -116,7 +119,11 @@ TEST(Regex, WhatEnginesReadDifferentlyIsRefusedByName) {
                                                                                       {R"(\w+)", R"(\w)"},
                                                                                       {R"(\h)", R"(\h)"},
                                                                                       {"[a&&b]", "&&"},
-                                                                                      {"[a[b]]", "["},
+                                                                                      {"[a[^b]]", "["},
+                                                                                      {"[a[[b]]]", "["},
+                                                                                      {"[[:alpha:]]", "["},
+                                                                                      {"[a-[b]]", "-"},
+                                                                                      {"[a[b]-c]", "-"},
                                                                                       {"a{2}+", "}+"},
                                                                                       {"a{,2}", "{,"},
                                                                                       {"(?m:a)", "(?m:"},

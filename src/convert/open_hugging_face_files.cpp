@@ -1,0 +1,103 @@
+// Which files of a folder of Hugging Face are its weights, and what their tensors are called.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "convert/names.h"
+#include "convert/open.h"
+#include "formats/safetensors.h"
+
+namespace hearth::convert {
+namespace {
+
+constexpr const char* kAdapter = "adapter_config.json";  // PEFT's
+constexpr size_t kFilesNamed = 6;
+
+// Files with weights by their names. Other files of torch.save are of a training: optimizer.bin, training_args.bin.
+bool has_weights(std::string_view name) {
+  const bool is_torch = name.starts_with("pytorch_model") && name.ends_with(".bin");
+  return is_torch || name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
+         name == "pytorch_model.bin.index.json" || name == "adapter_model.bin";
+}
+
+void refuse_adapter(const Path& folder, bool has_weights) {
+  if (!path_exists(folder / kAdapter)) return;
+  const std::string path = (folder / kAdapter).string();
+  if (!has_weights)
+    throw user_error(fmt::format("{} has an adapter of PEFT, and no model", folder.string()),
+                     fmt::format("{} says how the weights of another model change", path),
+                     "merge the two (merge_and_unload() of peft) and save the result");
+  throw user_error(fmt::format("{} has an adapter of PEFT beside the weights: {}", folder.string(), kAdapter),
+                   "transformers adds it to the weights where peft is installed, and leaves it out elsewhere",
+                   "merge it into the weights (merge_and_unload() of peft), or move it to another folder to take the "
+                   "weights without it");
+}
+
+}  // namespace
+
+HuggingFaceFiles find_hugging_face_files(const Path& folder) {
+  HuggingFaceFiles files;
+  const std::vector<std::string> names = list_folder(folder);
+  std::vector<std::string> all;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(all), has_weights);
+  for (const char* name : kHuggingFaceFiles) {
+    if (files.name.empty() && path_exists(folder / name)) files.name = name;
+  }
+  refuse_adapter(folder, !files.name.empty());
+  if (files.name.empty())
+    throw user_error(fmt::format("{} has no weights", folder.string()),
+                     fmt::format("there is none of {}; it has {}", fmt::join(kHuggingFaceFiles, ", "),
+                                 names.empty() ? "no files" : join_first(names, kFilesNamed)),
+                     "download them");
+  files.is_index = files.name.ends_with(".json");
+  std::set<std::string> taken = {files.name};
+  if (files.is_index) {
+    files.places = formats::parse_safetensors_index(read_file(folder / files.name), (folder / files.name).string());
+    for (const auto& [tensor, file] : files.places) taken.insert(file);
+  }
+  std::copy_if(all.begin(), all.end(), std::back_inserter(files.left_out),
+               [&](const std::string& name) { return !taken.contains(name); });
+  return files;
+}
+
+std::vector<std::string> files_before(const Path& folder) {
+  std::vector<std::string> names = {kAdapter};
+  for (const char* name : kHuggingFaceFiles) {
+    if (path_exists(folder / name)) break;
+    names.emplace_back(name);
+  }
+  return names;
+}
+
+std::vector<std::string> HuggingFaceFiles::notes() const {
+  if (left_out.empty()) return {};
+  return {fmt::format("the weights are those of {}, as in transformers; left out: {}", name,
+                      join_first(left_out, kFilesNamed))};
+}
+
+std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder,
+                                                      std::vector<checkpoint::OutsideTensor> tensors,
+                                                      std::vector<std::string>& notes) {
+  Renaming renaming(folder.string());
+  std::vector<checkpoint::OutsideTensor> named;
+  for (checkpoint::OutsideTensor& tensor : tensors) {
+    std::string& name = tensor.info.name;
+    if (is_computed(name)) continue;
+    if (const auto ours = from_wrapped_hugging_face(name)) {
+      renaming.add(name, *ours, *to_hugging_face(*ours));
+      name = *ours;
+    } else if (to_hugging_face(unwrapped(name))) {
+      throw user_error(fmt::format("{}: {} is a name of Meta's and torchtitan's formats", folder.string(), name),
+                       "config.json is Hugging Face's, where the rows of queries and keys have another order",
+                       "convert the folder that has these weights with their own params.json or run file");
+    }
+    named.push_back(std::move(tensor));
+  }
+  for (std::string& note : renaming.notes()) notes.push_back(std::move(note));
+  return named;
+}
+
+}  // namespace hearth::convert
