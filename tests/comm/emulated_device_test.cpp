@@ -236,8 +236,9 @@ TEST(EmulatedDevices, ACallsTimeBeginsWithItsTurn) {
       NcclWatch watch(library, 0, order, {1.0, 30}, [&](const Error&) { ++failures; });
       for (int i = 0; i < 2; ++i)
         watch.watched("all_reduce", 1, [&, i] {
-          test::emulated::Queues::all().enqueue(static_cast<test::emulated::Queue*>(order->native_stream()),
-                                                {.run = [&] { ++ended; }, .may_run = [&, i] { return open_gates > i; }});
+          auto* const queue = static_cast<test::emulated::Queue*>(order->native_stream());
+          test::emulated::Queues::all().enqueue(
+              queue, {.run = [&] { ++ended; }, .may_run = [&, i] { return open_gates > i; }});
           return nccl::kSuccess;
         });
       std::this_thread::sleep_until(begun + kEach);

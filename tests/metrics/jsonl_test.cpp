@@ -139,29 +139,6 @@ TEST(Jsonl, WhatWasNotMeasuredIsLeftOut) {
   EXPECT_EQ(read_metrics(path), std::vector<Record>{r});
 }
 
-TEST(Jsonl, LinesAfterTheFileWasRemovedOrReplacedAreInTheNewOne) {
-  const test::ScratchFolder folder;
-  const Path path = folder / "metrics.jsonl";
-  JsonlWriter writer(path);
-  writer.append(record(1, 5));
-  std::filesystem::remove(path);
-  testing::internal::CaptureStderr();
-  writer.append(record(2, 4));
-  writer.append(record(3, 3));
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(path.string() + " was removed: the next lines"));
-  ASSERT_EQ(read_metrics(path).size(), 2u);
-  EXPECT_EQ(read_metrics(path)[0].step, 2);
-  std::filesystem::copy_file(path, folder / "copy");
-  std::filesystem::rename(folder / "copy", path);  // as an editor does
-  testing::internal::CaptureStderr();
-  writer.append(record(4, 2));
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("was replaced"));
-  EXPECT_EQ(read_metrics(path).size(), 3u);
-  // Its folder is gone: the next save says so.
-  std::filesystem::remove_all(folder.path());
-  writer.append(record(5, 1));
-}
-
 TEST(Jsonl, AResumeTakesBackTheStepsPastIt) {
   test::ScratchFolder scratch;
   const Path path = scratch / "metrics.jsonl";

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The scripts of who changes Hearth: check.sh, which looks at the sources, test.sh, and release.sh, which makes an archive.
+"""The scripts of who changes Hearth: check.sh looks at the sources, test.sh runs tests, release.sh makes an archive.
 
 Registered in CTest as scripts.check, scripts.test and scripts.release. By hand:
     python3 tests/scripts/maintainer_test.py check|test|release
@@ -265,7 +265,8 @@ class Test(Maintainer):
 
     def test_what_is_skipped_is_named_with_its_reason(self):
         self.write("log", LAST_TEST_LOG)
-        self.replace("ctest", "mkdir -p build/release/Testing/Temporary; cp log build/release/Testing/Temporary/LastTest.log; "
+        self.replace("ctest", "mkdir -p build/release/Testing/Temporary; "
+                              "cp log build/release/Testing/Temporary/LastTest.log; "
                               "echo '100% tests passed, 0 tests failed out of 3'")
         output = self.passes(["100% tests passed", "1 tests passed, 1 skipped"], "scripts/test.sh")
         self.assertEqual(output.split("skipped, and why:\n")[1],
@@ -274,7 +275,8 @@ class Test(Maintainer):
                          "  scripts.wandb test_real: 'the package wandb is not installed'\n")
 
     def test_without_skipped_tests_nothing_is_said_of_them(self):
-        self.replace("ctest", "mkdir -p build/release/Testing/Temporary; : >build/release/Testing/Temporary/LastTest.log")
+        self.replace("ctest", "mkdir -p build/release/Testing/Temporary; "
+                              ": >build/release/Testing/Temporary/LastTest.log")
         self.assertNotIn("skipped", self.passes([], "scripts/test.sh"))
 
 
