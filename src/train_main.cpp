@@ -237,8 +237,8 @@ int bench_step_command(CommandLine& line) {
   if (!options) return 0;
   const config::RunConfig& config = options->config;
   const auto as_rank = [&](const launch::Place& place) {
-    return comm::run_as_rank(membership_of(place), [&](comm::Control& control, const comm::MakeGroup& make_group) {
-      ops::prepare_process(config.training.threads);
+    return comm::run_as_rank(membership_of(place, "."), [&](comm::Control& control, const comm::MakeGroup& make_group) {
+      prepare_rank(place.size, config.training.threads);
       const at::Device device = run::open_rank_device(control, std::string(config::name_of(config.training.device)));
       const auto group = make_group(config.comm, comm::transfers_of(config, device));
       return static_cast<int>(bench::run_bench_step(*options, *group));

@@ -31,7 +31,7 @@ plan::ParameterPlan llama3_8b() {
 
 std::string write_empty_items(const Path& folder, int64_t rank, int64_t ranks) {
   static const plan::ParameterPlan plan = llama3_8b();
-  const std::string file = checkpoint::rank_file_name(folder, rank, 0);
+  const std::string file = checkpoint::rank_file_name(rank);
   std::vector<checkpoint::ItemOf> items;
   int64_t end = 0;
   for (const auto& name_of : {plan::weight_name, plan::exp_avg_name, plan::exp_avg_sq_name}) {

@@ -102,13 +102,13 @@ int64_t page_faults() {
   return usage.ru_minflt;
 }
 
-struct Measured {
+struct StepsOfRank {
   std::vector<Timed> results;  // without the warm-up
   double page_faults_per_step = 0, first_step_end = 0;
 };
 
 // Runs the steps of one rank.
-Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm::Group& group) {
+StepsOfRank run_steps(const config::BenchStepOptions& options, const Shape& s, comm::Group& group) {
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
   const config::Training& training = options.config.training;
@@ -141,7 +141,7 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   train::TrainStep step(model, weights, optimizer, train::step_options(options.config));
   run::initialize_weights(weights, 0);
   const data::StepBatch batch = random_batch(options.config, s.run.model, s.micro_batches);
-  Measured measured;
+  StepsOfRank measured;
   int64_t faults_before = page_faults();
   for (int64_t t = 1; t <= options.warmup + options.steps; ++t) {
     if (options.turns && group.rank() == 0) wait_for_turn();
@@ -185,7 +185,7 @@ double all_gemm_flops(const Shape& s, comm::Control& control) {
 StepTiming time_steps(const config::BenchStepOptions& options, comm::Group& group) {
   Shape s;
   group.control().together("the shape", [&] { s = shape_of(options.config); });
-  const Measured measured = run_steps(options, s, group);
+  const StepsOfRank measured = run_steps(options, s, group);
   const std::vector<Timed>& results = measured.results;
 
   StepTiming t;

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/program.h"
 #include "base/quantity.h"
+#include "comm/notes/frames.h"
 #include "comm/notes/notes.h"
 
 namespace hearth::comm {
