@@ -48,7 +48,9 @@ void PortionReader::stop() const {
   const SourceFile& source = sources_[portion_.pieces[piece_].source];
   std::string what = fmt::format("{}: {}: {}", source.path, record_.location, record_.why);
   if (record_.problem == RecordProblem::kUnreadable)
-    throw damaged(std::move(what), "", "get the file again, or leave out unreadable records with --on-error skip");
+    throw damaged(
+        std::move(what), "",
+        record_.fix.empty() ? "get the file again, or leave out unreadable records with --on-error skip" : record_.fix);
   if (!record_.fix.empty()) throw user_error(std::move(what), "", record_.fix);
   throw user_error(std::move(what), "",
                    record_.problem == RecordProblem::kNotUnicode

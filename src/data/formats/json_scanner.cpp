@@ -46,6 +46,7 @@ void JsonScanner::scan() {
   for (size_t k = 0; k < keys_.size(); ++k) wanted.push_back({k, 0});
   skip_space();
   if (p_ != end_ && *p_ == '[') throw JsonFailure(RecordProblem::kMalformed, "it is a list instead of a JSON object");
+  if (p_ != end_ && *p_ == '"') throw JsonFailure(RecordProblem::kMalformed, "it is a string instead of a JSON object");
   if (p_ == end_ || *p_ != '{') fail("it is not a JSON object");
   value(wanted, 0);
   skip_space();

@@ -42,12 +42,17 @@ class Walk {
   }
 
   void visit(const Path& given, bool given_by_user) {
+    if (is_object(given))
+      throw user_error(fmt::format("{} is in a store", given.string()), "sources are read from files of this host",
+                       "copy it to this host first; `hearth copy` takes the finished dataset up");
     const Path path = given_by_user ? token_file_of(given) : given;
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     const bool wrong_kind = !fs::is_directory(status) && !fs::is_regular_file(status);
     if (given_by_user && error) throw system_error(fmt::format("cannot read {}", path.string()), error.value());
-    if (given_by_user && wrong_kind) throw user_error(fmt::format("{} is neither a file nor a folder", path.string()));
+    if (given_by_user && wrong_kind)
+      throw user_error(fmt::format("{} is neither a file nor a folder", path.string()),
+                       "a source is read more than once, which a pipe does not allow", "write it to a file first");
     if (error && error.value() != ENOENT && error.value() != ELOOP)
       throw system_error(fmt::format("cannot read {}", path.string()), error.value());
     if (wrong_kind) {  // a dangling link, a socket
@@ -267,12 +272,13 @@ void refuse(const std::vector<FoundFile>& files) {
 }
 
 [[noreturn]] void refuse_nothing(const Discovery& found, int64_t not_included, bool has_patterns) {
-  std::vector<std::string> seen;
-  if (found.empty_dropped > 0) seen.push_back(fmt::format("{} without a byte", counted(found.empty_dropped, "file")));
-  if (not_included > 0) seen.push_back(fmt::format("{} that no --include matches", counted(not_included, "file")));
-  if (!found.left_out.empty()) seen.push_back("left out: " + describe_left_out(found.left_out));
+  std::vector<std::string> files;
+  if (found.empty_dropped > 0) files.push_back(fmt::format("{} without a byte", counted(found.empty_dropped, "file")));
+  if (not_included > 0) files.push_back(fmt::format("{} that no --include matches", counted(not_included, "file")));
+  std::string why = files.empty() ? "no file was found" : "found " + join(files, " and ");
+  if (!found.left_out.empty()) why += "; left out of folders: " + describe_left_out(found.left_out);
   throw user_error(
-      "there is no text to build from", seen.empty() ? "no file was found" : fmt::format("found {}", join(seen, "; ")),
+      "there is no text to build from", why,
       has_patterns ? "give other paths, or another --include pattern" : "give files or folders that hold text");
 }
 

@@ -50,17 +50,11 @@ constexpr std::array kArchives = {
 };
 
 constexpr std::array kPictures = {
-    Mark{0, "\x89PNG\r\n\x1a\n", "a PNG picture"},
-    Mark{0, "\xff\xd8\xff", "a JPEG picture"},
-    Mark{0, "GIF87a", "a GIF picture", {}, true},
-    Mark{0, "GIF89a", "a GIF picture", {}, true},
-    Mark{0, "BM", "a BMP picture", {}, true},
-    Mark{0, "II*\0"sv, "a TIFF picture"},
-    Mark{0, "MM\0*"sv, "a TIFF picture"},
-    Mark{8, "WEBP", "a WebP picture", {}, true},
-    Mark{0, "8BPS\0"sv, "a Photoshop picture"},
-    Mark{0, "\0\0\x01\0"sv, "an icon"},
-    Mark{0, "\0\0\0\x0cjP  "sv, "a JPEG 2000 picture"},
+    Mark{0, "\x89PNG\r\n\x1a\n", "a PNG picture"}, Mark{0, "\xff\xd8\xff", "a JPEG picture"},
+    Mark{0, "GIF87a", "a GIF picture", {}, true},  Mark{0, "GIF89a", "a GIF picture", {}, true},
+    Mark{0, "BM", "a BMP picture", {}, true},      Mark{0, "II*\0"sv, "a TIFF picture"},
+    Mark{0, "MM\0*"sv, "a TIFF picture"},          Mark{8, "WEBP", "a WebP picture", {}, true},
+    Mark{0, "8BPS\0"sv, "a Photoshop picture"},    Mark{0, "\0\0\0\x0cjP  "sv, "a JPEG 2000 picture"},
     Mark{0, "SIMPLE  =", "a FITS file", {}, true},
 };
 
@@ -100,7 +94,7 @@ constexpr std::array kPrograms = {
     Mark{0, "DIRC\0\0\0"sv, "an index of git"},
 };
 
-constexpr std::string_view kTable = "write it as Parquet or JSON lines first", kWeights = {};
+constexpr std::string_view kTable = "write it as Parquet or JSON lines first";
 
 constexpr std::array kData = {
     Mark{0, "SQLite format 3\0"sv, "an SQLite database",
@@ -111,9 +105,9 @@ constexpr std::array kData = {
     Mark{0, "Obj\x01", "an Avro file", kTable},
     Mark{0, "FEA1", "a Feather file of version 1", kTable, true},
     Mark{0, "MATLAB 5.0 MAT-file", "a file of MATLAB", kTable, true},
-    Mark{0, "GGUF", "weights of llama.cpp (GGUF)", kWeights, true},
-    Mark{0, "lmgg", "weights of llama.cpp (GGML)", kWeights, true},
-    Mark{0, "tjgg", "weights of llama.cpp (GGML)", kWeights, true},
+    Mark{0, "GGUF", "a file of weights (GGUF)", {}, true},
+    Mark{0, "lmgg", "a file of weights (GGML)", {}, true},
+    Mark{0, "tjgg", "a file of weights (GGML)", {}, true},
     Mark{0, "MMIDIDX\0\0"sv, "the index of a token file",
          "give its tokens: NAME.bin, with this file as NAME.idx beside it"},
     Mark{0, "TNTIDX\0\0"sv, "the index of a token file",
@@ -262,7 +256,7 @@ std::optional<ForeignKind> marked_kind(std::string_view bytes, const std::string
   if (!found && is_tar(bytes))
     found = ForeignKind{"a tar archive", {}, "unpack it first: tar --extract --file " + path};
   if (!found && is_cpio(bytes)) found = ForeignKind{"a cpio archive", {}, "unpack it first: cpio --extract < " + path};
-  if (!found && is_safetensors(bytes)) found = ForeignKind{"weights of a model (safetensors)", {}, {}};
+  if (!found && is_safetensors(bytes)) found = ForeignKind{"a file of weights (safetensors)", {}, {}};
   const bool is_pickle = bytes.size() > 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
   if (!found && is_pickle) found = ForeignKind{"a pickle of Python", {}, {}};
   return found;

@@ -35,6 +35,7 @@ class JsonReader final : public SourceReader {
       record.position = end_;
       record.location = fmt::format("line {}", values_.line());
       set_unreadable(e, record);
+      record.fix = "correct the file or get it again, or leave out its rest with --on-error skip";
     }
     return true;
   }
@@ -44,7 +45,14 @@ class JsonReader final : public SourceReader {
  private:
   void read(const JsonValue& value, Record& record) {
     if (value.too_long) return json_.set_too_long(record);
-    if (value.text[0] == '{') return json_.read(value.text, record);
+    if (value.text[0] == '{') {
+      json_.read(value.text, record);
+      if (record.problem == RecordProblem::kMissingKey && !record.fix.empty())
+        record.fix =
+            "name the key of the text (--text-key), read the file whole with --format text, or leave out such records "
+            "with --on-error skip";
+      return;
+    }
     record.problem = RecordProblem::kMalformed;
     record.why = fmt::format("it is {} instead of a JSON object", kind_of_value(value.text[0]));
   }

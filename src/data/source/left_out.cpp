@@ -68,7 +68,7 @@ std::optional<LeftOutReason> never_data(const Path& path, bool is_folder) {
   const auto ends = [&](std::string_view ending) { return name.ends_with(ending); };
   if (!is_folder && std::any_of(kUnfinishedEndings.begin(), kUnfinishedEndings.end(), ends))
     return LeftOutReason::kUnfinished;
-  if (is_folder && name == "__pycache__") return LeftOutReason::kOfTools;
+  if (is_folder && name.starts_with("__")) return LeftOutReason::kOfTools;
   if (is_folder && (name == "blobs" || name == "refs") && folder_exists(path.parent_path() / "snapshots"))
     return LeftOutReason::kOfTools;
   return {};

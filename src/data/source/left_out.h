@@ -3,7 +3,7 @@
 //
 //   hidden        names that begin with a dot: .git, .gitattributes, .cache, .ipynb_checkpoints, .DS_Store
 //   unfinished    *.incomplete, *.part, *.crdownload, *.lock: downloads that go on, and their locks
-//   made by tools __pycache__, the blobs and refs of a cache of Hugging Face's Hub (its snapshots name the same files)
+//   made by tools folders that begin with two underscores (__pycache__), the blobs and refs of a cache of Hugging Face's Hub (its snapshots name the same files)
 //   about the data  README, LICENSE and their like, and the descriptions that `datasets` writes. These may be data
 //                 themselves, for example in a folder of documentation: they are left out only beside records, where
 //                 a key of records was named, or in a repository of the Hub

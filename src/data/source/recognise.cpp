@@ -39,13 +39,13 @@ bool is_foreign(const Path& path, Compression compression, std::string_view text
   const bool is_packed = compression != Compression::kNone;
   const std::string unpack =
       fmt::format("unpack it once: {} --decompress {}", compression_name(compression), shell_word(path.string()));
-  // A packed tar archive is unpacked in one step.
-  const bool knows_packing = kind->fix.find("tar ") != std::string::npos || kind->fix.empty();
-  throw user_error(
-      fmt::format("{} is {}{}", path.string(), kind->name,
-                  is_packed ? fmt::format(", packed by {}", compression_name(compression)) : ""),
-      kind->why.empty() ? std::string(kReadKinds) : kind->why,
-      ways_on(path, is_packed && !knows_packing ? unpack : kind->fix, "read its bytes as they are with --as-text"));
+  // A command takes the unpacked file. But tar unpacks in one step, and some advice is no command.
+  const bool wants_unpacked = is_packed && kind->fix.find("tar ") == std::string::npos &&
+                              kind->fix.find(shell_word(path.string())) != std::string::npos;
+  throw user_error(fmt::format("{} is {}{}", path.string(), kind->name,
+                               is_packed ? fmt::format(", packed by {}", compression_name(compression)) : ""),
+                   kind->why.empty() ? std::string(kReadKinds) : kind->why,
+                   ways_on(path, wants_unpacked ? unpack : kind->fix, "read its bytes as they are with --as-text"));
 }
 
 bool is_named(const Path& path, std::initializer_list<std::string_view> endings) {

@@ -47,7 +47,7 @@ TEST(ForeignKind, FilesThatAreNoTextAreRefusedByTheNameOfTheirKind) {
       {"model.pt", "is a file of torch.save", "--exclude '*.pt'"},
       {"old.pt", "is a pickle of Python", "--exclude '*.pt'"},
       {"object.pkl", "is a pickle of Python", "--exclude '*.pkl'"},
-      {"model.safetensors", "is weights of a model (safetensors)", "--exclude '*.safetensors'"},
+      {"model.safetensors", "is a file of weights (safetensors)", "--exclude '*.safetensors'"},
       {"arrays.npz", "is a NumPy archive (.npz)", "--exclude '*.npz'"},
       {"array.npy.gz", "is a NumPy array, packed by gzip", "--exclude '*.gz'"},
       {"train.bin", "is not text", "put its index NAME.idx beside it"},
