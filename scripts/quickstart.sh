@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# scripts/quickstart.sh [--text PATH...] [--minutes N] [--out DIR]: from nothing to a trained language model.
+# scripts/quickstart.sh [--text PATH...] [--exclude GLOB] [--minutes N] [--out DIR]: trains a language model.
 #
 #   --text PATH...  your own text: files or folders (default: the sources of Python's manual, 11 MB)
+#   --exclude GLOB  leave out files and folders of these folders, such as '*.png'; may be given several times
 #   --minutes N     how long to train (default 4)
 #   --out DIR       where data, checkpoints and results go (default runs/quickstart)
 #   --help          this text
@@ -13,7 +14,7 @@
 # shellcheck source-path=SCRIPTDIR source=steps.sh
 source "$(dirname "${BASH_SOURCE[0]}")/steps.sh"
 
-text=() minutes=4 out="$root/runs/quickstart"
+text=() exclude=() minutes=4 out="$root/runs/quickstart"
 while [ $# -gt 0 ]; do
   option="$1"
   shift
@@ -25,6 +26,10 @@ while [ $# -gt 0 ]; do
         shift
       done
       [ ${#text[@]} -gt 0 ] || fail 2 "--text needs at least one file or folder" ;;
+    --exclude)
+      [ $# -gt 0 ] || fail 2 "--exclude needs a value" "" "scripts/quickstart.sh --help"
+      exclude+=(--exclude "$1")
+      shift ;;
     --minutes | --out)
       [ $# -gt 0 ] || fail 2 "$option needs a value" "" "scripts/quickstart.sh --help"
       if [ "$option" = --minutes ]; then minutes="$1"; else out="$(realpath --canonicalize-missing "$1")"; fi
@@ -58,8 +63,8 @@ prepare_text() {
     say "text: in $shown/data"
     return
   fi
-  local only=()
-  if [[ "${text[0]}" == /usr/lib/python3* ]]; then only=(--include "*.py"); fi
+  local only=("${exclude[@]}")
+  if [[ "${text[0]}" == /usr/lib/python3* ]]; then only+=(--include "*.py"); fi
   say "tokenizer: learning $vocab_size tokens from ${text[*]}"
   "$hearth" tokenizer train --vocab-size "$vocab_size" --out "$out/tokenizer.json" --overwrite --validation 0.05 \
     "${only[@]}" "${text[@]}"

@@ -98,7 +98,7 @@ class Options(Scratch):
 
     def test_help_says_what_every_option_does(self):
         for script, options in (("setup", ["--oracle", "--text", "--core-only", "--no-arrow"]), ("test", ["-L slow"]),
-                                ("quickstart", ["--text PATH", "--minutes N", "--out DIR"]),
+                                ("quickstart", ["--text PATH", "--exclude GLOB", "--minutes N", "--out DIR"]),
                                 ("report_picture", ["--out DIR", "--steps N", "--picture FILE"]),
                                 ("gpu", ["--from DIR", "--pack DIR", "--limit MIB", "--only WORD", "--minutes N",
                                           "--dry-run"])):
@@ -111,6 +111,7 @@ class Options(Scratch):
     def test_quickstart_refuses_wrong_values_before_it_does_anything(self):
         for words, line in ((["minutes", '"0"'], ["--minutes", "0"]), (["minutes", '"x"'], ["--minutes", "x"]),
                             (["minutes", "needs a value"], ["--minutes"]), (["no file or folder", "/nowhere"], ["--text", "/nowhere"]),
+                            (["exclude", "needs a value"], ["--exclude"]),
                             (["at least one"], ["--text"]), (["cannot write in /proc/x"], ["--out", "/proc/x"])):
             self.refuses(2, words, "scripts/quickstart.sh", *line)
         for words, line in ((["--steps", '"99"'], ["--steps", "99"]),

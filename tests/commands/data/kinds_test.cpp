@@ -57,6 +57,33 @@ TEST(DataKinds, WithAKeyJsonAndCsvAreReadAndTextIsRefused) {
   EXPECT_EQ(run_hearth("data build --overwrite --as-text --text-key text --out " + out + " " + in).exit_code, 0);
 }
 
+TEST(DataKinds, TheAdviceFitsTheFile) {
+  const ScratchFolder scratch;
+  const std::string out = (scratch / "out").string();
+  const auto build = [&](const std::string& name, const std::string& content, const std::string& options = "") {
+    write_text(scratch / name, content);
+    return run_hearth(fmt::format("data build --overwrite --out {} {} {}", out, options, (scratch / name).string()));
+  };
+  CommandResult result = build("a.json", "[{\"body\": \"a\"}, {\"body\": \"b\"}]");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, AllOf(HasSubstr("a.json: line 1: it has no key \"text\": its keys are \"body\""),
+                                   HasSubstr("read the file whole with --format text")));
+  result = build("b.json", "[{\"text\": \"a\"},\n{\"text\": \"b\"},\n]");
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.output, AllOf(HasSubstr("b.json: line 3: not JSON at line 3: a value is expected after the comma"),
+                                   HasSubstr("leave out its rest with --on-error skip")));
+  EXPECT_EQ(build("b.json", read_file(scratch / "b.json"), "--on-error skip").exit_code, 0);
+  result = build("c.jsonl", "\"a\"\n\"b\"\n", "--text-key text");
+  EXPECT_THAT(result.output, HasSubstr("c.jsonl: line 1: it is a string instead of a JSON object"));
+  result = run_hearth("data build --out " + out + " s3://bucket/text.jsonl");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("s3://bucket/text.jsonl is in a store"));
+  result = run_hearth("data build --out " + out + " /dev/null");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr("/dev/null is neither a file nor a folder"), HasSubstr("write it to a file first")));
+}
+
 TEST(DataKinds, WhatAFolderHoldsBesideItsDataIsLeftOutAndSaid) {
   const ScratchFolder scratch;
   const Path clone = scratch / "clone";

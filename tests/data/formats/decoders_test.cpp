@@ -2,6 +2,8 @@
 // bzip2).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <lzma.h>
+#include <zlib.h>
 
 #include "data/corpus_folder.h"
 #include "data/read_source.h"
@@ -37,6 +39,39 @@ TEST(Decoders, AZstdWindowOf2GiBIsReadAndALargerOneIsNamed) {
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].problem, RecordProblem::kUnreadable);
   EXPECT_THAT(records[0].why, HasSubstr("a frame asks for a window of more than 2 GiB"));
+}
+
+// The text by xz, with another size of the dictionary in its block's header ("The .xz File Format", 3.1 and 5.3.1). The
+// header's first byte is its size; its last four are a CRC-32.
+std::string xz_of_dictionary(const std::string& text, char size) {
+  std::string packed(1000, '\0');
+  size_t end = 0;
+  EXPECT_EQ(::lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, nullptr, reinterpret_cast<const uint8_t*>(text.data()),
+                                      text.size(), reinterpret_cast<uint8_t*>(packed.data()), &end, packed.size()),
+            LZMA_OK);
+  packed.resize(end);
+  constexpr size_t kHeader = 12;  // after that of the stream
+  const size_t header_size = (static_cast<unsigned char>(packed[kHeader]) + size_t{1}) * 4;
+  const size_t filter = packed.find("\x21\x01", kHeader + 2);  // LZMA2, with one byte: the dictionary's size
+  EXPECT_LT(filter + 2, kHeader + header_size - 4);
+  packed[filter + 2] = size;
+  const auto* header = reinterpret_cast<const Bytef*>(packed.data() + kHeader);
+  const uLong sum = ::crc32(0, header, static_cast<uInt>(header_size - 4));
+  for (size_t i = 0; i < 4; ++i) packed[kHeader + header_size - 4 + i] = static_cast<char>(sum >> (8 * i) & 0xff);
+  return packed;
+}
+
+TEST(Decoders, AnXzDictionaryOfMoreThan2GiBIsNamedAndNotSkipped) {
+  const ScratchFolder scratch;
+  const std::string line = "{\"text\": \"the sea\"}\n";
+  constexpr char kGiB = 36, kThreeGiB = 39;
+  write_text(scratch / "x.jsonl.xz", xz_of_dictionary(line, kGiB));
+  EXPECT_EQ(texts_of(read_source(found_file(scratch / "x.jsonl.xz"))), std::vector<std::string>{"the sea"});
+  write_text(scratch / "x.jsonl.xz", xz_of_dictionary(line, kThreeGiB));
+  const Error e = test::error_of([&] { found_file(scratch / "x.jsonl.xz"); });
+  EXPECT_EQ(e.code(), ExitCode::kUser);
+  EXPECT_THAT(e.message(), HasSubstr("x.jsonl.xz needs 32"));  // 3,221,... bytes
+  EXPECT_EQ(e.why(), "its xz dictionary is larger than 2 GiB");
 }
 
 TEST(Decoders, ACompressionIsFoundFromItsMarkAndAnEndingIsNoPartOfAName) {
