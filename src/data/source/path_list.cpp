@@ -15,7 +15,7 @@ std::vector<Path> expand_patterns(const std::vector<Path>& paths) {
       expanded.push_back(hub::find_fetched(path.string()));
       continue;
     }
-    if (path_exists(path) || path.string().find_first_of("*?[") == std::string::npos) {
+    if (path.string().find_first_of("*?[") == std::string::npos || path_exists(path)) {
       expanded.push_back(path);
       continue;
     }
