@@ -94,6 +94,7 @@ bool is_about_data(const Path& path) {
 bool is_hub_folder(const Path& folder) {
   return path_exists(folder / hub::kRecordFile) || folder_exists(folder / ".cache" / "huggingface") ||
          beginning_of(folder / ".gitattributes").find("filter=lfs") != std::string::npos ||
+         beginning_of(folder / ".git" / "config").find("huggingface.co") != std::string::npos ||
          is_card(folder / "README.md");
 }
 

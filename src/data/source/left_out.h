@@ -3,8 +3,9 @@
 //
 //   hidden        names that begin with a dot: .git, .gitattributes, .cache, .ipynb_checkpoints, .DS_Store
 //   unfinished    *.incomplete, *.part, *.crdownload, *.lock: downloads that go on, and their locks
-//   made by tools folders that begin with two underscores (__pycache__), the blobs and refs of a cache of Hugging Face's Hub (its snapshots name the same files)
-//   about the data  README, LICENSE and their like, and the descriptions that `datasets` writes. These may be data
+//   made by tools folders that begin with two underscores (__pycache__), the blobs and refs of a cache of Hugging
+//   Face's Hub (its snapshots name the same files) about the data  README, LICENSE and their like, and the descriptions
+//   that `datasets` writes. These may be data
 //                 themselves, for example in a folder of documentation: they are left out only beside records, where
 //                 a key of records was named, or in a repository of the Hub
 //   excluded      by the user's --exclude
@@ -33,7 +34,7 @@ std::optional<LeftOutReason> never_data(const Path& path, bool is_folder);
 bool is_about_data(const Path& path);
 
 // Whether the folder is a repository of a dataset: it has a .gitattributes that stores large files elsewhere (git-lfs),
-// the marks of a download from Hugging Face's Hub, or a README.md that begins as the Hub's cards do.
+// the marks of a clone or download from Hugging Face's Hub, or a README.md that begins as the Hub's cards do.
 bool is_hub_folder(const Path& folder);
 
 // "3 hidden (.git, .gitattributes and .DS_Store), 1 about the data (README.md)"; empty for no entries.

@@ -76,12 +76,14 @@ TEST(Discover, ADownloadOfTheHubsHasOnlyItsDataToo) {
   EXPECT_EQ(names_of(search(folder), folder), "a.txt");
 
   // A card alone says what the folder is, and .gitattributes with large files.
-  for (const bool by_card : {true, false}) {
-    const Path other = scratch / (by_card ? "card" : "attributes");
-    write_text(other / "a.txt", by_card ? "words" : "other words");
+  for (const std::string mark : {"card", "attributes", "remote"}) {
+    const Path other = scratch / mark;
+    write_text(other / "a.txt", "words with a " + mark);
     write_text(other / "LICENSE.txt", "words of a licence");
-    write_text(other / "README.md", by_card ? kCard : "words about it");
-    if (!by_card) write_text(other / ".gitattributes", kLfs);
+    write_text(other / "README.md", mark == "card" ? kCard : "words about it");
+    if (mark == "attributes") write_text(other / ".gitattributes", kLfs);
+    if (mark == "remote")
+      write_text(other / ".git" / "config", "[remote]\n\turl = https://huggingface.co/datasets/a/b\n");
     EXPECT_EQ(names_of(search(other), other), "a.txt");
   }
 }
