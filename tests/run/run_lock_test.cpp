@@ -165,9 +165,8 @@ TEST_F(RunLocks, ATrainingThatWasReplacedIsEndedIfItHangs) {
 
 TEST_F(RunLocks, AFileSystemThatIsAwayForAMomentIsNoNewerStart) {
   const RunLock lock(run, checkpoints, times);
-  const std::string before = read_file(run / "lease");
-  std::filesystem::remove(run / "lease");
-  std::filesystem::create_directory(run / "lease");  // it cannot be read
+  std::filesystem::create_symlink(".", run / "away");
+  std::filesystem::rename(run / "away", run / "lease");  // a folder cannot be read
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   lock.check();
   EXPECT_EQ(test::error_of([&] { lock.lease().check(); }).code(), ExitCode::kHardware);  // a save wants to know

@@ -12,7 +12,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-int times(const std::string& text, const std::string& part) {
+int count_of(const std::string& text, const std::string& part) {
   int count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
   return count;
@@ -65,8 +65,8 @@ TEST_F(Launched, WithOtherOptionsAreRefusedByRankHostAndKey) {
     EXPECT_THAT(result.output, ContainsRegex("error: rank 1 \\(.+, process [0-9]+\\) was started with another run"))
         << options;
     EXPECT_THAT(result.output, HasSubstr(said));
-    EXPECT_EQ(times(result.output, "error:"), 1) << result.output;
-    EXPECT_EQ(times(result.output, "process "), 1) << result.output;
+    EXPECT_EQ(count_of(result.output, "error:"), 1) << result.output;
+    EXPECT_EQ(count_of(result.output, "process "), 1) << result.output;
   }
   EXPECT_FALSE(path_exists(scratch / "run"));
 }
@@ -122,7 +122,7 @@ TEST_F(Launched, ThatFindOtherFilesAtOnePathAreRefusedByRankHostAndKey) {
   const test::CommandResult data = start(run);
   EXPECT_EQ(data.exit_code, 2) << data.output;
   EXPECT_THAT(data.output, HasSubstr("data.path: /proc/self/cwd/data has another content on rank 1 ("));
-  EXPECT_EQ(times(data.output, "error:"), 1) << data.output;
+  EXPECT_EQ(count_of(data.output, "error:"), 1) << data.output;
 
   std::filesystem::remove_all(scratch / "1" / "data");
   const test::CommandResult missing = start(run);
@@ -167,7 +167,7 @@ TEST_F(Launched, DrawNoProgressBarOnTheTerminalOfALauncher) {
                                                : "",
                                       line));
     EXPECT_EQ(result.exit_code, 0) << result.output;
-    EXPECT_EQ(times(result.output, "\x1b[K") == 0, launched) << result.output;
+    EXPECT_EQ(count_of(result.output, "\x1b[K") == 0, launched) << result.output;
   }
 }
 
