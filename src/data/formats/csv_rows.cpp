@@ -40,7 +40,7 @@ void CsvRows::read_quoted(CsvRow& row) {
   for (;;) {
     keep_run("\"");
     if (!has_byte()) {
-      row.problem = "a quoted field has no end";
+      row.problem = kOpenQuote;
       return;
     }
     ++at_;

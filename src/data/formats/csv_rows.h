@@ -11,13 +11,16 @@
 
 namespace hearth::data {
 
+// The problem of a row that takes the rest of the file.
+inline constexpr std::string_view kOpenQuote = "a quoted field has no end";
+
 struct CsvRow {
   int64_t position = 0;  // of its first byte in the stream
   int64_t line = 1;      // of that byte, counted from 1
   // Without their quotes; good until the next call. Empty if the row is too long or has a problem.
   std::vector<std::string_view> fields;
   bool too_long = false;
-  std::string_view problem;  // what is wrong with it: "a quoted field has no end"; empty: nothing
+  std::string_view problem;  // what is wrong with it, such as kOpenQuote; empty: nothing
 };
 
 // A field in quotes may have separators, line ends, and quotes that are doubled. A quote inside of a field without

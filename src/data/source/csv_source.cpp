@@ -132,6 +132,10 @@ class CsvReader final : public SourceReader {
       record.problem = problem;
       record.why = std::move(why);
     };
+    if (row_.problem == kOpenQuote) {
+      record.fix = "close the quote, or leave out the rest of the file with --on-error skip";
+      return wrong(RecordProblem::kUnreadable, std::string(row_.problem));
+    }
     if (row_.too_long)
       return wrong(RecordProblem::kTooLong,
                    fmt::format("it has more than {} bytes (--max-record-bytes)", rules_.max_record_bytes));

@@ -19,7 +19,8 @@ std::optional<char> csv_separator(std::string_view text, const Path& path, const
 
 // A record is a row: its text is in the columns of rules.text_keys, joined as for JSON. The first row names the
 // columns. Positions are bytes of the uncompressed text. A row with another number of fields than the header is
-// kMalformed. Bytes that are not UTF-8 are kNotUnicode. An empty field is an empty text.
+// kMalformed. An open quote makes the rest of the file kUnreadable. Bytes that are not UTF-8 are kNotUnicode. An empty
+// field is an empty text.
 //
 // Throws user_error for a file without such a column, or with two of its name.
 std::unique_ptr<SourceReader> open_csv_source(const SourceFile& file, const ReadRules& rules);

@@ -128,6 +128,7 @@ TEST(Tables, CsvThatIsNotARecordSaysWhatItIsAndWhere) {
     EXPECT_EQ(records[0].text, "a");
     EXPECT_EQ(records[1].why, bad.why) << bad.content;
     EXPECT_EQ(records[1].location, bad.location) << bad.content;
+    EXPECT_EQ(records[1].problem == RecordProblem::kUnreadable, bad.why == "a quoted field has no end");
   }
   // After a bad row the next line is read.
   write_text(scratch / "x.csv", "text,id\n\"a\"x,1\nb,2\n" + std::string(5000, 'x') + ",3\n,4\n");
