@@ -143,8 +143,10 @@ class Thin {
     const comm::Traffic before = comm::socket_traffic();
     const double begin_s = monotonic_seconds();
     control_.reduce("the checked items", bits, comm::merge_bits);
+    const double taken_s = monotonic_seconds() - begin_s;
+    control_.barrier("all has been sent");
     if (control_.rank() != 0) return;
-    measured_.bits_s = monotonic_seconds() - begin_s;
+    measured_.bits_s = taken_s;
     measured_.bits_sent = static_cast<double>(comm::socket_traffic().sent - before.sent);
     measured_.bits_received = static_cast<double>(comm::socket_traffic().received - before.received);
   }

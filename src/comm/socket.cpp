@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -230,14 +231,13 @@ bool Socket::wait(double timeout_s) const {
 }
 
 std::optional<std::string> Socket::receive() const {
-  std::string bytes(kReceiveBytes, '\0');
+  std::array<char, kReceiveBytes> bytes;  // not filled with zeros: a message is usually short
   ssize_t got = 0;
   do got = ::recv(fd_, bytes.data(), bytes.size(), 0);
   while (got < 0 && errno == EINTR);
   if (got <= 0) return std::nullopt;
   bytes_received += got;
-  bytes.resize(static_cast<size_t>(got));
-  return bytes;
+  return std::string(bytes.data(), static_cast<size_t>(got));
 }
 
 Traffic socket_traffic() { return {bytes_sent, bytes_received}; }
