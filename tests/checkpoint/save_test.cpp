@@ -161,7 +161,7 @@ TEST(Save, ThatWakesUpAfterAnotherStartTookTheFolderChangesNothing) {
   for (const bool was_saved_before : {false, true}) {
     const test::ScratchFolder scratch;
     if (was_saved_before) save_state(scratch, 1, 6);
-    const Path temporary = temporary_folder(scratch, 1, 3);
+    const Path temporary = temporary_folder(scratch, 1, {.start = 3});
     begin_save(temporary);
     const std::vector<std::string> items = {write_rank_file(temporary, 0, flat_pieces(state_at(8), 0, 1))};
     std::string theirs;

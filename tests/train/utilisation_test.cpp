@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <regex>
+#include <variant>
 
 #include "comm/ranks.h"
 #include "config/load.h"
@@ -24,7 +25,8 @@ struct Utilisation : TinyData {
       if (group.rank() == 0) run.throughput.peak_flops = rate;
       const run::Start start = run::find_start(run, group.control());
       RankLog log(run.folder.path() / "logs", group.rank());
-      EXPECT_EQ(train_from(run, start, group, log), ExitCode::kDone);
+      const auto outcome = train_from(run, start, group, log, metrics::Console::Style::kLines);
+      EXPECT_TRUE(std::holds_alternative<ExitCode>(outcome) && std::get<ExitCode>(outcome) == ExitCode::kDone);
     });
     std::fflush(stdout);
     return ::testing::internal::GetCapturedStdout();
