@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/object_file.h"
+#include "base/program.h"
 #include "checkpoint/load.h"
 #include "checkpoint/read_back.h"
 #include "formats/dcp.h"
@@ -102,6 +103,7 @@ formats::Metadata gather(std::span<const std::string> rank_items) {
   for (const std::string& bytes : rank_items) {
     const Json list = Json::from_cbor(bytes);
     const auto file = list[0].get<std::string>();
+    note_progress();
     for (const Json& fields : list[1]) {
       if (fields.size() == 3) {
         metadata.others.push_back(

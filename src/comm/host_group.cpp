@@ -21,7 +21,7 @@ namespace {
 // Shared by a group and all groups split from it.
 struct Common {
   Control& control;
-  const double timeout_s;
+  const Limit limit;
   const std::function<void(const Error&)> hang{};
   std::atomic<bool> abandoned = false;
   Stream stream{[this] { abandoned = true; }};
@@ -52,8 +52,8 @@ Segment share_segment(Control& control, const std::vector<int64_t>& ranks) {
 class HostGroup final : public Group {
  public:
   // The group of all ranks.
-  HostGroup(HostMemory& memory, Control& control, double timeout_s, std::function<void(const Error&)> hang)
-      : common_(std::make_shared<Common>(control, timeout_s, std::move(hang))),
+  HostGroup(HostMemory& memory, Control& control, Limit limit, std::function<void(const Error&)> hang)
+      : common_(std::make_shared<Common>(control, std::move(limit), std::move(hang))),
         rank_(control.rank()),
         memory_(&memory) {}
   // A group of some of them; `place` is its part of `pages`.
@@ -137,7 +137,7 @@ class HostGroup final : public Group {
     const Buffer from = host_buffer_of(values, "send");
     in_letters(from, [&](std::byte* part, int64_t bytes) {
       within_limit([&] {
-        memory_->write_letter(rank_, ++letters_, to, call_, common_->timeout_s, common_->abandoned,
+        memory_->write_letter(rank_, ++letters_, to, call_, common_->limit, common_->abandoned,
                               [&](std::byte* place) { copy_elements(place, part, bytes); });
       });
     });
@@ -147,7 +147,7 @@ class HostGroup final : public Group {
     const Buffer to = host_buffer_of(values, "recv");
     in_letters(to, [&](std::byte* part, int64_t bytes) {
       within_limit([&] {
-        memory_->read_letter(rank_, from, call_, common_->timeout_s, common_->abandoned,
+        memory_->read_letter(rank_, from, call_, common_->limit, common_->abandoned,
                              [&](const std::byte* place) { copy_elements(part, place, bytes); });
       });
     });
@@ -186,7 +186,7 @@ class HostGroup final : public Group {
   }
 
   void arrive() {
-    within_limit([&] { memory_->arrive(rank(), phase_, call_, common_->timeout_s, common_->abandoned); });
+    within_limit([&] { memory_->arrive(rank(), phase_, call_, common_->limit, common_->abandoned); });
   }
   template <class Wait>
   void within_limit(const Wait& wait) const {
@@ -233,18 +233,17 @@ std::unique_ptr<Group> HostGroup::split(const std::vector<int64_t>& members, Str
     const auto before_split = [&control = control(), ranks] { share_segment(control, ranks); };
     return single(control(), this->stream(), before_split);
   }
-  const auto common = stream == StreamOf::kAll
-                          ? common_
-                          : std::make_shared<Common>(common_->control, common_->timeout_s, common_->hang);
+  const auto common =
+      stream == StreamOf::kAll ? common_ : std::make_shared<Common>(common_->control, common_->limit, common_->hang);
   return std::make_unique<HostGroup>(common, std::move(segment.pages), segment.place, members, place - members.begin(),
                                      *memory_);
 }
 
 }  // namespace
 
-std::unique_ptr<Group> host_group(HostMemory& memory, Control& control, double timeout_s,
+std::unique_ptr<Group> host_group(HostMemory& memory, Control& control, Limit limit,
                                   std::function<void(const Error&)> hang) {
-  return std::make_unique<HostGroup>(memory, control, timeout_s, std::move(hang));
+  return std::make_unique<HostGroup>(memory, control, std::move(limit), std::move(hang));
 }
 
 }  // namespace hearth::comm

@@ -10,9 +10,9 @@
 
 namespace hearth::comm {
 
-// Borrows both. A rank that waits longer than timeout_s for the others throws an Error (comm/host_memory.h). `hang` is
-// called before, if given.
-std::unique_ptr<Group> host_group(HostMemory& memory, Control& control, double timeout_s,
+// Borrows both. A rank that waits longer for the others throws an Error (comm/host_memory.h). `hang` is called before,
+// if given.
+std::unique_ptr<Group> host_group(HostMemory& memory, Control& control, Limit limit,
                                   std::function<void(const Error&)> hang = {});
 
 }  // namespace hearth::comm

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <ctime>
@@ -95,32 +96,33 @@ std::byte* HostMemory::place(int64_t rank, uint32_t phase) const {
   return memory_ + places + (4 * rank + phase % 2) * kPlaceBytes;
 }
 
-void HostMemory::arrive(int64_t rank, uint32_t phase, const Call& call, double timeout_s,
+void HostMemory::arrive(int64_t rank, uint32_t phase, const Call& call, const Limit& limit,
                         const std::atomic<bool>& abandoned) {
   Rank& mine = of(rank);
   if (aborted() || abandoned) throw Aborted{};
   mine.calls[phase % 2] = call;
   change(mine, mine.phase, phase);
-  const double deadline_s = now_s() + timeout_s;
+  const double begin_s = now_s();
   for (int64_t r = 0; r < ranks(); ++r) {
     Rank& other = of(r);
     const auto arrived = [&] { return is_at_least(other.phase, phase); };
-    if (wait_for(r, other, other.phase, arrived, deadline_s, abandoned)) continue;
+    if (wait_for(r, other, other.phase, arrived, limit, begin_s, abandoned)) continue;
     abort();  // the group is broken: late ranks must not wait for this one
-    throw_missing(members_[static_cast<size_t>(rank)], describe(call), timeout_s, missing(phase));
+    throw_missing(members_[static_cast<size_t>(rank)], describe(call), now_s() - begin_s, missing(phase));
   }
   compare(phase);
 }
 
-void HostMemory::write_letter(int64_t rank, uint32_t number, int64_t to, const Call& call, double timeout_s,
+void HostMemory::write_letter(int64_t rank, uint32_t number, int64_t to, const Call& call, const Limit& limit,
                               const std::atomic<bool>& abandoned, const std::function<void(std::byte*)>& write) {
   if (aborted() || abandoned) throw Aborted{};
   Rank& mine = of(rank);
   Rank::Letter& letter = mine.letters[number % 2];
   const auto is_free = [&] { return letter.sent == letter.taken; };
-  if (!wait_for(letter.to, mine, letter.taken, is_free, now_s() + timeout_s, abandoned)) {
+  const double begin_s = now_s();
+  if (!wait_for(letter.to, mine, letter.taken, is_free, limit, begin_s, abandoned)) {
     abort();
-    throw_missing(members_[static_cast<size_t>(rank)], describe(call), timeout_s,
+    throw_missing(members_[static_cast<size_t>(rank)], describe(call), now_s() - begin_s,
                   fmt::format("rank {}, which does not read", members_[static_cast<size_t>(letter.to)]));
   }
   write(place(rank, number) + 2 * kPlaceBytes);
@@ -130,7 +132,7 @@ void HostMemory::write_letter(int64_t rank, uint32_t number, int64_t to, const C
   change(mine, mine.letters_sent, number);
 }
 
-void HostMemory::read_letter(int64_t rank, int64_t from, const Call& call, double timeout_s,
+void HostMemory::read_letter(int64_t rank, int64_t from, const Call& call, const Limit& limit,
                              const std::atomic<bool>& abandoned, const std::function<void(const std::byte*)>& read) {
   if (aborted() || abandoned) throw Aborted{};
   Rank& other = of(from);
@@ -145,9 +147,10 @@ void HostMemory::read_letter(int64_t rank, int64_t from, const Call& call, doubl
   };
   // A second look finds the earlier of two: both may have come during the first.
   const auto is_there = [&] { return look() && look(); };
-  if (!wait_for(from, other, other.letters_sent, is_there, now_s() + timeout_s, abandoned)) {
+  const double begin_s = now_s();
+  if (!wait_for(from, other, other.letters_sent, is_there, limit, begin_s, abandoned)) {
     abort();
-    throw_missing(members_[static_cast<size_t>(rank)], describe(call), timeout_s,
+    throw_missing(members_[static_cast<size_t>(rank)], describe(call), now_s() - begin_s,
                   fmt::format("rank {}, which does not send", members_[static_cast<size_t>(from)]));
   }
   if (!same(found->call, call))
@@ -165,7 +168,7 @@ void HostMemory::change(Rank& owner, std::atomic<uint32_t>& word, uint32_t value
 }
 
 bool HostMemory::wait_for(int64_t rank, Rank& owner, std::atomic<uint32_t>& word, const std::function<bool()>& is_there,
-                          double deadline_s, const std::atomic<bool>& abandoned) {
+                          const Limit& limit, double begin_s, const std::atomic<bool>& abandoned) {
   for (int spin = 0; spin < kSpins; ++spin) {
     if (is_there()) return true;
 #if defined(__x86_64__)
@@ -179,7 +182,8 @@ bool HostMemory::wait_for(int64_t rank, Rank& owner, std::atomic<uint32_t>& word
       throw Error(ExitCode::kBug, fmt::format("a rank waits in a call for rank {}, which has ended",
                                               members_[static_cast<size_t>(rank)]));
     }
-    if (now_s() > deadline_s) return false;
+    const double since_s = limit.sign_s ? std::max(begin_s, limit.sign_s()) : begin_s;
+    if (now_s() - since_s > limit.timeout_s) return false;
     ++owner.sleepers;
     const uint32_t seen = word;
     if (!is_there()) futex_wait(word, seen);

@@ -28,6 +28,13 @@ struct Call {
   int64_t numel = 0;
 };
 
+// How long a rank waits for another. The time begins again where any rank gives a sign of life: it may be loading what
+// this one has loaded already.
+struct Limit {
+  double timeout_s = 0;
+  std::function<double()> sign_s{};  // when a rank gave the last one, on the steady clock; empty: none does
+};
+
 class HostMemory {
  public:
   static constexpr int64_t kPlaceBytes = int64_t{1} << 20;
@@ -45,16 +52,16 @@ class HostMemory {
   std::byte* place(int64_t rank, uint32_t phase) const;
 
   // Arrives in phase number `phase` and waits for the others. Throws Aborted after abort(), or once `abandoned` is set;
-  // an Error (kHardware), which names the operation and the missing ranks with their last calls, after timeout_s; an
+  // an Error (kHardware), which names the operation and the missing ranks with their last calls, after the limit; an
   // Error (kBug) if ranks made different calls or one has ended.
-  void arrive(int64_t rank, uint32_t phase, const Call& call, double timeout_s, const std::atomic<bool>& abandoned);
+  void arrive(int64_t rank, uint32_t phase, const Call& call, const Limit& limit, const std::atomic<bool>& abandoned);
 
   // Letter number `number` of rank `rank`, from 1. write_letter waits for the place, calls write(place) and sends it.
   // read_letter waits for the next letter from `from` and calls read(place). Throw as arrive(), but a letter of another
   // call is an Error (kBug) of its reader.
-  void write_letter(int64_t rank, uint32_t number, int64_t to, const Call& call, double timeout_s,
+  void write_letter(int64_t rank, uint32_t number, int64_t to, const Call& call, const Limit& limit,
                     const std::atomic<bool>& abandoned, const std::function<void(std::byte*)>& write);
-  void read_letter(int64_t rank, int64_t from, const Call& call, double timeout_s, const std::atomic<bool>& abandoned,
+  void read_letter(int64_t rank, int64_t from, const Call& call, const Limit& limit, const std::atomic<bool>& abandoned,
                    const std::function<void(const std::byte*)>& read);
 
   void abort();
@@ -70,9 +77,9 @@ class HostMemory {
   Header& header() const;
   bool aborted() const;
   bool ended(int64_t rank) const;
-  // Sleeps until `rank` changes `word`, one of owner's, until is_there(). False after the deadline.
+  // Sleeps until `rank` changes `word`, one of owner's, until is_there(). False when the time since `begin_s` is over.
   bool wait_for(int64_t rank, Rank& owner, std::atomic<uint32_t>& word, const std::function<bool()>& is_there,
-                double deadline_s, const std::atomic<bool>& abandoned);
+                const Limit& limit, double begin_s, const std::atomic<bool>& abandoned);
   static void change(Rank& owner, std::atomic<uint32_t>& word, uint32_t value);
   std::string missing(uint32_t phase) const;
   void compare(uint32_t phase) const;

@@ -104,6 +104,8 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
   std::unique_ptr<SharedPages> pages;
   std::optional<HostMemory> memory;
   const MakeGroup make_group = [&](const config::Comm& options, const Transfers& transfers) {
+    const auto sign_s = [&control] { return control.last_sign_s(); };
+    const auto hang = [&control](const Error& error) { control.report_hang(error); };
     if (options.backend == config::CommBackend::kNccl || !transfers.device.is_cpu()) {
       const ProcessControl::Watched watched(control, "NCCL's start");
       return nccl_group(control, {.library = options.nccl_library,
@@ -111,15 +113,17 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
                                   .ordered = transfers.ordered,
                                   .splits_apart = transfers.splits_apart,
                                   .timeout_s = options.train_timeout_seconds,
-                                  .fail = [&control](const Error& error) { control.fail(error); }});
+                                  .fail = [&control](const Error& error) { control.fail(error); },
+                                  .sign_s = sign_s,
+                                  .hang = hang});
     }
     const std::vector<HostOf> hosts = first_hosts(control);
     const bool mpi = options.backend == config::CommBackend::kMpi ||
                      (options.backend == config::CommBackend::kAuto && hosts.size() > 1);
-    const auto hang = [&control](const Error& error) { control.report_hang(error); };
     if (mpi)
       return mpi_group(control, {.object = options.mpi_library,
                                  .timeout_s = options.train_timeout_seconds,
+                                 .sign_s = sign_s,
                                  .hang = hang,
                                  .watch = [&control](std::string_view call) {
                                    return std::make_shared<ProcessControl::Watched>(control, call);
@@ -127,7 +131,7 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
     check_one_host(hosts);
     pages = share_pages(control, static_cast<size_t>(HostMemory::bytes_for(control.size())));
     memory.emplace(pages->data(), control.size());
-    return host_group(*memory, control, options.train_timeout_seconds, hang);
+    return host_group(*memory, control, {options.train_timeout_seconds, sign_s}, hang);
   };
   try {
     const int code = body(control, make_group);

@@ -28,6 +28,10 @@ constexpr auto kSleep = std::chrono::microseconds(50);
 MpiLibrary* library_in_use = nullptr;
 std::mutex library_mutex;  // guards the library: two streams may use it
 
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 template <class Call>
 auto locked(const Call& call) {
   const std::lock_guard lock(library_mutex);
@@ -150,17 +154,17 @@ class MpiGroup final : public Group {
 
   // Waits for the call that was started.
   void finish(const char* operation, int64_t count, int error) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(common_->options.timeout_s);
+    const double begin_s = seconds_now();
     bool done = false;
     for (int64_t tests = 0; error == 0 && !done; ++tests) {
       error = locked([&] { return ranks_.test(done); });
       if (done || tests < kSpins) continue;
       if (common_->abandoned) throw Aborted{};
-      if (std::chrono::steady_clock::now() > end)
+      if (seconds_now() - std::max(begin_s, common_->options.sign_s()) > common_->options.timeout_s)
         common_->options.hang(
             Error(ExitCode::kHardware,
                   fmt::format("rank {} waited {} in {} of {} elements a rank through MPI", control().rank(),
-                              format_duration(common_->options.timeout_s), operation, count),
+                              format_duration(seconds_now() - begin_s), operation, count),
                   "another rank did not make the call, or the network does not deliver",
                   "see the other ranks' logs; comm.train_timeout_seconds is the limit"));
       std::this_thread::sleep_for(kSleep);

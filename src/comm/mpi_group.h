@@ -15,6 +15,8 @@ namespace hearth::comm {
 struct MpiOptions {
   Path object;           // the shared object (comm/mpi_library.h); empty: the one next to the program
   double timeout_s = 0;  // that a rank waits for the others in a call
+  // When any rank last gave a sign of life, on the steady clock: the time begins again with it.
+  std::function<double()> sign_s;
   // Called by a rank that has waited longer. MPI does not say for whom, so a process asks. Does not return.
   std::function<void(const Error& error)> hang;
   // Called before a call that may never return, such as MPI_Init where a rank does not come: somebody looks after it as

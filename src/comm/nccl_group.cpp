@@ -24,7 +24,7 @@ struct Common {
         control(all),
         library(given.library),
         order(given.device.is_cpu() ? nullptr : std::make_shared<DeviceOrder>(given.device)),
-        watch(library, all.rank(), order, {given.timeout_s, given.abort_s}, given.fail),
+        watch(library, all.rank(), order, {given.timeout_s, given.abort_s, given.sign_s, given.hang}, given.fail),
         stream([this] { watch.abort(); }, order) {}
   ~Common() {
     for (nccl::Comm comm : watch.take_comms()) library.api().CommDestroy(comm);

@@ -29,6 +29,8 @@ struct NcclOptions {
   double timeout_s = 600;  // for a call, from its turn on; and for the start
   double abort_s = 30;     // after a failure, for NCCL to end its calls; then the process ends
   std::function<void(const Error&)> fail;
+  std::function<double()> sign_s{};  // as NcclWatch::Limits has them
+  std::function<void(const Error&)> hang{};
 };
 
 // Throws an Error (kHardware) on all ranks if any has no NCCL, or they do not meet. Collective; once a process.

@@ -21,7 +21,7 @@ NcclWatch::NcclWatch(const NcclLibrary& library, int64_t rank, std::shared_ptr<c
     : library_(library),
       rank_(rank),
       order_(std::move(order)),
-      limits_(limits),
+      limits_(std::move(limits)),
       fail_(std::move(fail)),
       thread_([this] { look(); }) {}
 
@@ -88,10 +88,10 @@ void NcclWatch::look() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, kLook, [this] { return ending_; })) {
     drop_ended();
-    if (const std::optional<Error> error = problem()) {
-      lock.unlock();
-      return fail_(*error);
-    }
+    const std::optional<Error> error = problem(), late = error ? std::nullopt : late_call();
+    if (!error && !late) continue;
+    lock.unlock();
+    return error ? fail_(*error) : limits_.hang ? limits_.hang(*late) : fail_(*late);
   }
   drop_ended();
 }
@@ -112,8 +112,17 @@ std::optional<Error> NcclWatch::problem() const {
     return Error(ExitCode::kHardware, fmt::format("NCCL on rank {}: {}", rank_, library_.api().GetErrorString(error)),
                  library_.api().GetLastError(comm), "see the output with NCCL_DEBUG=INFO");
   }
-  if (calls_.empty() || Clock::now() - calls_.front().begun < std::chrono::duration<double>(limits_.call_s))
-    return std::nullopt;
+  return std::nullopt;
+}
+
+std::optional<Error> NcclWatch::late_call() const {
+  if (calls_.empty()) return std::nullopt;
+  const auto seconds = [](Clock::time_point at) {
+    return std::chrono::duration<double>(at.time_since_epoch()).count();
+  };
+  const double begun_s = seconds(calls_.front().begun);
+  const double since_s = limits_.sign_s ? std::max(begun_s, limits_.sign_s()) : begun_s;
+  if (seconds(Clock::now()) - since_s < limits_.call_s) return std::nullopt;
   return too_slow(calls_.front());
 }
 

@@ -22,6 +22,11 @@ class NcclWatch {
  public:
   struct Limits {
     double call_s, abort_s;
+    // When any rank last gave a sign of life, on the steady clock: the time of a call begins again with it. Empty:
+    // none.
+    std::function<double()> sign_s{};
+    // Called in place of `fail` for a call that takes too long: who hangs is not known here. Empty: `fail`.
+    std::function<void(const Error&)> hang{};
   };
   // `order` null: calls are done when they return. `fail` is called from this object's threads, once a failure. The
   // arguments must outlive this.
@@ -68,6 +73,7 @@ class NcclWatch {
   void look();
   void drop_ended();
   std::optional<Error> problem() const;
+  std::optional<Error> late_call() const;
   Error too_slow(const Call& call) const;
 
   const NcclLibrary& library_;

@@ -26,6 +26,8 @@ constexpr auto kOwnErrorFirst = std::chrono::milliseconds(250);
 constexpr double kLongerThanRank0_s = 3;
 // How long a rank of a part that lost its connection waits for rank 0's word: the other rank has usually died.
 constexpr double kLostLink_s = 2;
+// The listener looks every kPoll. A process that did not for so long was stopped.
+constexpr double kAway_s = 4;
 
 }  // namespace
 
@@ -141,9 +143,10 @@ void ProcessControl::listen() {
     for (Peer& peer : peers_)
       if (!peer.received.empty()) receive(peer);
     std::array<epoll_event, 64> events{};
-    while (!stop_) {
+    for (double looked_s = now_s(); !stop_; looked_s = now_s()) {
       const int count =
           ::epoll_wait(events_, events.data(), static_cast<int>(events.size()), static_cast<int>(kPoll.count()));
+      if (now_s() - looked_s > kAway_s) away_ = {now_s() - looked_s, now_s()};
       for (int i = 0; i < count && !stop_; ++i) {
         if (events[static_cast<size_t>(i)].data.ptr == nullptr) continue;
         Peer& peer = *static_cast<Peer*>(events[static_cast<size_t>(i)].data.ptr);
@@ -230,6 +233,12 @@ void ProcessControl::lost(Peer& peer) {
   if (me_.rank != 0 && peer.rank != 0) {  // rank 0 hears of a death, too, and names it
     if (!lost_link_) lost_link_ = {peer.rank, now_s()};
     return;
+  }
+  // The others give up a process that was stopped. A launcher that ends it wakes it first.
+  if (away_ && now_s() - away_->second < kAway_s) {
+    log_message(LogLevel::kError, fmt::format("error: {} was stopped for {}, and {} ended meanwhile", name_of(me_.rank),
+                                              format_duration(away_->first), name_of(peer.rank)));
+    std::_Exit(static_cast<int>(ExitCode::kHardware));
   }
   const std::string text = fmt::format(
       "error: {} has died{}\n  why: it was killed, its node failed, or the network did\n  fix: see its log, and the "

@@ -72,6 +72,9 @@ class ProcessControl final : public Control {
     const mesh::CallScope now_;
   };
 
+  // When any rank last gave a sign of life, in seconds on the steady clock. Any thread may call it.
+  double last_sign_s() const { return std::chrono::duration<double>(Clock::duration(heard_)).count(); }
+
   // Ends all ranks with this error. Any thread may call it.
   [[noreturn]] void fail(const Error& error);
   // Waits until the process is ended, because another rank failed.
@@ -144,11 +147,12 @@ class ProcessControl final : public Control {
   std::optional<std::pair<int64_t, double>> lost_link_;  // the listener's: to this rank of the part, at this time
   std::optional<Error> own_failure_;                     // rank 0
   std::optional<std::string> hang_;                      // rank 0: what a rank says that waited in vain
-  std::optional<Clock::time_point> asked_;               // the listener's: when rank 0 asked all where they are
-  uint64_t progress_ = 0;                                // the listener's: base/program.h
+  std::optional<std::pair<double, double>> away_;  // the listener's: how long this process did not run, until when
+  std::optional<Clock::time_point> asked_;         // the listener's: when rank 0 asked all where they are
+  uint64_t progress_ = 0;                          // the listener's: base/program.h
   bool owes_sign_ = false;
   Clock::time_point signed_{}, own_sign_{};
-  std::atomic<Clock::rep> heard_ = 0;    // not rank 0: when rank 0 gave its last sign
+  std::atomic<Clock::rep> heard_ = 0;    // when a rank gave the last sign of life that this one knows of
   std::atomic<Clock::rep> watched_ = 0;  // since when a library's call is under way; 0: none is
   std::atomic<bool> stop_ = false, aborted_ = false, ending_ = false;
   int wake_[2] = {-1, -1}, events_ = -1;

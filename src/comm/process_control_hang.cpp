@@ -34,6 +34,7 @@ void ProcessControl::give_signs() {
   if (progress != std::exchange(progress_, progress)) {
     owes_sign_ = true;
     own_sign_ = now;
+    heard_ = now.time_since_epoch().count();
   }
   const std::chrono::duration<double> interval(std::min(timeout_s_ / 4, kLongestBetweenSigns_s));
   if (!owes_sign_ || now - signed_ < interval) return;
@@ -119,7 +120,8 @@ void ProcessControl::judge_hang() {
     for (Peer& peer : peers_) send(peer, {Kind::kWhere});
     return;
   }
-  const bool all = std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.answered; });
+  const bool all =
+      std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.answered || peer.ended; });
   if (all || now - *asked_ > kAnswer) end_all(ExitCode::kHardware, text + verdict());
 }
 
@@ -136,6 +138,7 @@ std::string ProcessControl::verdict() {
   };
   describe(0, mesh::call_now());
   for (const Peer& peer : peers_) {
+    if (peer.ended) continue;
     if (peer.answered)
       describe(peer.rank, peer.now);
     else
@@ -150,7 +153,7 @@ std::string ProcessControl::verdict() {
                                                             : waiting;
   std::string text;
   for (size_t i = 0; i < std::min(named.size(), kMostNamed); ++i)
-    text += fmt::format("\n  {}: {}{}", &named == &waiting ? "waits" : "hangs", named[i], in_step());
+    text += fmt::format("\n  {}: {}{}", !silent.empty() || some_are_idle ? "hangs" : "where", named[i], in_step());
   if (named.size() > kMostNamed) text += fmt::format("\n  and {} more", named.size() - kMostNamed);
   return text;
 }

@@ -169,14 +169,16 @@ TEST(Meeting, ThatEndsBeforeAllHaveStartedIsNamedAtOnce) {
       3, [](Group&) {},
       [](Membership& me) {
         me.join_timeout_s = 600;
-        if (me.rank != 2) return;
-        me.rank = 1;  // it comes, and dies while rank 0 waits for another
+        if (me.rank == 2) sleep_long();  // it does not come
+        if (me.rank == 0) return;
         std::thread([] {
           std::this_thread::sleep_for(std::chrono::milliseconds(50));
           std::_Exit(0);
         }).detach();
       });
   EXPECT_EQ(end.code, 4) << end.said;
+  EXPECT_THAT(end.said,
+              testing::ContainsRegex("error: rank 1 \\(.+, process [0-9]+\\) ended before all ranks had started"));
 }
 
 // The others wait until another program has left the port.

@@ -149,18 +149,20 @@ TEST(Process, ThatHangsWhileAllAreInALibraryIsNamed) {
 
 // A large checkpoint takes longer than the time-out to load: on one rank, or on rank 0.
 TEST(Process, ThatGivesSignsOfLifeIsWaitedFor) {
-  for (const int64_t busy : {0, 2}) {
-    const End end = end_of(3, [&](Group& group) {
-      group.control().barrier("the first");
-      const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(4 * kTimeout_s);
-      while (group.rank() == busy && std::chrono::steady_clock::now() < until) {
-        note_progress();
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      }
-      group.control().barrier("the second");
-    });
-    EXPECT_EQ(end.code, 0) << end.said;
-  }
+  for (const bool in_message : {true, false})
+    for (const int64_t busy : {0, 2}) {
+      const End end = end_of(3, [&](Group& group) {
+        group.control().barrier("the first");
+        const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(4 * kTimeout_s);
+        while (group.rank() == busy && std::chrono::steady_clock::now() < until) {
+          note_progress();
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        }
+        if (!in_message) sum(group);
+        group.control().barrier("the second");
+      });
+      EXPECT_EQ(end.code, 0) << end.said;
+    }
 }
 
 TEST(Process, CallsThatDifferAreOurBug) {
