@@ -17,6 +17,7 @@ DOCUMENTS = ["README.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENS
 MAX_README_WORDS = 900
 TOP_FOLDERS = {"src", "tests", "docs", "scripts", "cmake", "configs", "bench", "examples", ".ci"}
 SOURCE_FOLDERS = set(CORE + TORCH) | set(OBJECTS)
+OTHERS_FILES = ("train.sh", "train.py", "deepy.py", "pretrain_gpt.py")  # of other programs, or of the reader
 SOURCE_ENDINGS = (".cpp", ".h", ".cu", ".md", ".sh", ".py", ".cmake", "CMakeLists.txt", "CMakePresets.json")
 CONFIG_SECTIONS = "job|model|optimizer|lr_scheduler|training|parallelism|checkpoint|validation|metrics|comm|data|memory"
 
@@ -66,6 +67,8 @@ def named_paths(tree):
         for number, token in tokens:
             token = re.sub(r":\d+$", "", token.rstrip("."))
             if not re.fullmatch(r"[A-Za-z0-9_.<>*{},/-]+", token):
+                continue
+            if token in OTHERS_FILES:
                 continue
             first = token.split("/")[0]
             in_repository = "/" in token and (first in TOP_FOLDERS or first in SOURCE_FOLDERS and token.endswith(SOURCE_ENDINGS))
@@ -159,7 +162,7 @@ def named_keys(tree):
     problems = []
     for document, text in tree.select((".md",)):
         for number, code in code_lines(text):
-            for key in re.findall(rf"(?<![\w./-])(?:{CONFIG_SECTIONS})\.(?!jsonl|json|toml)[a-z_0-9]+(?![\w/(])", code):
+            for key in re.findall(rf"(?<![\w./-])(?:{CONFIG_SECTIONS})\.(?!jsonl|json|toml|safetensors)[a-z_0-9]+(?![\w/(])", code):
                 section, name = key.split(".")
                 if not re.search(rf"\b{name}\b", table) and not key.endswith(tuple(SOURCE_ENDINGS)):
                     problems.append(f"{document}:{number}: no key {key}")
