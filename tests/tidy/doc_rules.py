@@ -162,7 +162,8 @@ def named_keys(tree):
     problems = []
     for document, text in tree.select((".md",)):
         for number, code in code_lines(text):
-            for key in re.findall(rf"(?<![\w./-])(?:{CONFIG_SECTIONS})\.(?!jsonl|json|toml|safetensors)[a-z_0-9]+(?![\w/(])", code):
+            others = "jsonl|json|toml|safetensors"  # endings of files
+            for key in re.findall(rf"(?<![\w./-])(?:{CONFIG_SECTIONS})\.(?!{others})[a-z_0-9]+(?![\w/(])", code):
                 section, name = key.split(".")
                 if not re.search(rf"\b{name}\b", table) and not key.endswith(tuple(SOURCE_ENDINGS)):
                     problems.append(f"{document}:{number}: no key {key}")
