@@ -2,6 +2,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -124,6 +125,9 @@ int train_command(CommandLine& line) {
   auto options = commands::train_options(line);
   if (!options) return 0;
   options->launched = is_launched();
+  // A training does not end because the reader of its output did, as in `hearth train RUN.toml | head`. The last lines
+  // are written when the process exits, so this holds to its end.
+  std::signal(SIGPIPE, SIG_IGN);
   if (const auto place = place_of(options->ranks)) {
     if (options->max_restarts == 0) return train_as(*place, *options, nullptr);
     if (place->rank > 0) return static_cast<int>(ExitCode::kUser);  // rank 0 says why

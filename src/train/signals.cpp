@@ -24,7 +24,7 @@ std::atomic<bool> has_bar{true};
 std::atomic<int64_t> interrupted_ns{0};  // when the first SIGINT came; 0: none came
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
 
-struct sigaction old_interrupt, old_terminate, old_user1, old_user2, old_pipe;
+struct sigaction old_interrupt, old_terminate, old_user1, old_user2;
 
 // write() alone: a handler may not print otherwise.
 void answer(std::string_view text) {
@@ -81,7 +81,6 @@ SignalScope::SignalScope(const SignalOptions& options) {
   install(SIGTERM, on_leave, old_terminate);
   install(SIGUSR1, on_save, old_user1);
   install(SIGUSR2, on_leave, old_user2);
-  install(SIGPIPE, SIG_IGN, old_pipe);
 }
 
 SignalScope::~SignalScope() {
@@ -89,7 +88,6 @@ SignalScope::~SignalScope() {
   ::sigaction(SIGTERM, &old_terminate, nullptr);
   ::sigaction(SIGUSR1, &old_user1, nullptr);
   ::sigaction(SIGUSR2, &old_user2, nullptr);
-  ::sigaction(SIGPIPE, &old_pipe, nullptr);
   installed = false;
 }
 

@@ -302,7 +302,7 @@ TEST_F(Processes, WhoseMetricsAreRemovedWriteANewFileAndSaySo) {
   ASSERT_TRUE(wait_until(*process, [&] { return steps_logged(c) > 0; })) << read_file(log);
   ::kill(process->pid(), SIGTERM);
   EXPECT_EQ(process->wait(), 75) << read_file(log);
-  EXPECT_THAT(read_file(log), HasSubstr(fmt::format("warning: {} was removed", metrics.string())));
+  EXPECT_THAT(read_file(log), HasSubstr(fmt::format("{} was removed", metrics.string())));
   EXPECT_EQ(metrics::read_metrics(metrics).back().step, checkpoint::list_steps(c.checkpoint_folder()).back());
 }
 
