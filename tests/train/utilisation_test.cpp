@@ -7,6 +7,7 @@
 
 #include "comm/ranks.h"
 #include "config/load.h"
+#include "metrics/console.h"
 #include "run/run.h"
 #include "run/start.h"
 #include "train/tiny_run.h"
@@ -25,8 +26,9 @@ struct Utilisation : TinyData {
       if (group.rank() == 0) run.throughput.peak_flops = rate;
       const run::Start start = run::find_start(run, group.control());
       RankLog log(run.folder.path() / "logs", group.rank());
-      const auto outcome = train_from(run, start, group, log, metrics::Console::Style::kLines);
-      EXPECT_TRUE(std::holds_alternative<ExitCode>(outcome) && std::get<ExitCode>(outcome) == ExitCode::kDone);
+      const auto end = train_from(run, start, group, log, metrics::Console::Style::kLines);
+      ASSERT_TRUE(std::holds_alternative<ExitCode>(end));
+      EXPECT_EQ(std::get<ExitCode>(end), ExitCode::kDone);
     });
     std::fflush(stdout);
     return ::testing::internal::GetCapturedStdout();
