@@ -103,7 +103,7 @@ TEST(DataKinds, WhatAFolderHoldsBesideItsDataIsLeftOutAndSaid) {
 TEST(DataKinds, ANameWithALineEndIsShownOnOneLine) {
   const ScratchFolder scratch;
   const Path odd = scratch / "in" / "a\nerror: x\x1b[31m.txt";
-  write_text(odd, "plain words");
+  write_text(odd, std::string(2000, 'x'));
   const std::string out = (scratch / "out").string(), in = (scratch / "in").string();
   ASSERT_EQ(run_hearth("data build --out " + out + " " + in).exit_code, 0);
   const std::string shown = "a\\nerror: x\\x1b[31m.txt";
