@@ -24,8 +24,8 @@ TEST(DataStats, JsonIsWhatPythonCountsAndTextSaysTheSame) {
     test::write_text(scratch / "text" / fmt::format("{}.txt", i), text);
   }
   const std::string out = (scratch / "out").string(), hearth = test::hearth_binary() + " ";
-  ASSERT_EQ(test::run_command(
-                fmt::format("{}data build --out {} --validation 0.3 {}", hearth, out, (scratch / "text").string()))
+  ASSERT_EQ(test::run_command(fmt::format("{}data build --as-text --out {} --validation 0.3 {}", hearth, out,
+                                          (scratch / "text").string()))
                 .exit_code,
             0);
   const auto python =
@@ -74,7 +74,7 @@ TEST(DataStats, ThePictureIsAPageOfItsOwnThatDrawsTheSameNumbers) {
     test::write_text(scratch / "<&text" / fmt::format("{}.txt", i), std::string(1 + i * i, 'a') + "<&\xc3\"\n\x01");
   const std::string out = (scratch / "<&out").string(), page = (scratch / "page.html").string();
   const std::string hearth = test::hearth_binary() + " ";
-  ASSERT_EQ(test::run_command(fmt::format("{}data build --out '{}' --validation 0.3 '{}'", hearth, out,
+  ASSERT_EQ(test::run_command(fmt::format("{}data build --as-text --out '{}' --validation 0.3 '{}'", hearth, out,
                                           (scratch / "<&text").string()))
                 .exit_code,
             0);
