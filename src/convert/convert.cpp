@@ -308,7 +308,7 @@ Result convert_into(Options options, const std::string& more_room, Progress& pro
     give_pairs(source, pairs_for(source, options));
     tokenizer = tokenizer_for(source, options);
     chat_template = chat_template_for(source, options);
-    complete_objective(source, tokenizer.get(), options.to);
+    complete_objective(source, options.to);
     // Throws if the tokenizer has more tokens than the model.
     if (tokenizer) plan::model_shape(source.description->model, tokenizer->vocab_size());
   }

@@ -71,8 +71,8 @@ Result convert(const Options& options, Progress& progress);
 std::unique_ptr<tokenizer::Tokenizer> tokenizer_for(Source& source, const Options& options);
 // The chat templates that come with the tokenizer; empty: none.
 std::string chat_template_for(Source& source, const Options& options);
-// Finds the token of a mask that a native checkpoint names by its text, and says what kind `to` has no home for.
-void complete_objective(Source& source, const tokenizer::Tokenizer* tokenizer, Kind to);
+// Finds the mask that hid tokens in the training of a native checkpoint, and says what kind `to` has no home for.
+void complete_objective(Source& source, Kind to);
 
 // The source of a conversion. If it has a description, that is complete: no key is left to another one.
 Source open_source_of(const Options& options);

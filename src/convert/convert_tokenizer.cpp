@@ -1,8 +1,10 @@
 // The tokenizer of a conversion, and what comes with it.
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "config/load.h"
 #include "convert/convert.h"
+#include "data/batch/masking.h"
 #include "hub/name.h"
 #include "tokenizer/formats/chat_template.h"
 
@@ -38,20 +40,22 @@ std::string chat_template_for(Source& source, const Options& options) {
   return found;
 }
 
-void complete_objective(Source& source, const tokenizer::Tokenizer* tokenizer, Kind to) {
+void complete_objective(Source& source, Kind to) {
   Description& d = *source.description;
   if (d.model.sliding_window > 0 && to != Kind::kNative && to != Kind::kHuggingFace)
     source.notes.push_back(
         fmt::format("model.sliding_window = {} stays behind: the kind {} has no home for it, and longer sequences "
                     "compute something else",
                     d.model.sliding_window, kind_name(to)));
-  if (d.objective != config::ObjectiveKind::kMaskedLm || d.mask || tokenizer == nullptr ||
-      !source.reader.has_manifest())
-    return;
+  if (d.objective != config::ObjectiveKind::kMaskedLm || d.mask || !source.reader.has_manifest()) return;
   const config::RunConfig run =
       config::from_toml_text(source.reader.manifest().config_toml, checkpoint::kManifestFile, ".");
-  for (const tokenizer::SpecialToken& token : tokenizer->special_tokens())
-    if (token.text == run.objective.mask_token) d.mask = token.id;
+  try {
+    d.mask = data::masking_of(run.objective, *source.reader.open_tokenizer(), d.model.vocab_size).mask_id;
+  } catch (const Error& error) {
+    // A model of another program may have come without its mask.
+    if (error.code() != ExitCode::kUser) throw;
+  }
 }
 
 }  // namespace hearth::convert
