@@ -6,6 +6,7 @@
 
 #include "checkpoint/load.h"
 #include "config/load.h"
+#include "tokenizer/small_file.h"
 
 namespace hearth::convert {
 namespace {
@@ -222,6 +223,26 @@ TEST(Masked, ModelsOfTransformersAreReadWithTheirMask) {
     EXPECT_EQ(foreign(fmt::format("same {0} {0}.back", hf)), "equal") << name;
     EXPECT_EQ(foreign(fmt::format("logits {}/{} {}.back", at, name, hf)), "0.0") << name;
     EXPECT_THAT(read_file(hf + ".back/config.json"), HasSubstr("\"mask_token_id\": 129")) << name;
+  }
+}
+
+// A training needs no mask_id if its tokenizer has a mask. The export names the id, whatever tokenizer it gets.
+TEST(Masked, TheMaskOfTheTrainingsTokenizerIsWrittenByItsId) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  foreign(fmt::format("make {}/f V=300 meta=0 L=1", at));
+  const std::string hf = at + "/f/hf";
+  edit(hf + "/config.json", "{", "{\"is_causal\": false,");
+  for (const std::string mask : {"[MASK]", "<mask>", "<|mask|>", "<s>"}) {
+    write_text(hf + "/tokenizer.json", test::small_tokenizer_file(mask));
+    converted(fmt::format("--to native {} {}/native", hf, at));
+    EXPECT_EQ(keys_of_native(at + "/native").objective.mask_id, -1) << mask;
+    converted(fmt::format("--to hf {0}/native {0}/out --tokenizer bytes", at));
+    const nlohmann::json config = nlohmann::json::parse(read_file(at + "/out/config.json"));
+    EXPECT_EQ(config.value("mask_token_id", -1), mask == "<s>" ? -1 : 257) << mask;
+    remove_tree(at + "/native");
+    remove_tree(at + "/out");
   }
 }
 
