@@ -73,6 +73,11 @@ Path newest_step(const Path& checkpoints) {
   return newest;
 }
 
+// hearth.json alone is the work of a request that came after its checkpoint was deleted.
+bool is_whole_in_store(const Path& folder) {
+  return path_exists(folder / kManifestFile) && list_folder(folder).size() > 1;
+}
+
 void remove_from_store(const Path& folder) {
   remove_file(folder / kManifestFile);  // without it, it is no checkpoint any more, whatever happens to the rest
   remove_tree(folder);
@@ -195,7 +200,7 @@ std::vector<std::string> remove_leftovers(const Path& checkpoints) {
   for (const std::string& name : names_in(checkpoints)) {
     std::string base;
     if (is_object(checkpoints)) {
-      if (!parse_step_name(name) || path_exists(checkpoints / name / kManifestFile)) continue;
+      if (!parse_step_name(name) || is_whole_in_store(checkpoints / name)) continue;
       remove_tree(checkpoints / name);
     } else if (strip(name, kTemporarySuffix, base) || strip(name, kDeletedSuffix, base)) {
       // Renamed first: a start that was replaced and still writes there cannot give it a checkpoint's name any more.

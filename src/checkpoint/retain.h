@@ -72,8 +72,8 @@ std::vector<int64_t> prune(const Path& checkpoints, const KeepRules& rules, int6
 void remove_older_saves(const Path& newest);
 
 // Call once before training, with the run's lock held. Removes folders of interrupted saves and deletions, and restores
-// a checkpoint whose replacement was interrupted. In a store, a step without hearth.json is such a folder. Returns the
-// names of these folders.
+// a checkpoint whose replacement was interrupted. In a store, a step without hearth.json is such a folder, or with
+// hearth.json alone. Returns the names of these folders.
 std::vector<std::string> remove_leftovers(const Path& checkpoints);
 
 }  // namespace hearth::checkpoint

@@ -61,6 +61,7 @@ inline void with_every_request_twice_late_or_lost(int64_t stride) {
       server.set_faults("");
       EXPECT_EQ(expect_whole(key), 4);
       server.do_late_requests();
+      remove_leftovers(kStore / key);  // as the next start does: a late hearth.json of a step that was deleted
       EXPECT_EQ(expect_whole(key), 4);
       if (testing::Test::HasFailure()) return;
     }
