@@ -148,9 +148,7 @@ struct ByteCounts {
   bool begins_with_zeros = false;           // among its first 16 bytes is a zero
 
   // Bytes of any value have 11 controls in a hundred, and numbers far more zeros. A crawled text may have a stray one.
-  bool are_text() const {
-    return (controls <= 1 || controls * 50 <= all) && zeros * 200 <= all && !begins_with_zeros;
-  }
+  bool are_text() const { return (controls <= 1 || controls * 50 <= all) && zeros * 200 <= all && !begins_with_zeros; }
 };
 
 // Control characters that texts have: tabs, line ends, form feeds, backspaces, and ESC of terminals.
