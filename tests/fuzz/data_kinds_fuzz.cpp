@@ -11,9 +11,6 @@ void run(std::string_view input) {
   for (const bool has_keys : {false, true}) {
     accepted([&] {
       const data::Recognised found = data::recognise(path, {}, {.has_keys = has_keys, .as_text = false});
-      require(!has_keys || input.empty() || found.format != data::Format::kText ||
-                  data::first_bytes(path, found.compression, 4).size() < 4,
-              "with a key a file is a text");
       if (found.format == data::Format::kParquet || found.format == data::Format::kArrow) return;  // data_columns
       data::SourceFile source;
       source.path = source.real_path = path.string();
@@ -21,8 +18,9 @@ void run(std::string_view input) {
       source.format = found.format;
       source.compression = found.compression;
       const auto reader = data::open_source(source, {});
-      for (data::Record record; reader->next(record);) {
-      }
+      // Damage that the look at the file's begin does not find ends the reading.
+      for (data::Record record; reader->next(record);)
+        require(!has_keys || found.format != data::Format::kText || record.text.empty(), "with a key a file is a text");
     });
   }
 }

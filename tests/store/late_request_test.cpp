@@ -12,7 +12,7 @@ namespace {
 
 TEST(LateRequest, OfASaveAPruneOrACopyLosesNothingThatIsFinished) {
   HEARTH_NEEDS_STORE();
-  with_every_request_twice_late_or_lost(11);
+  with_every_request_twice_late_or_lost(41);
 }
 
 // An object with another content stays as it is: a late request of an earlier copy has the same effect.
