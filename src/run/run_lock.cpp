@@ -46,7 +46,11 @@ Lease take_lease(const Path& run, const Path& checkpoints) {
   try {
     return Lease::take(run);
   } catch (const Error& e) {
-    if (e.code() != ExitCode::kHardware || checkpoint::remove_leftovers(checkpoints).empty()) throw;
+    if (e.code() != ExitCode::kHardware) throw;
+    const std::vector<std::string> removed = checkpoint::remove_leftovers(checkpoints);
+    if (removed.empty()) throw;
+    for (const std::string& name : removed)
+      log_message(LogLevel::kWarning, fmt::format("removed {}, left by an interrupted save", name));
   }
   return Lease::take(run);
 }

@@ -174,9 +174,10 @@ TEST_F(Launched, DrawNoProgressBarOnTheTerminalOfALauncher) {
 // The usual limit of shells is 1,024 files, and the system allows many more.
 TEST_F(Launched, RaiseTheLimitOfOpenFiles) {
   config::RunConfig c = of_two("run");
-  c.training.global_batch_size = 24;
+  c.training.global_batch_size = 48;
   c.training.threads = 24;
   c.training.steps = 2;
+  c.lr_scheduler.warmup_steps = 0;
   c.parallelism.data_parallel_shard_degree = 24;
   write(c, "run.toml");
   const test::CommandResult result =
