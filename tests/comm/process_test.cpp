@@ -114,7 +114,7 @@ TEST(Process, ThatHangsBeforeAMessageIsNamedToo) {
 }
 
 // Nobody else can name it: in a call of tensors, and in a message.
-TEST(Process, OfRankZeroThatHangsIsNamedByRankOne) {
+TEST(Process, OfRankZeroThatHangsIsNamedByAnother) {
   const std::function<void(Group&)> calls[] = {[](Group& group) { sum(group, 6); },
                                                [](Group& group) { group.control().barrier("a vote"); }};
   for (const auto& call : calls) {
@@ -125,7 +125,7 @@ TEST(Process, OfRankZeroThatHangsIsNamedByRankOne) {
       call(group);
     });
     EXPECT_EQ(end.code, 4);
-    EXPECT_THAT(end.said, testing::ContainsRegex("error: rank 1 waited .* rank 0 "));
+    EXPECT_THAT(end.said, testing::ContainsRegex("error: rank [12] waited .* rank 0 "));
     EXPECT_THAT(end.said,
                 testing::ContainsRegex("\n  hangs: rank 0 \\(.+, process [0-9]+\\) does not answer, in step 9"));
     EXPECT_EQ(times(end.said, "error:"), 1) << end.said;
