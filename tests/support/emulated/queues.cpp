@@ -1,5 +1,7 @@
 #include "support/emulated/queues.h"
 
+#include <ATen/Parallel.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -8,6 +10,14 @@ namespace hearth::test::emulated {
 namespace {
 
 constexpr auto kStuck = std::chrono::minutes(3);
+
+// A step runs in any host thread, and these have different numbers of OpenMP threads. Sums would round differently.
+void run_with_one_thread(const Step& step) {
+  const int before = at::get_num_threads();
+  if (before != 1) at::set_num_threads(1);
+  step.run();
+  if (before != 1) at::set_num_threads(before);
+}
 
 }  // namespace
 
@@ -135,7 +145,7 @@ bool Queues::run_one() {
   if (next == nullptr) return false;
   const Step step = std::move(next->steps_.front());
   next->steps_.pop_front();
-  step.run();
+  run_with_one_thread(step);
   if (draw(4) == 0) next->priority_ = draw(1 << 16);
   return true;
 }
