@@ -13,7 +13,7 @@
 namespace hearth::data {
 namespace {
 
-using std::string_view_literals::operator""sv;
+using namespace std::string_view_literals;
 
 // A mark at a place in the file. Marks of plain letters may also begin a text: those with is_weak count only where the
 // bytes are not text.
