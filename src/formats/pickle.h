@@ -1,7 +1,7 @@
 // Python pickles as data. The reader builds a tree of values and never runs code: a class is only a name. Unless the
 // limits say otherwise, only names on its list are accepted. Every length is checked against the input, and memory is
-// bounded by the input's size. Protocols 2 to 5; opcodes that PyTorch's files do not need are refused. Source of the
-// format: CPython's Lib/pickletools.py.
+// bounded by the input's size: 16 bytes a value, and 4 for each place in a list, tuple or dict that names it. Protocols
+// 2 to 5; opcodes that PyTorch's files do not need are refused. Source of the format: CPython's Lib/pickletools.py.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ using PickleValue = uint32_t;
 struct PickleLimits {
   int64_t max_bytes = int64_t{1} << 30;
   int64_t max_text = int64_t{1} << 20;    // one string
-  int64_t max_values = int64_t{1} << 24;  // about 100 bytes of memory each; at most one per input byte
+  int64_t max_values = int64_t{1} << 24;  // at most one per input byte
   // Any class may be named, and becomes an object like the known ones. For files where only some values matter.
   bool opaque = false;
 };
@@ -71,16 +71,24 @@ class Pickle {
 
  private:
   friend class PickleParser;
+  // Small, since the metadata of thousands of ranks has tens of millions of values.
   struct Node {
     PickleKind kind = PickleKind::kNone;
-    int64_t integer = 0;  // for kFloat: the bits
-    std::string text;
-    std::vector<PickleValue> children;
+    bool has_grown = false;  // a list or dict that got children more than once: they are in grown_
+    uint32_t count = 0;      // bytes of a text; children, if they are in children_
+    int64_t value = 0;       // an integer, a float's bits, or where the text or the children begin
   };
   const Node& expect(PickleValue value, PickleKind kind, std::string_view kind_name, std::string_view what) const;
+  std::string_view text_of(const Node& node) const {
+    return std::string_view(texts_).substr(static_cast<size_t>(node.value), node.count);
+  }
+  std::span<const PickleValue> children_of(const Node& node) const;
 
   std::string origin_;
   std::vector<Node> nodes_;
+  std::string texts_;
+  std::vector<PickleValue> children_;
+  std::vector<std::vector<PickleValue>> grown_;
   PickleValue root_ = 0;
 };
 

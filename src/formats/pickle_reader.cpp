@@ -1,3 +1,6 @@
+#include <array>
+#include <unordered_map>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -113,14 +116,41 @@ class PickleParser {
   }
 
   // --- stack
-  PickleValue add(PickleKind kind, int64_t integer = 0, std::string_view text = {}) {
+  PickleValue add(PickleKind kind, int64_t integer = 0) {
     const int64_t count = static_cast<int64_t>(pickle_.nodes_.size());
     if (count >= limits_.max_values) fail(fmt::format("more than {} values", limits_.max_values));
-    Node& node = pickle_.nodes_.emplace_back();
-    node.kind = kind;
-    node.integer = integer;
-    node.text = text;
+    pickle_.nodes_.push_back({.kind = kind, .value = integer});
     return static_cast<PickleValue>(count);
+  }
+  PickleValue add_text(PickleKind kind, std::string_view text) {
+    const PickleValue value = add(kind, static_cast<int64_t>(pickle_.texts_.size()));
+    pickle_.texts_ += text;
+    node(value).count = static_cast<uint32_t>(text.size());
+    return value;
+  }
+  PickleValue add_parent(PickleKind kind, std::span<const PickleValue> children) {
+    const PickleValue value = add(kind);
+    add_children(node(value), children);
+    return value;
+  }
+  // Children that come in several parts move to a vector of their own, so that each part costs its own length.
+  void add_children(Node& parent, std::span<const PickleValue> more) {
+    std::vector<PickleValue>& all = pickle_.children_;
+    if (more.empty()) return;
+    if (!parent.has_grown && parent.count > 0) {
+      const auto before = pickle_.children_of(parent);
+      pickle_.grown_.emplace_back(before.begin(), before.end());
+      parent.has_grown = true;
+      parent.value = static_cast<int64_t>(pickle_.grown_.size()) - 1;
+    }
+    if (parent.has_grown) {
+      std::vector<PickleValue>& grown = pickle_.grown_[static_cast<size_t>(parent.value)];
+      grown.insert(grown.end(), more.begin(), more.end());
+      return;
+    }
+    parent.value = static_cast<int64_t>(all.size());
+    parent.count = static_cast<uint32_t>(more.size());
+    all.insert(all.end(), more.begin(), more.end());
   }
   void push(PickleValue value) { stack_.push_back(value); }
   PickleValue top() const {
@@ -144,61 +174,60 @@ class PickleParser {
     return values;
   }
 
+  std::string_view text_of(PickleValue value) const { return pickle_.text_of(node(value)); }
+  std::span<const PickleValue> children_of(PickleValue value) const { return pickle_.children_of(node(value)); }
+  // With room for a state.
+  PickleValue add_object(PickleValue callable, PickleValue arguments) {
+    const PickleValue object = add_parent(PickleKind::kObject, std::array{callable, arguments, PickleValue{0}});
+    node(object).count = 2;
+    return object;
+  }
+
   // --- opcodes
-  void push_tuple(std::vector<PickleValue> values) {
-    const PickleValue tuple = add(PickleKind::kTuple);
-    node(tuple).children = std::move(values);
-    push(tuple);
+  void push_tuple(std::span<const PickleValue> values) { push(add_parent(PickleKind::kTuple, values)); }
+  void push_tuple_of(size_t count) {
+    std::array<PickleValue, 3> values{};
+    for (size_t i = count; i-- > 0;) values[i] = pop();
+    push_tuple(std::span(values).first(count));
   }
-  void push_tuple_of(int count) {
-    if (stack_.size() < static_cast<size_t>(count)) fail("the stack is empty");
-    std::vector<PickleValue> values(static_cast<size_t>(count));
-    for (int i = count - 1; i >= 0; --i) values[static_cast<size_t>(i)] = pop();
-    push_tuple(std::move(values));
-  }
-  void append(const std::vector<PickleValue>& values) {
+  void append(std::span<const PickleValue> values) {
     Node& list = node(top());
     if (list.kind != PickleKind::kList) fail("items are added to something that is not a list");
-    list.children.insert(list.children.end(), values.begin(), values.end());
+    add_children(list, values);
   }
-  void set_items(const std::vector<PickleValue>& values) {
+  void set_items(std::span<const PickleValue> values) {
     Node& dict = node(top());
     if (dict.kind != PickleKind::kDict) fail("items are set in something that is not a dict");
     if (values.size() % 2 != 0) fail("a key has no value");
-    dict.children.insert(dict.children.end(), values.begin(), values.end());
+    add_children(dict, values);
   }
   void push_global(const std::string& name) {
     if (!limits_.opaque && !is_known_global(name)) {
       fail(fmt::format("it names {}, which is not among the {} classes that tensor files use; nothing was run", name,
                        num_known_globals()));
     }
-    push(add(PickleKind::kGlobal, 0, name));
+    push(add_text(PickleKind::kGlobal, name));
   }
   void push_object() {
     const PickleValue arguments = pop();
     const PickleValue callable = pop();
     if (node(arguments).kind != PickleKind::kTuple) fail("arguments are not a tuple");
     if (node(callable).kind != PickleKind::kGlobal) fail("something that is not a class is called");
-    if (is_getattr(node(callable).text) && !limits_.opaque) return push_enum_member(arguments);
-    if (node(callable).text == "collections.OrderedDict") {
-      if (!node(arguments).children.empty()) fail("an OrderedDict with arguments");
+    if (is_getattr(text_of(callable)) && !limits_.opaque) return push_enum_member(arguments);
+    if (text_of(callable) == "collections.OrderedDict") {
+      if (!children_of(arguments).empty()) fail("an OrderedDict with arguments");
       return push(add(PickleKind::kDict));
     }
-    const PickleValue object = add(PickleKind::kObject);
-    node(object).children = {callable, arguments};
-    push(object);
+    push(add_object(callable, arguments));
   }
   // getattr(enum, "NAME"): Python 3.11.0 to 3.11.3 pickle a member of an enum like this; others write enum(value).
   void push_enum_member(PickleValue arguments) {
-    const std::vector<PickleValue> parts = node(arguments).children;
-    if (parts.size() != 2 || node(parts[0]).kind != PickleKind::kGlobal || !is_known_enum(node(parts[0]).text) ||
+    const auto parts = children_of(arguments);
+    if (parts.size() != 2 || node(parts[0]).kind != PickleKind::kGlobal || !is_known_enum(text_of(parts[0])) ||
         node(parts[1]).kind != PickleKind::kString)
       fail("getattr of something that is not a member of an enum; nothing was run");
-    const PickleValue name = add(PickleKind::kTuple);
-    node(name).children = {parts[1]};
-    const PickleValue member = add(PickleKind::kObject);
-    node(member).children = {parts[0], name};
-    push(member);
+    const PickleValue enumeration = parts[0], member = parts[1];
+    push(add_object(enumeration, add_parent(PickleKind::kTuple, std::array{member})));
   }
   void build() {
     const PickleValue state = pop();
@@ -206,13 +235,25 @@ class PickleParser {
     // An OrderedDict's state is the `_metadata` that modules add to a state_dict; it is not needed.
     if (object.kind == PickleKind::kDict) return;
     if (object.kind != PickleKind::kObject) fail("a state is given to something that is not an object");
-    if (object.children.size() != 2) fail("an object gets a second state");
-    object.children.push_back(state);
+    if (object.count != 2) fail("an object gets a second state");
+    pickle_.children_[static_cast<size_t>(object.value) + 2] = state;
+    object.count = 3;
   }
-  void memoize(uint64_t index) { memo_[index] = top(); }
+  void memoize(uint64_t index) {
+    if (index > memo_.size()) {
+      sparse_memo_[index] = top();
+      return;
+    }
+    if (index == memo_.size()) {
+      memo_.push_back(0);
+      sparse_memo_.erase(index);
+    }
+    memo_[index] = top();
+  }
   void recall(uint64_t index) {
-    const auto found = memo_.find(index);
-    if (found == memo_.end()) fail(fmt::format("memo {} was never stored", index));
+    if (index < memo_.size()) return push(memo_[index]);
+    const auto found = sparse_memo_.find(index);
+    if (found == sparse_memo_.end()) fail(fmt::format("memo {} was never stored", index));
     push(found->second);
   }
   void push_long(uint64_t length) {
@@ -241,7 +282,8 @@ class PickleParser {
   PickleLimits limits_;
   Pickle pickle_;
   std::vector<PickleValue> stack_;
-  std::unordered_map<uint64_t, PickleValue> memo_;
+  std::vector<PickleValue> memo_;  // Python numbers them from 0
+  std::unordered_map<uint64_t, PickleValue> sparse_memo_;
   uint64_t position_ = 0, opcode_at_ = 0;
   bool stopped_ = false;
 };
@@ -274,15 +316,15 @@ bool PickleParser::step_scalar(uint8_t opcode) {
     case kShortBinString:
     case kShortBinBytes:
     case kShortBinUnicode:
-      push(add(PickleKind::kString, 0, take_text(little_endian(1))));
+      push(add_text(PickleKind::kString, take_text(little_endian(1))));
       return true;
     case kBinUnicode:
     case kBinBytes:
-      push(add(PickleKind::kString, 0, take_text(little_endian(4))));
+      push(add_text(PickleKind::kString, take_text(little_endian(4))));
       return true;
     case kBinUnicode8:
     case kBinBytes8:
-      push(add(PickleKind::kString, 0, take_text(little_endian(8))));
+      push(add_text(PickleKind::kString, take_text(little_endian(8))));
       return true;
     case kEmptyList:
       push(add(PickleKind::kList));
@@ -305,7 +347,7 @@ bool PickleParser::step_scalar(uint8_t opcode) {
 bool PickleParser::step_memo(uint8_t opcode) {
   switch (opcode) {
     case kMemoize:
-      memoize(memo_.size());
+      memoize(memo_.size() + sparse_memo_.size());
       return true;
     case kBinPut:
       memoize(little_endian(1));
@@ -355,12 +397,12 @@ void PickleParser::step(uint8_t opcode) {
     case kTuple3:
       return push_tuple_of(3);
     case kAppend:
-      return append({pop()});
+      return append(std::array{pop()});
     case kAppends:
       return append(pop_to_mark());
     case kSetItem: {
       const PickleValue value = pop();
-      return set_items({pop(), value});
+      return set_items(std::array{pop(), value});
     }
     case kSetItems:
       return set_items(pop_to_mark());
@@ -373,7 +415,7 @@ void PickleParser::step(uint8_t opcode) {
       const PickleValue module = pop();
       if (node(name).kind != PickleKind::kString || node(module).kind != PickleKind::kString)
         fail("the name of a class is not a string");
-      return push_global(node(module).text + "." + node(name).text);
+      return push_global(fmt::format("{}.{}", text_of(module), text_of(name)));
     }
     case kReduce:
     case kNewObj:
@@ -382,9 +424,7 @@ void PickleParser::step(uint8_t opcode) {
       return build();
     case kBinPersId: {
       const PickleValue id = pop();
-      const PickleValue object = add(PickleKind::kPersistent);
-      node(object).children = {id};
-      return push(object);
+      return push(add_parent(PickleKind::kPersistent, std::array{id}));
     }
     default:
       fail(fmt::format("opcode 0x{:02x} is not one that tensor files use", opcode));
