@@ -19,8 +19,8 @@
 
 namespace hearth::comm {
 
-inline constexpr double kTimeout_s = 1;       // of ranks that hang
-inline constexpr double kLongTimeout_s = 60;  // where nothing may wait for it
+inline constexpr double kTimeout_s = 1;        // of ranks that hang
+inline constexpr double kLongTimeout_s = 600;  // that ends no rank, and no test but one that hangs
 
 struct End {
   int code = 0;
@@ -28,10 +28,11 @@ struct End {
   std::string said;  // on stderr
 };
 
-// Runs `body` as each of the processes. `membership`: a change of a rank's.
+// Runs `body` as each of the processes, once all are there: however late they start, no time-out comes before it.
+// `membership`: a change of a rank's.
 inline End end_of(
     int64_t ranks, const std::function<void(Group&)>& body,
-    const std::function<void(Membership&)>& membership = [](Membership&) {}, double timeout_s = kTimeout_s) {
+    const std::function<void(Membership&)>& membership = [](Membership&) {}, double timeout_s = kLongTimeout_s) {
   End end;
   testing::internal::CaptureStderr();
   const auto begin = std::chrono::steady_clock::now();
@@ -43,6 +44,7 @@ inline End end_of(
     try {
       return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
         const auto group = make_group(config::Comm{.train_timeout_seconds = timeout_s}, {});
+        group->control().barrier("the start");
         group->control().set_timeout(timeout_s);
         body(*group);
         return 0;
@@ -58,6 +60,12 @@ inline End end_of(
   return end;
 }
 
+// The same where ranks hang.
+inline End end_of_hanging(int64_t ranks, const std::function<void(Group&)>& body) {
+  return end_of(
+      ranks, body, [](Membership&) {}, kTimeout_s);
+}
+
 inline int times(const std::string& text, const std::string& part) {
   int count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
@@ -65,6 +73,6 @@ inline int times(const std::string& text, const std::string& part) {
 }
 
 inline void sum(Group& group, int64_t numel = 12) { group.all_reduce(at::empty({numel})); }
-inline void sleep_long() { std::this_thread::sleep_for(std::chrono::seconds(60)); }
+inline void sleep_long() { std::this_thread::sleep_for(std::chrono::hours(1)); }
 
 }  // namespace hearth::comm

@@ -3,6 +3,7 @@
 
 #include "base/program.h"
 #include "process_end.h"
+#include "support/environment.h"
 
 namespace hearth::comm {
 namespace {
@@ -13,17 +14,13 @@ using testing::StartsWith;
 
 TEST(Process, ThatIsKilledIsNamedWithItsStepAndEndsAll) {
   for (const int64_t victim : {1, 3}) {
-    const End end = end_of(
-        4,
-        [&](Group& group) {
-          group.control().set_step(7);
-          sum(group);
-          if (group.rank() == victim) ::raise(SIGKILL);
-          sum(group);
-        },
-        [](Membership&) {}, kLongTimeout_s);
+    const End end = end_of(4, [&](Group& group) {
+      group.control().set_step(7);
+      sum(group);
+      if (group.rank() == victim) ::raise(SIGKILL);
+      sum(group);
+    });
     EXPECT_EQ(end.code, 4);
-    EXPECT_LT(end.taken_s, kLongTimeout_s) << "not by the timeout";
     EXPECT_THAT(end.said, testing::ContainsRegex(
                               fmt::format("^error: rank {} \\(.*, process [0-9]+\\) has died in step 7", victim)));
     EXPECT_EQ(times(end.said, "error:"), 1) << end.said;
@@ -31,31 +28,24 @@ TEST(Process, ThatIsKilledIsNamedWithItsStepAndEndsAll) {
 }
 
 TEST(Process, OfRankZeroThatIsKilledEndsAll) {
-  const End end = end_of(
-      3,
-      [](Group& group) {
-        sum(group);
-        if (group.rank() == 0) ::raise(SIGKILL);
-        sum(group);
-      },
-      [](Membership&) {}, kLongTimeout_s);
+  const End end = end_of(3, [](Group& group) {
+    sum(group);
+    if (group.rank() == 0) ::raise(SIGKILL);
+    sum(group);
+  });
   EXPECT_EQ(end.code, 4);
-  EXPECT_LT(end.taken_s, kLongTimeout_s);
   EXPECT_THAT(end.said, testing::ContainsRegex("^error: rank 0 \\(process [0-9]+\\) was killed by signal 9"));
   EXPECT_EQ(times(end.said, "error:"), 1) << end.said;
 }
 
 TEST(Process, ThatIsKilledWhileOthersComputeEndsThem) {
-  const End end = end_of(
-      3,
-      [](Group& group) {
-        sum(group);
-        if (group.rank() == 2) ::raise(SIGKILL);
-        sleep_long();
-      },
-      [](Membership&) {}, kLongTimeout_s);
+  const End end = end_of(3, [](Group& group) {
+    sum(group);
+    if (group.rank() == 2) ::raise(SIGKILL);
+    sleep_long();
+  });
   EXPECT_EQ(end.code, 4);
-  EXPECT_LT(end.taken_s, kLongTimeout_s);
+  EXPECT_THAT(end.said, testing::ContainsRegex("^error: rank 2 \\(.*, process [0-9]+\\) has died"));
 }
 
 TEST(Process, ThatFailsIsQuotedOnceWithItsRank) {
@@ -69,15 +59,21 @@ TEST(Process, ThatFailsIsQuotedOnceWithItsRank) {
   EXPECT_EQ(times(end.said, "error:"), 1) << end.said;
 }
 
+// Rank 0 waits a moment for its own error. The others fail no earlier than it begins to.
 TEST(Process, ErrorsOfAllAreThatOfRankZero) {
-  const End end = end_of(3, [](Group& group) { throw user_error(fmt::format("rank {} fails", group.rank())); });
+  const test::ScratchFolder scratch;
+  const End end = end_of(3, [&](Group& group) {
+    if (group.rank() == 0) write_file_atomic(scratch / "begins", "");
+    while (!path_exists(scratch / "begins")) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    throw user_error(fmt::format("rank {} fails", group.rank()));
+  });
   EXPECT_EQ(end.code, 2);
   EXPECT_EQ(end.said, "error: rank 0 fails\n");
 }
 
 // Stopped in a call of tensors: the others know its last call, rank 0 its host, and that it does not answer.
 TEST(Process, ThatHangsIsNamedWithHostStepAndLastCallAndKilled) {
-  const End end = end_of(3, [](Group& group) {
+  const End end = end_of_hanging(3, [](Group& group) {
     group.control().set_step(7);
     sum(group, 5);
     if (group.rank() == 1) ::raise(SIGSTOP);
@@ -95,7 +91,7 @@ TEST(Process, ThatHangsIsNamedWithHostStepAndLastCallAndKilled) {
 
 TEST(Process, ThatHangsBeforeAMessageIsNamedToo) {
   for (const int64_t hanging : {0, 2}) {
-    const End end = end_of(3, [&](Group& group) {
+    const End end = end_of_hanging(3, [&](Group& group) {
       group.control().barrier("the first");
       if (group.rank() == hanging) sleep_long();
       group.control().barrier("the second");
@@ -118,7 +114,7 @@ TEST(Process, OfRankZeroThatHangsIsNamedByAnother) {
   const std::function<void(Group&)> calls[] = {[](Group& group) { sum(group, 6); },
                                                [](Group& group) { group.control().barrier("a vote"); }};
   for (const auto& call : calls) {
-    const End end = end_of(3, [&](Group& group) {
+    const End end = end_of_hanging(3, [&](Group& group) {
       group.control().set_step(9);
       sum(group, 5);
       if (group.rank() == 0) ::raise(SIGSTOP);
@@ -134,7 +130,7 @@ TEST(Process, OfRankZeroThatHangsIsNamedByAnother) {
 
 // As MPI_Init where a rank does not come: each process is in a library, and none of ours waits.
 TEST(Process, ThatHangsWhileAllAreInALibraryIsNamed) {
-  const End end = end_of(3, [](Group& group) {
+  const End end = end_of_hanging(3, [](Group& group) {
     auto& control = static_cast<ProcessControl&>(group.control());
     group.control().barrier("the first");
     if (group.rank() == 2) ::raise(SIGSTOP);
@@ -147,20 +143,25 @@ TEST(Process, ThatHangsWhileAllAreInALibraryIsNamed) {
   EXPECT_EQ(times(end.said, "error:"), 1) << end.said;
 }
 
-// A large checkpoint takes longer than the time-out to load: on one rank, or on rank 0.
+// A large checkpoint takes longer than the time-out to load: on one rank, or on rank 0. The time-out is long next to
+// the time between two signs of life, a quarter of it, so that a busy machine may delay them.
 TEST(Process, ThatGivesSignsOfLifeIsWaitedFor) {
+  constexpr double kWait_s = 3;
   for (const bool in_message : {true, false})
     for (const int64_t busy : {0, 2}) {
-      const End end = end_of(3, [&](Group& group) {
-        group.control().barrier("the first");
-        const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(4 * kTimeout_s);
-        while (group.rank() == busy && std::chrono::steady_clock::now() < until) {
-          note_progress();
-          std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        }
-        if (!in_message) sum(group);
-        group.control().barrier("the second");
-      });
+      const End end = end_of(
+          3,
+          [&](Group& group) {
+            group.control().barrier("the first");
+            const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(1.5 * kWait_s);
+            while (group.rank() == busy && std::chrono::steady_clock::now() < until) {
+              note_progress();
+              std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            }
+            if (!in_message) sum(group);
+            group.control().barrier("the second");
+          },
+          [](Membership&) {}, kWait_s);
       EXPECT_EQ(end.code, 0) << end.said;
     }
 }
