@@ -190,7 +190,7 @@ TEST_F(Launched, GoOnWhereTheReaderOfTheirOutputEnds) {
   const test::CommandResult result =
       test::run_command(fmt::format("{} train {} | head --lines=1", train_binary(), (scratch / "run.toml").string()));
   EXPECT_EQ(result.exit_code, 0);
-  for (int i = 0; i < 60000 && !path_exists(scratch / "run" / "done.json"); ++i)
+  for (int i = 0; i < 600'000 && !path_exists(scratch / "run" / "done.json"); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_TRUE(path_exists(scratch / "run" / "done.json"));
 }

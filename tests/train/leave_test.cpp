@@ -85,7 +85,8 @@ TEST_F(Leave, AnotherCtrlCEndsSeveralRanksAtOnce) {
   RunProcess process({"train", toml.string(), "--max-restarts", "2"}, log);
   ASSERT_TRUE(wait_until(process, [&] { return path_exists(config.run_folder() / "config.toml"); })) << read_file(log);
   process.signal(SIGINT);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  ASSERT_TRUE(wait_until(process, [&] { return read_file(log).find("asked to stop") != std::string::npos; }));
+  std::this_thread::sleep_for(std::chrono::seconds(1));
   process.signal(SIGINT);
   EXPECT_EQ(process.wait(), 130) << read_file(log);
   EXPECT_TRUE(saved().empty());

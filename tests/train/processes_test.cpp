@@ -39,6 +39,26 @@ struct Processes : TinyData {
     EXPECT_EQ(std::ssize(process->ranks()), c.parallelism.data_parallel_shard_degree);
     return process;
   }
+  // Starts a run whose ranks give up one that hangs after a second, and waits for `moment`. A busy machine's ranks may
+  // be as late, so that the run ends before: then it starts once more, with a longer time-out. The time-out of the
+  // start goes with it where the test makes it short.
+  template <typename Moment>
+  std::unique_ptr<RunProcess> started_with_timeout(config::RunConfig& c, Moment moment,
+                                                   const std::vector<std::string>& mpirun = {}) const {
+    c.training.steps = kForever;
+    for (c.comm.train_timeout_seconds = 1;; c.comm.train_timeout_seconds *= 4) {
+      if (c.comm.init_timeout_seconds < 100) c.comm.init_timeout_seconds = c.comm.train_timeout_seconds;
+      std::filesystem::remove(log);
+      remove_tree(c.run_folder());
+      std::vector<std::string> line = mpirun, of_run = words(c);
+      if (!mpirun.empty()) line.push_back(train_binary());
+      line.insert(line.end(), of_run.begin(), of_run.end());
+      auto process =
+          std::make_unique<RunProcess>(line, log, "", mpirun.empty() ? train_binary() : "/usr/bin/mpirun.openmpi");
+      if (wait_until(*process, moment) && process->running()) return process;
+      if (c.comm.train_timeout_seconds > 60) throw std::runtime_error("the run ends by itself: " + read_file(log));
+    }
+  }
   Path log = scratch / "log";
 };
 
@@ -118,8 +138,7 @@ TEST_F(Processes, OneRankTrainsThroughNcclToItsBits) {
 // What `hearth inspect` says of a rank that was stopped for good.
 TEST_F(Processes, ThatHangAreNamedByTheRecordsOfTheirCalls) {
   config::RunConfig c = of_ranks("hung", 4);
-  c.comm.train_timeout_seconds = 2;
-  const auto process = started(c);
+  const auto process = started_with_timeout(c, [&] { return steps_logged(c) >= 3; });
   ::kill(process->ranks()[1], SIGSTOP);
   EXPECT_EQ(process->wait(), static_cast<int>(ExitCode::kHardware));
   const std::string flight = (c.run_folder() / "flight").string();
@@ -218,6 +237,7 @@ TEST_F(Processes, AsManyAsAreAskedForTakeTheDegreeThatTheFileLeavesOpen) {
 
 TEST_F(Processes, OneThatIsKilledIsNamedAndTheRunGoesOnToTheSameBits) {
   config::RunConfig whole = of_ranks("whole", 3);
+  whole.comm.train_timeout_seconds = 3600;  // is not what ends the others
   whole.training.steps = 40;
   whole.training.global_batch_size = 6;
   const auto expected = train(whole);
@@ -230,10 +250,8 @@ TEST_F(Processes, OneThatIsKilledIsNamedAndTheRunGoesOnToTheSameBits) {
     ASSERT_TRUE(wait_until(process, [&] { return steps_logged(c) >= before + 6; })) << read_file(log);
     const std::vector<pid_t> ranks = process.ranks();
     ASSERT_EQ(ranks.size(), 3u);
-    const auto begin = std::chrono::steady_clock::now();
     ::kill(ranks[victim], SIGKILL);
     EXPECT_EQ(process.wait(), 4);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
     for (const pid_t rank : ranks) EXPECT_NE(::kill(rank, 0), 0) << "rank " << rank << " is still there";
     EXPECT_THAT(read_file(log), ContainsRegex(fmt::format("error: rank {} \\(.*{}", victim, ranks[victim])));
   }
@@ -246,8 +264,7 @@ TEST_F(Processes, OneThatIsKilledIsNamedAndTheRunGoesOnToTheSameBits) {
 TEST_F(Processes, OneThatHangsIsNamedWithHostStepAndLastCall) {
   for (const size_t victim : {1u, 0u}) {
     config::RunConfig c = of_ranks(fmt::format("run-{}", victim), 2);
-    c.comm.train_timeout_seconds = 1;
-    const auto process = started(c);
+    const auto process = started_with_timeout(c, [&] { return steps_logged(c) >= 3; });
     ::kill(process->ranks().at(victim), SIGSTOP);
     EXPECT_EQ(process->wait(), 4);
     EXPECT_THAT(read_file(log),
@@ -261,12 +278,9 @@ TEST_F(Processes, OneThatHangsIsNamedWithHostStepAndLastCall) {
 TEST_F(Processes, OneThatHangsInItsStartIsNamed) {
   config::RunConfig c = of_ranks("run", 2);
   c.comm.init_timeout_seconds = 1;
-  c.comm.train_timeout_seconds = 1;
-  c.training.steps = kForever;
-  RunProcess process(words(c), log);
-  ASSERT_TRUE(wait_until(process, [&] { return path_exists(c.run_folder() / "run.lock"); })) << read_file(log);
-  ::kill(process.ranks().at(1), SIGSTOP);
-  EXPECT_EQ(process.wait(), 4);
+  const auto process = started_with_timeout(c, [&] { return path_exists(c.run_folder() / "run.lock"); });
+  ::kill(process->ranks().at(1), SIGSTOP);
+  EXPECT_EQ(process->wait(), 4);
   EXPECT_THAT(read_file(log), ContainsRegex("hangs: rank 1 \\(.+, process [0-9]+\\) does not answer"));
 }
 
@@ -277,15 +291,11 @@ TEST_F(Processes, ThatHangThroughMpiAreNamed) {
     config::RunConfig c = of_ranks(fmt::format("mpi-{}", victim), 3);
     c.training.global_batch_size = 6;
     c.comm.backend = config::CommBackend::kMpi;
-    c.comm.train_timeout_seconds = 1;
-    c.training.steps = kForever;
-    std::vector<std::string> mpirun = {"--allow-run-as-root", "--oversubscribe", "-n", "3", train_binary()};
-    for (const std::string& word : words(c)) mpirun.push_back(word);
-    RunProcess process(mpirun, log, "", "/usr/bin/mpirun.openmpi");
-    ASSERT_TRUE(wait_until(process, [&] { return steps_logged(c) >= 3; })) << read_file(log);
+    const auto process = started_with_timeout(c, [&] { return steps_logged(c) >= 3; },
+                                              {"--allow-run-as-root", "--oversubscribe", "-n", "3"});
     ::kill(static_cast<pid_t>(mesh::read_flight(mesh::flight_file(c.run_folder() / "flight", victim)).process),
            SIGSTOP);
-    EXPECT_EQ(process.wait(), 4);
+    EXPECT_EQ(process->wait(), 4);
     EXPECT_THAT(read_file(log),
                 ContainsRegex(fmt::format("hangs: rank {} \\(.+, process [0-9]+\\) does not answer", victim)));
     // Open MPI wakes the rank before it ends it, and a rank 0 that wakes says that it was stopped.
