@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/inotify.h>
 
 #include <chrono>
 #include <thread>
@@ -379,13 +381,17 @@ TEST_F(Submits, AJobWaitsUntilItIsRecorded) {
   append_start(run, {.name = "start", .job = "1"});
   append_start(run, {.name = "end", .job = "1", .next = "stop"});
   auto lock = FileLock::try_lock(submit_lock(run));
-  std::thread submitting([this, &lock] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const int opened = ::inotify_init1(IN_CLOEXEC);
+  ASSERT_GE(::inotify_add_watch(opened, submit_lock(run).c_str(), IN_OPEN), 0);
+  std::thread submitting([this, &lock, opened] {
+    pollfd job_tries{opened, POLLIN, 0};
+    EXPECT_EQ(::poll(&job_tries, 1, /*milliseconds=*/300'000), 1) << "the job does not look at the lock";
     append_start(run, {.name = "submit", .job = "2"});
     lock.reset();
   });
   const CommandResult second = hearth("job before " + run.string() + " --job 2");
   submitting.join();
+  ::close(opened);
   EXPECT_EQ(second.exit_code, 0) << second.output;
   EXPECT_EQ(read_starts(run).back().job, "2");
 }

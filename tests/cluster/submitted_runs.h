@@ -28,7 +28,7 @@ using test::run_hearth;
 
 // False after `seconds`.
 template <typename Condition>
-bool comes_true(Condition condition, int seconds = 240) {
+bool comes_true(Condition condition, int seconds = 900) {
   for (int tenths = 0; tenths < 10 * seconds && !condition(); ++tenths)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   return condition();
@@ -74,7 +74,7 @@ class Runs : public testing::Test {
     return newest_job(read_starts(folder(name)));
   }
   RunState state(const std::string& name) { return run_status(folder(name)).state; }
-  // Waits until the run is done. False if it stops, or after some minutes.
+  // Waits until the run is done. False if it stops, or after a quarter of an hour.
   bool gets_done(const std::string& name) {
     comes_true([&] { return state(name) == RunState::kDone || state(name) == RunState::kStopped; });
     return state(name) == RunState::kDone;
