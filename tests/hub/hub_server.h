@@ -35,7 +35,7 @@ class HubServer {
     }
     ::close(ends[0]);
     input_ = ends[1];
-    for (int i = 0; i < 500 && !path_exists(store() / "port"); ++i)
+    for (int i = 0; i < 15000 && !path_exists(store() / "port"); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     port_ = read_file(store() / "port");
   }

@@ -100,7 +100,7 @@ class S3Server {
     }
     ::close(ends[0]);
     input_ = ends[1];
-    for (int i = 0; i < 1500 && !path_exists(scratch_ / "port"); ++i)
+    for (int i = 0; i < 15000 && !path_exists(scratch_ / "port"); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     const std::string endpoint = "http://127.0.0.1:" + read_file(scratch_ / "port");
     ::setenv("AWS_ENDPOINT_URL", endpoint.c_str(), 1);
