@@ -31,10 +31,10 @@ std::string host_of(const Path& checkpoint) {
   return checkpoint::parse_manifest(read_file(manifest), manifest).host;
 }
 
-// False after a minute.
+// False after ten minutes.
 template <typename Condition>
 bool comes_true(Condition condition) {
-  for (int tenths = 0; tenths < 600 && !condition(); ++tenths)
+  for (int tenths = 0; tenths < 6000 && !condition(); ++tenths)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   return condition();
 }
