@@ -7,7 +7,6 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "commands/data/array_view.h"
-#include "data/formats/utf8.h"
 
 namespace hearth::commands {
 namespace {

@@ -5,7 +5,6 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "commands/commands.h"
-#include "data/formats/utf8.h"
 #include "data/shard/dataset.h"
 
 namespace hearth::commands {

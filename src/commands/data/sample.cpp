@@ -14,7 +14,6 @@
 #include "config/load.h"
 #include "convert/source.h"
 #include "data/batch/loader.h"
-#include "data/formats/utf8.h"
 #include "data/order/training_data.h"
 #include "metrics/jsonl.h"
 #include "tokenizer/tokenizer.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <string>
 
 #include "base/error.h"
@@ -101,6 +102,7 @@ std::string first_bytes(const Path& path, Compression compression, size_t count)
 
 std::string plain_name(const Path& path) {
   std::string name = path.filename().string();
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (const std::string_view ending : {".gz", ".zst", ".zstd", ".xz", ".bz2"}) {
     if (name.ends_with(ending)) name.resize(name.size() - ending.size());
   }

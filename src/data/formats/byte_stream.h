@@ -37,7 +37,7 @@ std::unique_ptr<ByteStream> open_stream(const Path& path, Compression compressio
 std::unique_ptr<ByteStream> open_text(std::string_view text);
 // Up to `count` bytes of the uncompressed content: fewer for a shorter file, and for one that is damaged before them.
 std::string first_bytes(const Path& path, Compression compression, size_t count);
-// The file's name without a compressor's ending: "x.jsonl" for x.jsonl.gz.
+// The file's name in lower case, without a compressor's ending: "x.jsonl" for X.JSONL.gz.
 std::string plain_name(const Path& path);
 
 }  // namespace hearth::data

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/formats/utf8.h"
 #include "tokenizer/unicode/unicode.h"
 
 namespace hearth::data {
@@ -105,11 +104,16 @@ void JsonScanner::value(const std::vector<Wanted>& wanted, int depth, bool in_li
 
 void JsonScanner::list(const std::vector<Wanted>& wanted, int depth) {
   ++p_;
-  if (take(']')) return;
-  for (;;) {
+  const bool has_strings = peek() == '"';
+  int64_t num_elements = 0;
+  while (!take(']')) {
+    if (num_elements > 0 && !take(',')) fail("a comma or ] is expected");
     value(wanted, depth + 1, /*in_list=*/true);
-    if (take(']')) return;
-    if (!take(',')) fail("a comma or ] is expected");
+    ++num_elements;
+  }
+  if (depth == 1 && in_kept_) {
+    members_.back().num_elements = num_elements;
+    members_.back().has_strings = has_strings;
   }
 }
 
@@ -145,12 +149,13 @@ void JsonScanner::object(const std::vector<Wanted>& wanted, int depth) {
   }
 }
 
-// Puts the name into name_ if a wanted key may match it, or if it is kept.
+// Puts the name into name_ if a wanted key may match it, or if the member is kept.
 void JsonScanner::member_name(const std::vector<Wanted>& wanted, int depth) {
-  const bool keep = keeps_names_ && depth == 0 && names_.size() < kMostNames;
+  const bool keep = keeps_members_ && depth == 0 && members_.size() < kMostMembers;
   name_.clear();
   scan_string(wanted.empty() && !keep ? nullptr : &name_);
-  if (keep) names_.push_back(name_);
+  if (keep) members_.push_back({name_});
+  if (depth == 0) in_kept_ = keep;
 }
 
 // Offset after name_ in the wanted key; npos: another name.

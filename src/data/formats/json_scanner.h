@@ -26,13 +26,13 @@ class JsonScanner {
 
   // Throws JsonFailure.
   void scan();
-  // From now on the names of the object's own members are kept, at most kMostNames.
-  void keep_names() { keeps_names_ = true; }
-  const std::vector<std::string>& names() const { return names_; }
+  // From now on the object's own members are kept, at most kMostMembers.
+  void keep_members() { keeps_members_ = true; }
+  const std::vector<JsonMember>& members() const { return members_; }
   // After a failure: whether more text could mend it.
   bool failed_at_end() const;
 
-  static constexpr size_t kMostNames = 100;
+  static constexpr size_t kMostMembers = 100;
 
  private:
   // A key that may still be found further down.
@@ -72,9 +72,9 @@ class JsonScanner {
   std::vector<std::vector<JsonPart>>& parts_;
   std::vector<std::string> wrong_, missing_;  // by key; empty: no problem
   std::string name_;
-  bool lone_surrogate_ = false;  // in a string since it was last set to false
-  bool keeps_names_ = false;
-  std::vector<std::string> names_;
+  bool lone_surrogate_ = false;                   // in a string since it was last set to false
+  bool keeps_members_ = false, in_kept_ = false;  // the last of members_ is being scanned
+  std::vector<JsonMember> members_;
 };
 
 }  // namespace hearth::data

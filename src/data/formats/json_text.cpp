@@ -97,16 +97,22 @@ bool may_begin_json_object(std::string_view text) {
   return true;
 }
 
-std::vector<std::string> keys_of_json(std::string_view text) {
+std::vector<JsonMember> members_of_json(std::string_view text) {
   const std::vector<std::string> no_keys;
   std::vector<std::vector<JsonPart>> no_parts;
   JsonScanner scanner(text, no_keys, 0, no_parts);
-  scanner.keep_names();
+  scanner.keep_members();
   try {
     scanner.scan();
-  } catch (const JsonFailure&) {  // the names before it
+  } catch (const JsonFailure&) {  // the members before it
   }
-  return scanner.names();
+  return scanner.members();
+}
+
+std::vector<std::string> keys_of_json(std::string_view text) {
+  std::vector<std::string> keys;
+  for (JsonMember& member : members_of_json(text)) keys.push_back(std::move(member.name));
+  return keys;
 }
 
 }  // namespace hearth::data

@@ -26,7 +26,7 @@ int JsonValues::peek() {
     const size_t spaces = std::min(held.find_first_not_of(" \t\r\n"), held.size());
     take(spaces);
     if (spaces < held.size()) return static_cast<unsigned char>(held[spaces]);
-    if (!buffer_.fill()) return -1;
+    if (!fill()) return -1;
   }
 }
 
@@ -63,7 +63,12 @@ bool JsonValues::more(size_t& scanned, JsonValue& value) {
     take(scanned);
     scanned = 0;
   }
-  return buffer_.fill();
+  return fill();
+}
+
+bool JsonValues::fill() {
+  at_end_ = !buffer_.fill();
+  return !at_end_;
 }
 
 // The end of an object, a list or a string in the held bytes.

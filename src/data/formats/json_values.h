@@ -28,6 +28,7 @@ class JsonValues {
   // in a value or an array.
   bool next(JsonValue& value);
   bool in_array() const { return in_array_; }  // after the first call
+  bool at_end() const { return at_end_; }      // the stream's end was met: it may have cut a value, or caused an error
   int64_t line() const { return line_; }       // of the value, or of the place of an error
   int64_t bytes_read() const { return buffer_.bytes_read(); }
 
@@ -40,12 +41,13 @@ class JsonValues {
   size_t scan_nested(JsonValue& value);
   size_t scan_word(JsonValue& value);
   bool more(size_t& scanned, JsonValue& value);
+  bool fill();
 
   StreamBuffer buffer_;
   size_t max_bytes_;
   int64_t line_ = 1;
   size_t given_ = 0;  // held bytes of the value that was returned
-  bool begun_ = false, in_array_ = false, after_value_ = false;
+  bool begun_ = false, in_array_ = false, after_value_ = false, at_end_ = false;
 };
 
 }  // namespace hearth::data

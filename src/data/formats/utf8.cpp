@@ -1,8 +1,5 @@
 #include "data/formats/utf8.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 

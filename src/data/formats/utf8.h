@@ -1,8 +1,7 @@
-// Texts from outside: the bytes that are not UTF-8, and a spelling for people.
+// The bytes of a text that are not UTF-8.
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace hearth::data {

@@ -18,7 +18,6 @@
 #include "base/text.h"
 #include "data/formats/indexed_file.h"
 #include "data/formats/saved_dataset.h"
-#include "data/formats/utf8.h"
 #include "data/source/array_labels.h"
 #include "data/source/label_file.h"
 

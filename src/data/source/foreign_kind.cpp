@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "base/text.h"
-#include "data/formats/utf8.h"
 
 namespace hearth::data {
 namespace {

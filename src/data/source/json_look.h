@@ -1,6 +1,8 @@
 // A look at the beginning of a file that may be JSON.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,5 +20,14 @@ struct JsonLook {
 
 // `text` is a file's beginning, without a byte order mark. Its end is the file's if `is_whole`.
 JsonLook look_at_json(std::string_view text, bool is_whole);
+
+struct JsonColumns {
+  std::string text_key;  // the first member that is a column of texts
+  int64_t num_rows = 0;
+};
+
+// What the object holds if it looks like columns: all its members are lists of one length, which is at least two, and
+// a text key names a list of strings.
+std::optional<JsonColumns> columns_of_json(std::string_view object, const std::vector<std::string>& text_keys);
 
 }  // namespace hearth::data

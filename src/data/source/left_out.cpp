@@ -8,7 +8,6 @@
 #include <set>
 
 #include "base/text.h"
-#include "data/formats/utf8.h"
 #include "hub/record.h"
 
 namespace hearth::data {
@@ -20,7 +19,9 @@ constexpr size_t kNamedEntries = 4;  // of each reason
 constexpr std::array<std::string_view, 5> kReasons = {"hidden", "unfinished", "made by tools", "about the data",
                                                       "excluded"};
 
-constexpr std::array<std::string_view, 4> kUnfinishedEndings = {".incomplete", ".part", ".crdownload", ".lock"};
+constexpr std::array<std::string_view, 3> kUnfinishedEndings = {".incomplete", ".part", ".crdownload"};
+// Other names in underscores are folders of source code: __tests__, __mocks__, __fixtures__.
+constexpr std::array<std::string_view, 2> kFoldersOfTools = {"__pycache__", "__MACOSX"};
 
 // Without their endings, in upper case.
 constexpr std::array<std::string_view, 13> kAboutNames = {
@@ -60,15 +61,25 @@ bool is_card(const Path& path) {
   return false;
 }
 
+// Whether it is the lock of a download: beside the file with an ending that it locks, or anywhere in a cache of Hugging
+// Face's libraries. Package managers write other files with this ending: Cargo.lock, and Gemfile.lock beside Gemfile.
+bool is_lock(const Path& path) {
+  if (path.extension() != ".lock") return false;
+  const Path locked = path.parent_path() / path.stem();
+  return (locked.has_extension() && path_exists(locked)) ||
+         absolute_path(path).string().find("/.cache/huggingface/") != std::string::npos;
+}
+
 }  // namespace
 
 std::optional<LeftOutReason> never_data(const Path& path, bool is_folder) {
   const std::string name = path.filename().string();
   if (name.starts_with('.')) return LeftOutReason::kHidden;
   const auto ends = [&](std::string_view ending) { return name.ends_with(ending); };
-  if (!is_folder && std::any_of(kUnfinishedEndings.begin(), kUnfinishedEndings.end(), ends))
+  if (!is_folder && (std::any_of(kUnfinishedEndings.begin(), kUnfinishedEndings.end(), ends) || is_lock(path)))
     return LeftOutReason::kUnfinished;
-  if (is_folder && name.starts_with("__")) return LeftOutReason::kOfTools;
+  if (is_folder && std::find(kFoldersOfTools.begin(), kFoldersOfTools.end(), name) != kFoldersOfTools.end())
+    return LeftOutReason::kOfTools;
   if (is_folder && (name == "blobs" || name == "refs") && folder_exists(path.parent_path() / "snapshots"))
     return LeftOutReason::kOfTools;
   return {};
@@ -84,11 +95,11 @@ bool is_about_data(const Path& path) {
     return upper.starts_with(about) &&
            (upper.size() == about.size() || upper[about.size()] == '.' || upper[about.size()] == '-');
   });
-  const std::string ending = path.extension().string();
-  const bool is_page = ending.size() <= 1 || ending == ".md" || ending == ".txt" || ending == ".rst" ||
-                       ending == ".html" || ending == ".cff" || ending == ".bib";
+  const std::string ending = Path(upper).extension().string();
+  const bool is_page = ending.size() <= 1 || ending == ".MD" || ending == ".TXT" || ending == ".RST" ||
+                       ending == ".HTML" || ending == ".CFF" || ending == ".BIB";
   // The program that loads a dataset of the Hub has the name of its folder.
-  return (is_named && is_page) || (ending == ".py" && path.stem() == path.parent_path().filename());
+  return (is_named && is_page) || (ending == ".PY" && path.stem() == path.parent_path().filename());
 }
 
 bool is_hub_folder(const Path& folder) {

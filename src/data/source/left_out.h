@@ -1,14 +1,19 @@
 // What a folder holds beside its data, and a search in folders therefore leaves out. A file that the user names is
 // always read, or refused.
 //
-//   hidden        names that begin with a dot: .git, .gitattributes, .cache, .ipynb_checkpoints, .DS_Store
-//   unfinished    *.incomplete, *.part, *.crdownload, *.lock: downloads that go on, and their locks
-//   made by tools folders that begin with two underscores (__pycache__), the blobs and refs of a cache of Hugging
-//   Face's Hub (its snapshots name the same files) about the data  README, LICENSE and their like, and the descriptions
-//   that `datasets` writes. These may be data
-//                 themselves, for example in a folder of documentation: they are left out only beside records, where
-//                 a key of records was named, or in a repository of the Hub
-//   excluded      by the user's --exclude
+// Hidden: names that begin with a dot, such as .git, .gitattributes, .cache, .ipynb_checkpoints and .DS_Store.
+//
+// Unfinished: downloads that go on (*.incomplete, *.part, *.crdownload), and their locks (a.txt.lock beside a.txt, and
+// *.lock in .cache/huggingface).
+//
+// Made by tools: the folders __pycache__ and __MACOSX, and the blobs and refs of a cache of Hugging Face's Hub, whose
+// snapshots name the same files.
+//
+// About the data: README, LICENSE and their like, and the descriptions that `datasets` writes. These may be data
+// themselves, for example in a folder of documentation. They are left out only beside records, where a key of records
+// was named, or in a repository of the Hub.
+//
+// Excluded: by the user's --exclude.
 #pragma once
 
 #include <optional>

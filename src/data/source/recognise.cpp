@@ -8,9 +8,9 @@
 #include "base/text.h"
 #include "data/formats/indexed_file.h"
 #include "data/formats/json_text.h"
+#include "data/formats/json_values.h"
 #include "data/formats/npy.h"
 #include "data/formats/stream_buffer.h"
-#include "data/formats/utf8.h"
 #include "data/source/csv_source.h"
 #include "data/source/foreign_kind.h"
 #include "data/source/json_look.h"
@@ -103,6 +103,36 @@ std::optional<Format> json_format(const Path& path, std::string_view text, const
   return are_records ? std::optional(Format::kJson) : std::nullopt;
 }
 
+// Throws for a file that is one object of columns, {"text": ["a", "b"], "id": [1, 2]}. As a record it is one document
+// of all its rows, and `datasets` reads it as one row, too, which its writer hardly meant. The file is read whole,
+// because columns are long.
+void refuse_columns(const Path& path, Compression compression, const ReadRules& rules) {
+  std::optional<JsonColumns> columns;
+  try {
+    JsonValues values(open_stream(path, compression), rules.max_record_bytes);
+    JsonValue value;
+    if (!values.next(value) || values.in_array() || value.too_long) return;
+    columns = columns_of_json(value.text, rules.text_keys);
+    if (!columns || values.next(value)) return;
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kDamaged) throw;
+    return;  // the reader reports it
+  }
+  const std::string name = path.string(), rows = Path(plain_name(path)).replace_extension(".jsonl").string();
+  const std::string open =
+      compression == Compression::kNone
+          ? "cat " + shell_word(name)
+          : fmt::format("{} --decompress --stdout {}", compression_name(compression), shell_word(name));
+  throw user_error(
+      fmt::format("{} is one JSON object of columns: \"{}\" is a list of {}", name, columns->text_key,
+                  columns->num_rows),
+      "it would be one document, with the texts of all rows",
+      fmt::format("write its rows as records: {} | python3 -c \"import json, sys; c = json.load(sys.stdin); "
+                  "[print(json.dumps(dict(zip(c, r)))) for r in zip(*c.values())]\" > {}; or read it as one document "
+                  "with --format json",
+                  open, shell_word(rows)));
+}
+
 // Parquet ("PARE": with an encrypted footer), Arrow's file format, and its stream format, which starts with a mark and
 // the length of a message.
 std::optional<Format> column_format(std::string_view bytes) {
@@ -117,9 +147,8 @@ std::optional<Format> column_format(std::string_view bytes) {
 
 // By name, because then other content is damage and not a text.
 std::optional<Format> column_format_by_name(const Path& path) {
-  const std::string ending = path.extension().string();
-  if (ending == ".parquet") return Format::kParquet;
-  if (ending == ".arrow" || ending == ".feather") return Format::kArrow;
+  if (is_named(path, {".parquet"})) return Format::kParquet;
+  if (is_named(path, {".arrow", ".feather"})) return Format::kArrow;
   return {};
 }
 
@@ -176,7 +205,10 @@ Recognised recognise(const Path& path, const ReadRules& rules, const KindRules& 
   std::string_view text = bytes;
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   JsonLook look;
-  if (const auto format = json_format(path, text, rules, kinds, look)) return {*format, compression};
+  if (const auto format = json_format(path, text, rules, kinds, look)) {
+    if (*format == Format::kJson && look.objects == 1) refuse_columns(path, compression, rules);
+    return {*format, compression};
+  }
   if (csv_separator(text, path, rules.text_keys, kinds.has_keys)) return {Format::kCsv, compression};
   if (kinds.has_keys && !kinds.as_text && !text.empty()) refuse_text(path, text, look);
   return {Format::kText, compression};

@@ -80,7 +80,8 @@ TEST(Decoders, ACompressionIsFoundFromItsMarkAndAnEndingIsNoPartOfAName) {
   EXPECT_EQ(compression_of("\xfd\x37zXZ"), Compression::kNone);
   for (const char* name : {"none", "gzip", "zstd", "xz", "bzip2"})
     EXPECT_EQ(compression_name(parse_compression(name)), name);
-  for (const char* name : {"x.jsonl", "x.jsonl.gz", "x.jsonl.zst", "x.jsonl.zstd", "x.jsonl.xz", "x.jsonl.bz2"})
+  for (const char* name : {"x.jsonl", "x.jsonl.gz", "x.jsonl.zst", "x.jsonl.zstd", "x.jsonl.xz", "x.jsonl.bz2",
+                           "X.JSONL", "X.JsonL.GZ", "X.JSONL.Zst", "x.jsonl.ZSTD", "X.JSONL.XZ", "x.JSONL.BZ2"})
     EXPECT_EQ(plain_name(Path("folder") / name), "x.jsonl");
 }
 

@@ -70,9 +70,10 @@ TEST(Discover, ADownloadOfTheHubsHasOnlyItsDataToo) {
   write_text(folder / ".cache" / "huggingface" / "download" / "a.txt.metadata", "4d7a\n");
   write_text(folder / "a.txt", "plain words");
   write_text(folder / "b.txt.incomplete", "pla");
-  write_text(folder / "c.lock", "x");
+  write_text(folder / "a.txt.lock", "x");
   write_text(folder / "__pycache__" / "a.pyc", "\x01\x02");
-  write_text(folder / "README.md", "words about it");
+  write_text(folder / "__MACOSX" / "a.txt", "\x01\x02");
+  write_text(folder / "README.TXT", "words about it");
   EXPECT_EQ(names_of(search(folder), folder), "a.txt");
 
   // A card alone says what the folder is, and .gitattributes with large files.
@@ -120,6 +121,26 @@ TEST(Discover, AFolderOfDocumentationIsReadWhole) {
   write_text(docs / "src" / "data" / "train.jsonl", kRecord);
   write_text(docs / "src" / "README.md", "# About the records\n");
   EXPECT_EQ(names_of(search(docs), docs), "guide/README.md guide/install.rst src/data/train.jsonl src/main.py");
+}
+
+TEST(Discover, OfSourceCodeTheTestsAndTheVersionsOfPackagesAreRead) {
+  const ScratchFolder scratch;
+  const Path code = scratch / "code";
+  for (const std::string name : {"__fixtures__", "__mocks__", "__tests__", "__x"})
+    write_text(code / name / "a.js", "words of " + name);
+  for (const std::string name : {"Cargo.lock", "Gemfile", "Gemfile.lock", "poetry.lock", "yarn.lock"})
+    write_text(code / name, "words of " + name);
+  EXPECT_EQ(names_of(search(code), code),
+            "Cargo.lock Gemfile Gemfile.lock __fixtures__/a.js __mocks__/a.js __tests__/a.js __x/a.js poetry.lock "
+            "yarn.lock");
+  // The lock of a download.
+  write_text(code / "train.txt", "words of a text");
+  write_text(code / "train.txt.lock", "4711");
+  const Path cache = scratch / ".cache" / "huggingface" / "datasets";
+  write_text(cache / "json.txt", "words of a cache");
+  write_text(cache / "json_builder.lock", "4711");
+  EXPECT_EQ(describe_left_out(search(code).left_out), "1 unfinished (train.txt.lock)");
+  EXPECT_EQ(describe_left_out(search(cache).left_out), "1 unfinished (json_builder.lock)");
 }
 
 TEST(Discover, AFileThatIsNamedIsReadAndPatternsDecide) {

@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "data/arrow_support.h"
 #include "data/corpus_folder.h"
-#include "data/formats/utf8.h"
 #include "data/read_source.h"
 #include "data/source/foreign_kind.h"
 

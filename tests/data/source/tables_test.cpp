@@ -158,15 +158,23 @@ TEST(Tables, ColumnsOfCsvThatAreMissingOrTwiceThereAreNamed) {
 
 TEST(Tables, WithAKeyNoFileIsATextUnlessTheUserSaysSo) {
   const ScratchFolder scratch;
+  std::string true_values;  // the bytes that are looked at end in a value
+  while (true_values.size() < kSniffBytes + 10) true_values += "true,";
   const std::vector<Bad> cases = {
       {"plain words\n", "is plain text: it has no keys, and --text-key names one", ""},
       {"[link](url) begins a page\n", "is plain text", "not JSON: a value is expected"},
+      {"[1] Smith, J.: The sea. 1999.\n[2] Hill, A.: The land.\n", "is plain text", "something follows the array"},
+      {"[1, 2, x]", "is plain text", "not JSON: a value is expected"},
+      {"42 is a number\n", "is plain text", ""},
+      {"\"Yes\", she said.\n", "is plain text", ""},
+      {"[1] " + std::string(2 << 20, 'x'), "is plain text", "something follows the array"},
       {"{ int x; }\n{ int y; }\n", "is plain text", "not JSON at column 3: a key in quotes is expected"},
       {"{\"text\": \"a\"},\n{\"text\": \"b\"}\n", "is plain text", "not JSON at line 1: a value is expected"},
       {"# a comment\n{\"text\": \"a\"}\n", "is plain text", ""},
       {"\"one\"\n\"two\"\n", "is JSON of strings", ""},
       {"[\"one\", \"two\"]", "is JSON of a list of strings", ""},
       {"[[1], [2]]", "is JSON of a list of lists", ""},
+      {"[" + true_values + "true]", "is JSON of a list of numbers or truth values", ""},
       {"<?xml version=\"1.0\"?><a/>", "is XML", ""},
       {"<!DOCTYPE html>\n<html></html>", "is HTML", ""},
       {"text\nwords\n", "is plain text", ""},
@@ -206,6 +214,81 @@ TEST(Tables, JsonThatMayBeATextIsARecordWhereItHasTheKey) {
   EXPECT_EQ(kind("array.jsonl", "[{\"name\": \"a\"}]"), "json none");
   EXPECT_EQ(kind("table.csv", "a,b\n1,2\n"), "csv none");
   EXPECT_EQ(kind("table.txt", "a,b\n1,2\n"), "text none");
+}
+
+TEST(Tables, AnEndingHasItsMeaningInAnyCase) {
+  const ScratchFolder scratch;
+  const auto kind = [&](const std::string& name, const std::string& content) {
+    write_text(scratch / name, content);
+    return kind_of(scratch / name);
+  };
+  for (const std::string name : {"DATA.CSV", "Data.Csv", "DATA.TSV", "DATA.TAB"})
+    EXPECT_EQ(kind(name, "a\tb\n1\t2\n"), "csv none") << name;
+  for (const std::string name : {"DATA.JSONL", "DATA.NDJSON", "Data.JsonLines"})
+    EXPECT_EQ(kind(name, "no JSON\n"), "jsonl none") << name;
+  EXPECT_EQ(kind("DATA.PARQUET", "no table\n"), "parquet none");
+  EXPECT_EQ(kind("DATA.ARROW", "no table\n"), "arrow none");
+  EXPECT_EQ(kind("DATA.FEATHER", "no table\n"), "arrow none");
+  write_text(scratch / "PACKED.CSV", "text,id\none,1\ntwo,2\n");
+  const std::string packed = (scratch / "PACKED.CSV").string();
+  ASSERT_EQ(test::run_command("gzip --keep --suffix .GZ " + packed).exit_code, 0);
+  EXPECT_EQ(kind_of(packed + ".GZ"), "csv gzip");
+  EXPECT_EQ(texts_of(read_source(found_file(packed + ".GZ"))), (std::vector<std::string>{"one", "two"}));
+}
+
+TEST(Tables, AnObjectOfColumnsIsRefusedWithACommandThatWritesItsRows) {
+  const ScratchFolder scratch;
+  const std::string folder = scratch.path().string();
+  const std::string long_text(kSniffBytes, 'x');  // the columns end after the bytes that are looked at
+  const std::vector<std::string> columns = {"{\"text\": [\"a\", \"b\", \"c\"]}",
+                                            "{\n\"id\": [1, 2],\n\"text\": [\"a\", null]}",
+                                            "{\"text\": [\"" + long_text + "\", \"b\"], \"id\": [1, 2]}"};
+  for (const std::string& content : columns) {
+    for (const bool has_keys : {false, true}) {
+      write_text(scratch / "x.json", content);
+      const Error e = test::error_of([&] { recognise(scratch / "x.json", {}, {.has_keys = has_keys}); });
+      EXPECT_EQ(e.code(), ExitCode::kUser);
+      EXPECT_THAT(e.message(), HasSubstr("x.json is one JSON object of columns: \"text\" is a list of "));
+      EXPECT_EQ(e.why(), "it would be one document, with the texts of all rows");
+      EXPECT_THAT(e.fix(), HasSubstr("--format json"));
+    }
+  }
+  // The command that the error names.
+  for (const bool is_packed : {false, true}) {
+    Path path = scratch / "x.json";
+    write_text(path, columns[0]);
+    if (is_packed) {
+      test::run_command("gzip --force " + path.string());
+      path += ".gz";
+    }
+    const std::string fix = test::error_of([&] { recognise(path, {}); }).fix();
+    const std::string command = fix.substr(fix.find(": ") + 2, fix.find("; or ") - fix.find(": ") - 2);
+    ASSERT_EQ(test::run_command("cd " + folder + " && " + command).exit_code, 0) << command;
+    EXPECT_EQ(texts_of(read_source(found_file(scratch / "x.jsonl"))), (std::vector<std::string>{"a", "b", "c"}));
+    remove_file(scratch / "x.jsonl");
+  }
+}
+
+TEST(Tables, ARecordMayHaveAListOfTexts) {
+  const ScratchFolder scratch;
+  const auto texts = [&](const std::string& name, const std::string& content, const ReadRules& rules = {}) {
+    write_text(scratch / name, content);
+    return texts_of(read_source(found_file(scratch / name, rules), rules));
+  };
+  const std::vector<std::string> joined = {"a\n\nb"};
+  EXPECT_EQ(texts("one.json", "{\"text\": [\"a\", \"b\"], \"id\": 7}"), joined);
+  EXPECT_EQ(texts("lengths.json", "{\"text\": [\"a\", \"b\"], \"ids\": [7, 8, 9]}"), joined);
+  EXPECT_EQ(texts("array.json", "[{\"text\": [\"a\", \"b\"]}]"), joined);
+  EXPECT_EQ(texts("line.jsonl", "{\"text\": [\"a\", \"b\"]}\n"), joined);
+  EXPECT_EQ(texts("single.json", "{\"text\": [\"a\"]}"), std::vector<std::string>{"a"});
+  EXPECT_EQ(texts("several.json", "{\n\"text\": [\"a\", \"b\"]}\n{\n\"text\": [\"c\"]}"),
+            (std::vector<std::string>{"a\n\nb", "c"}));
+  ReadRules rules;
+  rules.format = "json";
+  EXPECT_EQ(texts("named.json", "{\"text\": [\"a\", \"b\"]}", rules), joined);
+  rules = {};
+  rules.text_keys = {"files.text"};
+  EXPECT_EQ(texts("below.json", "{\"files\": [{\"text\": \"a\"}, {\"text\": \"b\"}]}", rules), joined);
 }
 
 }  // namespace
