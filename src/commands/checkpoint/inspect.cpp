@@ -91,21 +91,34 @@ std::string writer_of(convert::Kind kind) {
   return "PyTorch (no hearth.json: it can be the initial load, not resumed)";
 }
 
-// The keys of [model] that other programs' files give, as a run file has them.
+// The section of a run file, with its heading. Empty if the file has no such section.
+std::string section_of(std::string_view run_file, std::string_view heading) {
+  const std::string text = fmt::format("\n{}", run_file);
+  const size_t before = text.find(fmt::format("\n{}\n", heading));
+  if (before == std::string::npos) return {};
+  return text.substr(before + 1, text.find("\n[", before + 1) - before - 1);
+}
+
+// The section [model]. The weights of masked_lm compute something else without their objective, so it follows.
+std::string model_section(std::string_view run_file) {
+  const std::string model = section_of(run_file, "[model]"), objective = section_of(run_file, "[objective]");
+  const bool is_masked = objective.find("\nkind = \"masked_lm\"") != std::string::npos;
+  return is_masked ? fmt::format("{}\n{}", model, objective) : model;
+}
+
+// What other programs' files give, as a run file has it.
 std::string model_section(const convert::Description& description) {
   config::RunConfig config;
   config.model = description.model;
-  const std::string text = config::to_toml(config);
-  const size_t begin = text.find("[model]");
-  return text.substr(begin, text.find("\n[", begin) + 1 - begin);
+  config.objective.kind = description.objective;
+  config.objective.mask_id = description.mask.value_or(config.objective.mask_id);
+  return model_section(config::to_toml(config));
 }
 
-// The [model] section of a native checkpoint's run file, or of another program's files.
+// From a native checkpoint's run file, or from another program's files.
 std::string model_section(const convert::Source& source) {
   if (source.reader.has_manifest()) {
-    const std::string& text = source.reader.manifest().config_toml;
-    const size_t begin = text.find("[model]");
-    if (begin != std::string::npos) return text.substr(begin, text.find("\n[", begin) - begin);
+    if (std::string model = model_section(source.reader.manifest().config_toml); !model.empty()) return model;
   } else if (source.description) {
     return model_section(*source.description);
   }
@@ -265,7 +278,9 @@ int inspect(CommandLine& line) {
                   "RUN/flight, the last calls of ranks to each other: "
                   "after a hang or a death it says which rank did not come");
   line.flag("--json", &json, "one JSON object instead of text");
-  line.flag("--model", &model, "print the [model] section alone, for a run file that begins with these weights");
+  line.flag(
+      "--model", &model,
+      "print the section [model] alone, for a run file that begins with these weights; with [objective] for masked_lm");
   line.flag("--all", &all, "list each tensor; default: those of layers that are alike share a line");
   line.option("--last", "N", &last, "of RUN/flight: show the last N calls of each rank").range(1, mesh::kFlightCalls);
   line.option("--picture", "FILE.svg", &picture,
@@ -289,7 +304,7 @@ int inspect(CommandLine& line) {
   }
   fmt::print("{}", model_section(source));
   std::fflush(stdout);
-  for (const std::string& note : source.notes) log_info("note: {}", note);  // the section may go to a run file
+  for (const std::string& note : source.notes) log_info("note: {}", note);  // the sections may go to a run file
   return 0;
 }
 

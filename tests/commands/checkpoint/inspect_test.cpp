@@ -6,6 +6,7 @@
 #include "checkpoint/example.h"
 #include "mesh/flight.h"
 #include "support/hearth_command.h"
+#include "support/text_file.h"
 
 namespace hearth::checkpoint {
 namespace {
@@ -60,6 +61,33 @@ TEST(InspectCommand, TheModelAloneIsTheSectionOfARunFile) {
   const test::CommandResult none = run_hearth("inspect --model " + without.string());
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_THAT(none.output, HasSubstr("does not say the model's shape"));
+}
+
+// The model of masked_lm is of no use to a run file without the objective.
+TEST(InspectCommand, TheModelOfMaskedLmComesWithItsObjective) {
+  const test::ScratchFolder scratch;
+  const Path temporary = temporary_folder(scratch, 100);
+  begin_save(temporary);
+  const std::vector<std::string> items = {write_rank_file(temporary, 0, flat_pieces(example_tensors(), 0, 1))};
+  Manifest manifest = example_manifest(100, 1);
+  const std::string objective = "[objective]\nkind = \"masked_lm\"\nmask_id = 5\n";
+  manifest.config_toml = "[model]\ndim = 7\n\n" + objective + "\n[data]\npath = \"d\"\n";
+  commit(temporary, step_folder(scratch, 100), items, manifest);
+  EXPECT_EQ(run_hearth("inspect --model " + scratch.path().string()).output, "[model]\ndim = 7\n\n" + objective);
+
+  // The same with Hugging Face's files.
+  const Path folder = scratch / "hf";
+  test::write_text(folder / "config.json", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+      "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 320,
+      "max_position_embeddings": 128, "is_causal": false, "mask_token_id": 4})");
+  const std::string header = R"({"model.norm.weight":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+  test::write_text(folder / "model.safetensors",
+                   std::string{static_cast<char>(header.size()), 0, 0, 0, 0, 0, 0, 0} + header + "w");
+  const std::string output = run_hearth("inspect --model " + folder.string()).output;
+  EXPECT_THAT(output, testing::StartsWith("[model]\n")) << output;
+  EXPECT_THAT(output, HasSubstr("\nvocab_size = 320\n\n[objective]\nkind = \"masked_lm\"\n"));
+  EXPECT_THAT(output, HasSubstr("\nmask_id = 4\n"));
+  EXPECT_THAT(run_hearth("inspect " + folder.string()).output, HasSubstr("\n[objective]\nkind = \"masked_lm\"\n"));
 }
 
 TEST(InspectCommand, AsJsonIsOneObjectWithTheSameNumbers) {
