@@ -259,7 +259,10 @@ void remove_tree(const Path& folder) {
   if (is_object(folder)) return remove_objects(folder);
   std::error_code error;
   // One after the other: thousands of files of a checkpoint take a network's file system minutes.
-  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+  std::filesystem::directory_iterator at, end;
+  // The target of a link stays.
+  if (!std::filesystem::is_symlink(folder, error)) at = std::filesystem::directory_iterator(folder, error);
+  for (; !error && at != end; at.increment(error)) {
     std::filesystem::remove_all(at->path(), error);
     if (error) break;
     note_progress();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/program.h"
 #include "formats/dcp.h"
 #include "formats/item.h"
 #include "formats/pickle.h"
@@ -77,6 +78,7 @@ class MetadataReader {
   void read_storage(PickleValue storage) {
     const auto items = p_.pairs(storage, "storage_data");
     for (size_t i = 0; i < items.size(); i += 2) {
+      note_progress();
       const PickleValue index =
           state_of(items[i], "a storage index", {"torch.distributed.checkpoint.metadata.MetadataIndex"});
       const std::string name(p_.text(p_.at(index, "fqn", "a storage index"), "a name"));
@@ -134,6 +136,7 @@ class MetadataReader {
   }
 
   Item read_chunk(const mesh::TensorInfo& info, PickleValue value) const {
+    note_progress();
     const std::string what = "a chunk of " + info.name;
     const PickleValue state = state_of(value, what, {"torch.distributed.checkpoint.metadata.ChunkStorageMetadata"});
     Item item;

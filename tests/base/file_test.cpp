@@ -72,5 +72,15 @@ TEST(File, AStreamIsReadToItsEnd) {
   EXPECT_EQ(test::error_of([&] { read_stream(scratch.path()); }).code(), ExitCode::kUser);
 }
 
+TEST(RemoveTree, LeavesTheTargetOfALink) {
+  const test::ScratchFolder scratch;
+  make_folders(scratch / "archive");
+  write_file_atomic(scratch / "archive" / "weights", "ours");
+  std::filesystem::create_directory_symlink(scratch / "archive", scratch / "step");
+  remove_tree(scratch / "step");
+  EXPECT_FALSE(std::filesystem::is_symlink(scratch / "step"));
+  EXPECT_EQ(read_file(scratch / "archive" / "weights"), "ours");
+}
+
 }  // namespace
 }  // namespace hearth
