@@ -10,6 +10,7 @@ namespace hearth {
 namespace {
 
 std::atomic<uint64_t> progress = 0;  // of the process
+thread_local int num_no_progress = 0;
 
 }  // namespace
 
@@ -21,8 +22,12 @@ void raise_open_files_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-void note_progress() { progress.fetch_add(1, std::memory_order_relaxed); }
+void note_progress() {
+  if (num_no_progress == 0) progress.fetch_add(1, std::memory_order_relaxed);
+}
 uint64_t progress_count() { return progress.load(std::memory_order_relaxed); }
+NoProgress::NoProgress() { ++num_no_progress; }
+NoProgress::~NoProgress() { --num_no_progress; }
 
 std::string version_text() {
   const std::string_view build = HEARTH_BUILD;

@@ -26,6 +26,14 @@ void raise_open_files_limit();
 // a file, or has done a part of something else that is long. Any thread.
 void note_progress();
 uint64_t progress_count();
+// While one lives, nothing that its thread does is a sign of life. For a thread that goes on when the others hang.
+class NoProgress {
+ public:
+  NoProgress();
+  ~NoProgress();
+  NoProgress(const NoProgress&) = delete;
+  NoProgress& operator=(const NoProgress&) = delete;
+};
 
 // The program's file `name`: in the program's folder, or in ../bin or ../lib (tests; other layouts). Empty if there is
 // no such file.

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/program.h"
 
 namespace hearth::checkpoint {
 namespace {
@@ -23,6 +24,7 @@ void join_checksums(formats::Metadata& metadata, const Manifest& manifest, const
           found->second->box != item.box)
         throw damaged(fmt::format("{}: .metadata and {} disagree on {}", folder.string(), kManifestFile, item.name));
       item.checksum = found->second->checksum;
+      note_progress();
       ++count;
     }
   }

@@ -173,6 +173,7 @@ Json parse_without_items(std::string_view text, std::vector<formats::Item>& item
       is_known = parsed == kFormatVersion;
     if (!is_known || key != "items" || depth != 2 || event != Json::parse_event_t::object_end) return true;
     items.push_back(parse_item(parsed));
+    note_progress();
     return false;
   };
   Json j = Json::parse(text, take);

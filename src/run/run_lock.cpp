@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "base/quantity.h"
 #include "checkpoint/retain.h"
 
@@ -141,21 +142,24 @@ void RunLock::wait_for_older_start(const LockTimes& times) {
 }
 
 void RunLock::watch(const LockTimes& times) {
-  std::optional<Clock::time_point> since;
+  const NoProgress looks_only;  // or no rank that hangs would be found: this thread reads the lease for ever
+  auto last_own = Clock::now();  // when the lease was seen to be ours
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, std::chrono::duration<double>(times.beat_s), [this] { return stop_; })) {
     lock.unlock();
     look();
-    if (replaced_ && !since) since = Clock::now();
-    if (since && seconds_since(*since) > times.end_s) {
+    if (!replaced_) last_own = Clock::now();
+    if (seconds_since(last_own) > times.end_s) {
       // The main thread is in a call that does not return. The newer start may go on without waiting for it.
       try {
         lease_->check();
+        replaced_ = false;  // the file was away, and has come back
+        misses_ = 0;
       } catch (const Error& error) {
         log_message(LogLevel::kError, error.what());
+        std::fflush(nullptr);
+        std::_Exit(static_cast<int>(ExitCode::kHardware));
       }
-      std::fflush(nullptr);
-      std::_Exit(static_cast<int>(ExitCode::kHardware));
     }
     lock.lock();
   }
