@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/program.h"
 #include "base/quantity.h"
 #include "comm/notes/frames.h"
@@ -29,7 +30,7 @@ constexpr uint32_t kMagic = 0x54524548;  // "HERT"
 constexpr size_t kLongestFrame = size_t{64} << 10;
 // Other programs may connect and say nothing, such as probes of ports. So many of them are kept, for so long.
 constexpr double kGuest_s = 20;
-constexpr size_t kMostGuests = 4096;
+constexpr size_t kMostGuests = 1024;  // besides the ranks
 // Rank 0 answers a hello at once, however many ranks there are.
 constexpr double kChallenge_s = 10;
 constexpr double kCheck_s = 0.25;  // between looks at the ranks that are there
@@ -142,13 +143,15 @@ class Host {
   }
 
  private:
-  // A folder that cannot be written is an error of the run, which says so with its key.
+  // Others on the network may guess the key. A folder that cannot be written is an error of the run later on.
   void make_secret() {
     const bool over_network = me_.address.starts_with("tcp:") && !me_.secret_folder.empty();
     try {
       if (over_network) file_.emplace(me_.secret_folder);
-    } catch (const Error&) {
+    } catch (const Error& error) {
       file_.reset();
+      log_message(LogLevel::kWarning, fmt::format("ranks know each other by the key of the start alone: {}{}",
+                                                  error.message(), error.why().empty() ? "" : ": " + error.why()));
     }
     secret_ = secret_with(me_.key, file_ ? read_start_secret(file_->file()) : "");
   }
@@ -186,7 +189,7 @@ class Host {
     if (wanted[0].revents != 0) take_guests();
     const auto oldest = Clock::now() - std::chrono::duration<double>(kGuest_s);
     std::erase_if(guests_, [&](const Guest& guest) { return !guest.socket.valid() || guest.since < oldest; });
-    while (guests_.size() > kMostGuests) guests_.pop_front();
+    while (guests_.size() > kMostGuests + static_cast<size_t>(me_.size)) guests_.pop_front();
     return let_in;
   }
 
@@ -343,7 +346,9 @@ class Visitor {
   // A network's file system may need a moment to show the file. nullopt: it cannot be read, or not yet.
   std::optional<std::string> secret_of(const std::string& file) {
     try {
-      return secret_with(me_.key, file.empty() ? "" : read_start_secret(file));
+      std::string secret = secret_with(me_.key, file.empty() ? "" : read_start_secret(file));
+      unreadable_.clear();
+      return secret;
     } catch (const Error& error) {
       unreadable_ = error.message() + (error.why().empty() ? "" : ": " + error.why());
       return std::nullopt;

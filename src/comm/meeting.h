@@ -8,7 +8,7 @@
 //
 // Whoever cannot make the proof is passed over: it neither ends a start nor holds it up. On one host the kernel says
 // who is at the other end, and only processes of the same user count. Over a network the secret is the start's key with
-// the content of a file (comm/start_secret.h). Without a folder for this file, the key alone is the secret.
+// the content of a file (StartSecret). Without a folder for this file, the key alone is the secret.
 #pragma once
 
 #include <string>

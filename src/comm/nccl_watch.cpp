@@ -100,7 +100,7 @@ void NcclWatch::drop_ended() {
   while (!calls_.empty() && calls_.front().has_ended()) {
     for (const uint64_t number : calls_.front().flight_numbers) mesh::end_flight_call(number);
     calls_.pop_front();
-    if (!calls_.empty()) calls_.front().begun = std::max(calls_.front().begun, Clock::now());
+    if (!calls_.empty()) calls_.front().begun = Clock::now();
   }
 }
 
@@ -122,13 +122,13 @@ std::optional<Error> NcclWatch::late_call() const {
   };
   const double begun_s = seconds(calls_.front().begun);
   const double since_s = limits_.sign_s ? std::max(begun_s, limits_.sign_s()) : begun_s;
-  if (seconds(Clock::now()) - since_s < limits_.call_s) return std::nullopt;
-  return too_slow(calls_.front());
+  const double now_s = seconds(Clock::now());
+  if (now_s - since_s < limits_.call_s) return std::nullopt;
+  return too_slow(calls_.front(), now_s - begun_s);
 }
 
-Error NcclWatch::too_slow(const Call& call) const {
-  const std::string waited =
-      fmt::format("rank {} waited {} in {}", rank_, format_duration(limits_.call_s), call.operation);
+Error NcclWatch::too_slow(const Call& call, double waited_s) const {
+  const std::string waited = fmt::format("rank {} waited {} in {}", rank_, format_duration(waited_s), call.operation);
   if (call.numel < 0)
     return Error(ExitCode::kHardware, waited, "another rank did not come, or its GPU or the fabric does not answer",
                  "see the other ranks' logs, and the output with NCCL_DEBUG=INFO; comm.train_timeout_seconds is the "

@@ -74,7 +74,7 @@ class NcclWatch {
   void drop_ended();
   std::optional<Error> problem() const;
   std::optional<Error> late_call() const;
-  Error too_slow(const Call& call) const;
+  Error too_slow(const Call& call, double waited_s) const;
 
   const NcclLibrary& library_;
   const int64_t rank_;

@@ -139,36 +139,45 @@ void ProcessControl::send(Peer& peer, const Message& message) {
 // --- the listener
 
 void ProcessControl::listen() {
-  try {
-    for (Peer& peer : peers_)
-      if (!peer.received.empty()) receive(peer);
-    std::array<epoll_event, 64> events{};
-    for (double looked_s = now_s(); !stop_; looked_s = now_s()) {
-      const int count =
-          ::epoll_wait(events_, events.data(), static_cast<int>(events.size()), static_cast<int>(kPoll.count()));
-      if (now_s() - looked_s > kAway_s) away_ = {now_s() - looked_s, now_s()};
-      for (int i = 0; i < count && !stop_; ++i) {
-        if (events[static_cast<size_t>(i)].data.ptr == nullptr) continue;
-        Peer& peer = *static_cast<Peer*>(events[static_cast<size_t>(i)].data.ptr);
-        const std::optional<std::string> bytes = peer.socket.receive();
-        if (!bytes) {
-          lost(peer);
-        } else {
-          peer.received += *bytes;
-          receive(peer);
-        }
-      }
-      give_signs();
-      check_watched();
-      if (me_.rank == 0) check_deadlines();
-      if (me_.rank == 0) judge_hang();
-      if (lost_link_ && now_s() - lost_link_->second > kLostLink_s)
-        throw Error(ExitCode::kHardware,
-                    fmt::format("rank {} and rank {} lost their connection", me_.rank, lost_link_->first),
-                    "both still reach rank 0, but not each other", "check the network between their hosts");
+  while (!stop_) {
+    try {
+      return hear_all();
+    } catch (const Error& error) {
+      if (me_.rank == 0) fail(error);
+      // Rank 0's answer must still be heard: it ends this process.
+      lost_link_.reset();
+      if (!std::exchange(has_failed_, true)) std::thread([this, error] { fail(error); }).detach();
     }
-  } catch (const Error& error) {
-    fail(error);
+  }
+}
+
+void ProcessControl::hear_all() {
+  for (Peer& peer : peers_)
+    if (!peer.received.empty()) receive(peer);
+  std::array<epoll_event, 64> events{};
+  for (double looked_s = now_s(); !stop_; looked_s = now_s()) {
+    const int count =
+        ::epoll_wait(events_, events.data(), static_cast<int>(events.size()), static_cast<int>(kPoll.count()));
+    if (now_s() - looked_s > kAway_s) away_ = {now_s() - looked_s, now_s()};
+    for (int i = 0; i < count && !stop_; ++i) {
+      if (events[static_cast<size_t>(i)].data.ptr == nullptr) continue;
+      Peer& peer = *static_cast<Peer*>(events[static_cast<size_t>(i)].data.ptr);
+      const std::optional<std::string> bytes = peer.socket.receive();
+      if (!bytes) {
+        lost(peer);
+      } else {
+        peer.received += *bytes;
+        receive(peer);
+      }
+    }
+    give_signs();
+    check_watched();
+    if (me_.rank == 0) check_deadlines();
+    if (me_.rank == 0) judge_hang();
+    if (lost_link_ && now_s() - lost_link_->second > kLostLink_s)
+      throw Error(ExitCode::kHardware,
+                  fmt::format("rank {} and rank {} lost their connection", me_.rank, lost_link_->first),
+                  "both still reach rank 0, but not each other", "check the network between their hosts");
   }
 }
 

@@ -113,6 +113,7 @@ class ProcessControl final : public Control {
   Peer& peer_of(int64_t rank);
   void hear(Peer& peer);  // the listener reads from it from now on
   void listen();
+  void hear_all();  // until the end, or a failure of this rank
   void receive(Peer& peer);
   void take(Peer& peer, const Message& message);
   void lost(Peer& peer);
@@ -145,6 +146,7 @@ class ProcessControl final : public Control {
   std::unique_ptr<NoteExchange> exchange_;
   uint64_t number_ = 0;
   std::optional<std::pair<int64_t, double>> lost_link_;  // the listener's: to this rank of the part, at this time
+  bool has_failed_ = false;                              // the listener's, of a rank above 0
   std::optional<Error> own_failure_;                     // rank 0
   std::optional<std::string> hang_;                      // rank 0: what a rank says that waited in vain
   std::optional<std::pair<double, double>> away_;  // the listener's: how long this process did not run, until when

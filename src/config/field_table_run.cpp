@@ -217,7 +217,9 @@ std::vector<Field> run_fields() {
     {"comm", "mpi_library", slot<&RunConfig::comm, &Comm::mpi_library>, kMayChange, "",
      "Hearth's libhearth_mpi.so for another MPI than the build's; none: the one next to the program", {}},
     {"comm", "init_timeout_seconds", slot<&RunConfig::comm, &Comm::init_timeout_seconds>, kMayChange, "s",
-     "the same before the first step has ended; a rank that still reads or writes files is waited for", above(0)},
+     "before the first step has ended, a rank that waits longer for the others gives up; one that reads or writes "
+     "files is waited for",
+     above(0)},
     {"comm", "train_timeout_seconds", slot<&RunConfig::comm, &Comm::train_timeout_seconds>, kMayChange, "s",
      "a rank that waits longer for the others gives up and names the missing ranks", above(0)},
   };

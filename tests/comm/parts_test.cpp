@@ -34,12 +34,12 @@ TEST(Parts, OfRanksHaveTheSumsAndListsOfAll) {
     }
     sum(group);
   };
-  EXPECT_EQ(end_of(10, body, in_parts, kLongTimeout_s).code, 0);
+  EXPECT_EQ(end_of(10, body, in_parts).code, 0);
   const auto by_port = [](Membership& me) {
     in_parts(me);
     me.address = fmt::format("tcp:localhost:{}", 20000 + ::getppid() % 20000);
   };
-  EXPECT_EQ(end_of(10, body, by_port, kLongTimeout_s).code, 0);
+  EXPECT_EQ(end_of(10, body, by_port).code, 0);
 }
 
 TEST(Parts, NameAKilledRankOfAnyPlace) {
@@ -72,7 +72,7 @@ TEST(Parts, NameARankThatHangsAnywhere) {
           if (group.rank() == hanging.rank) sleep_long();
           group.control().barrier("the second");
         },
-        in_parts);
+        in_parts, kTimeout_s);
     EXPECT_EQ(end.code, 4);
     const bool alone = hanging.rank == 2 || hanging.rank == 9;
     EXPECT_THAT(end.said, HasSubstr(alone ? fmt::format("ranks waited 1.0 s for rank {} (", hanging.rank)
@@ -84,8 +84,7 @@ TEST(Parts, NameARankThatHangsAnywhere) {
 
 TEST(Parts, FindCallsThatDiffer) {
   const End end = end_of(
-      10, [](Group& group) { group.control().barrier(group.rank() == 5 ? "a save" : "a vote"); }, in_parts,
-      kLongTimeout_s);
+      10, [](Group& group) { group.control().barrier(group.rank() == 5 ? "a save" : "a vote"); }, in_parts);
   EXPECT_EQ(end.code, 5);
   EXPECT_THAT(end.said, HasSubstr("ranks disagree: rank 3 is in a vote, rank 5 in a save"));
 }

@@ -2,7 +2,7 @@
 // it to its parent, and hands the result down. Rank 0 has the result when its note is whole.
 //
 // Knows neither connections nor threads: the caller carries the messages, and holds a lock if it has threads.
-// comm/process_control.h carries them between processes; bench/ranks.h runs thousands of ranks without any.
+// comm/process_control.h carries them between processes.
 #pragma once
 
 #include <cstdint>
