@@ -87,7 +87,7 @@ void remove_from_store(const Path& folder) {
 
 std::optional<Path> checkpoint_in(const Path& folder) {
   if (path_exists(folder / kManifestFile) || path_exists(folder / kMetadataFile)) return folder;
-  if (const auto name = parse_step_name(folder.filename().string()))
+  if (const auto name = parse_step_name(folder.filename().string()); name && name->number == SaveNumber{})
     if (Path save = step_folder(folder.parent_path(), name->step); save != folder && path_exists(save)) return save;
   for (const Path& checkpoints : {folder, checkpoint_folder_of(folder), folder / kTorchtitanFolder})
     if (Path newest = newest_step(checkpoints); !newest.empty()) return newest;

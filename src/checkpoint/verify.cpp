@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -32,6 +35,11 @@ std::optional<Reader> open_frame(const Path& folder, Verification& result) {
 }
 
 constexpr size_t kBits = 8;
+
+// Neighbours in this order are in one file: with another order each item would open its file anew.
+bool in_file_order(const formats::Item& a, const formats::Item& b) {
+  return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
+}
 
 }  // namespace
 
@@ -69,9 +77,13 @@ void check_rest(Reader& reader, std::string_view checked, int64_t rank, int64_t 
       const bool is_checked = (static_cast<unsigned char>(checked[i / kBits]) >> (i % kBits) & 1) != 0;
       ++i;
       if (is_checked) continue;
-      rest.push_back({&tensor, &item, bytes});
-      bytes += item.length;
+      rest.push_back({&tensor, &item, 0});
     }
+  }
+  std::sort(rest.begin(), rest.end(), [](const Unread& a, const Unread& b) { return in_file_order(*a.item, *b.item); });
+  for (Unread& unread : rest) {
+    unread.begin = bytes;
+    bytes += unread.item->length;
   }
   for (const Unread& unread : rest) {
     const auto share = static_cast<int64_t>(static_cast<double>(unread.begin) / static_cast<double>(bytes) *
@@ -84,6 +96,7 @@ Verification verify_checkpoint(const Path& folder) {
   Verification result;
   std::optional<Reader> reader = open_frame(folder, result);
   if (!reader) return result;
+  std::vector<std::pair<const formats::StoredTensor*, const formats::Item*>> items;
   for (const formats::StoredTensor& tensor : reader->metadata().tensors) {
     ++result.tensors;
     const mesh::Box all{std::vector<int64_t>(tensor.info.shape.size(), 0), tensor.info.shape};
@@ -91,9 +104,12 @@ Verification verify_checkpoint(const Path& folder) {
     for (const formats::Item& item : tensor.items) {
       ++result.items;
       result.bytes += item.length;
-      whole(result, [&] { reader->check(tensor, item); });
+      items.push_back({&tensor, &item});
     }
   }
+  std::sort(items.begin(), items.end(),
+            [](const auto& a, const auto& b) { return in_file_order(*a.second, *b.second); });
+  for (const auto& [tensor, item] : items) whole(result, [&] { reader->check(*tensor, *item); });
   return result;
 }
 

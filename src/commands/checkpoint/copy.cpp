@@ -16,7 +16,8 @@ int copy(CommandLine& line) {
   if (!line.parse()) return 0;
   // A step of a store, without the number of its save.
   const auto step = checkpoint::parse_step_name(from.filename().string());
-  if (step && !path_exists(from)) from = checkpoint::step_folder(from.parent_path(), step->step);
+  if (step && step->number == checkpoint::SaveNumber{} && !path_exists(from))
+    from = checkpoint::step_folder(from.parent_path(), step->step);
   const Stopwatch clock;
   CopyProgress progress;
   const CopyResult result = [&] {
