@@ -51,7 +51,7 @@ class Trainer {
   Trainer(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log, metrics::Console::Style style)
       : run_(run),
         control_(group.control()),
-        profiler_(run, control_, [this](LogLevel level, std::string_view text) { journal_.message(level, text); }),
+        profiler_(run, control_, [this](LogLevel level, std::string_view text) { journal_->message(level, text); }),
         groups_(group, run.config.parallelism.degrees(), {run.shape.tied, run.rank_shape().key_ranks}),
         plan_(run.rank_plan()),
         progress_(start.progress),
@@ -79,7 +79,7 @@ class Trainer {
         sample_texts_(run, plan_, groups_, group.control()),
         save_times_(run.config, run.data.windows()),
         feed_(run, group.control()),
-        journal_(journal_options(run, progress_, group.rank(), log, style)) {
+        journal_options_(journal_options(run, progress_, group.rank(), log, style)) {
     if (!start.from_elsewhere) checkpoint_ = start.checkpoint;
   }
 
@@ -87,6 +87,7 @@ class Trainer {
   std::optional<checkpoint::DamagedCheckpoint> load(const run::Start& start) {
     std::optional<checkpoint::DamagedCheckpoint> damage = start.fill(run_, weights_, control_);
     if (damage) return damage;
+    journal_.emplace(journal_options_);
     paused_sample_ = progress_.next_sample;
     begin_from(progress_.next_sample);
     return std::nullopt;
@@ -97,7 +98,7 @@ class Trainer {
       metrics::Record before;
       validate(model_, weights_, run_, before);
       before.time = metrics::wall_seconds();
-      journal_.step(before);
+      journal_->step(before);
       sample_texts();
     }
     feed_.saved();
@@ -123,7 +124,7 @@ class Trainer {
       saver_.advance(pause.written_step);
       report_save();
       if (pause.validate) validate(model_, weights_, run_, *record);
-      journal_.step(*record);
+      journal_->step(*record);
       if (pause.validate) sample_texts();
       if (pause.save) save(*record);
       if (pause.leave) break;
@@ -178,7 +179,8 @@ class Trainer {
     const double start_s = monotonic_seconds();
     feed_.set_written_step(saver_.written_step());
     const StepFeed::Step next = feed_.take(t);
-    for (const std::string& line : next.note.substitutes) journal_.message(LogLevel::kWarning, "damaged data, " + line);
+    for (const std::string& line : next.note.substitutes)
+      journal_->message(LogLevel::kWarning, "damaged data, " + line);
     const double lr = plan::learning_rate(run_.schedule, t);
     return {.t = t,
             .lr = lr,
@@ -206,8 +208,8 @@ class Trainer {
     } else {
       guard_.skipped();
       ++progress_.optimizer_start;
-      journal_.message(LogLevel::kWarning, fmt::format("step {}: {}; its update is skipped, number {} in this run",
-                                                       step.t, judgement.reason, guard_.health().skipped));
+      journal_->message(LogLevel::kWarning, fmt::format("step {}: {}; its update is skipped, number {} in this run",
+                                                        step.t, judgement.reason, guard_.health().skipped));
     }
     progress_.step = step.t;
     progress_.tokens_seen += step.num_samples * run_.seq_len();
@@ -239,10 +241,11 @@ class Trainer {
     if (control_.rank() != 0) return 0;
     const double before = peak_.flops_per_s(), share = peak_.share(run_.throughput.flops_per_second(step_s));
     if (peak_.flops_per_s() > before)
-      journal_.message(LogLevel::kInfo,
-                       fmt::format("mfu is the share of {}/s from here on: step {} was faster than the matrix products "
-                                   "that were timed before it",
-                                   format_flops(peak_.flops_per_s()), progress_.step));
+      journal_->message(
+          LogLevel::kInfo,
+          fmt::format("mfu is the share of {}/s from here on: step {} was faster than the matrix products "
+                      "that were timed before it",
+                      format_flops(peak_.flops_per_s()), progress_.step));
     return share;
   }
 
@@ -265,24 +268,24 @@ class Trainer {
     run::load_weights(reader, weights_);
     run::load_moments(reader, convert::training_of(reader.manifest()), weights_);
     const run::Progress saved = run::progress_of(reader.manifest(), *checkpoint_);
-    journal_.message(LogLevel::kWarning,
-                     fmt::format("step {}: {}; back to {}, leaving out the {} sequences up to the end of this step",
-                                 step.t, reason, checkpoint_->string(), step.next_sample - saved.next_sample));
+    journal_->message(LogLevel::kWarning,
+                      fmt::format("step {}: {}; back to {}, leaving out the {} sequences up to the end of this step",
+                                  step.t, reason, checkpoint_->string(), step.next_sample - saved.next_sample));
     guard_.rewound(saved.health);
     progress_ = saved;
     progress_.health = guard_.health();
     progress_.next_sample = step.next_sample;
     paused_sample_ = saved.next_sample;
     begin_from(step.next_sample);
-    journal_.rewind({.name = "rewind",
-                     .step = progress_.step,
-                     .next_sample = progress_.next_sample,
-                     .from_step = step.t,
-                     .rewinds = progress_.health.rewinds,
-                     .reason = reason,
-                     .loss = if_finite(result.loss),
-                     .grad_norm = if_finite(result.grad_norm),
-                     .time = metrics::wall_seconds()});
+    journal_->rewind({.name = "rewind",
+                      .step = progress_.step,
+                      .next_sample = progress_.next_sample,
+                      .from_step = step.t,
+                      .rewinds = progress_.health.rewinds,
+                      .reason = reason,
+                      .loss = if_finite(result.loss),
+                      .grad_norm = if_finite(result.grad_norm),
+                      .time = metrics::wall_seconds()});
     control_.barrier("a rewind");  // no rank may delete the checkpoint while another reads it
   }
 
@@ -291,12 +294,12 @@ class Trainer {
   }
 
   void sample_texts() {
-    for (const metrics::SampleText& sample : sample_texts_.after(progress_.step, weights_)) journal_.sample(sample);
+    for (const metrics::SampleText& sample : sample_texts_.after(progress_.step, weights_)) journal_->sample(sample);
   }
 
   void save(const metrics::Record& record) {
     const mesh::SpanScope span(mesh::SpanKind::kPhase, "checkpoint");
-    journal_.sync();
+    journal_->sync();
     saver_.finish();
     report_save();
     saver_.save(run_.manifest(progress_, record), run::weights_alone(run_, progress_.step));
@@ -310,7 +313,7 @@ class Trainer {
     const std::optional<run::Saver::Saved> saved = saver_.completed();
     if (!saved) return;
     const bool behind = run_.config.checkpoint.async_mode == config::AsyncMode::kAsync;
-    journal_.message(
+    journal_->message(
         LogLevel::kInfo,
         fmt::format("saved {} in {}{}", saved->folder.string(), format_duration(saved->seconds),
                     behind ? fmt::format("; the training waited {}", format_duration(saved->waited_s)) : ""));
@@ -331,7 +334,8 @@ class Trainer {
   SampleTexts sample_texts_;
   const SaveTimes save_times_;
   StepFeed feed_;
-  Journal journal_;
+  const Journal::Options journal_options_;
+  std::optional<Journal> journal_;  // a checkpoint that cannot be loaded leaves no event
   metrics::PeakRate peak_ = peak_rate();
   std::optional<Path> checkpoint_;  // the last one, for a rewind
   uint64_t paused_sample_ = 0;      // samples before it were followed by a pause
