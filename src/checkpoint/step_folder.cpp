@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "checkpoint/manifest.h"
+
 namespace hearth::checkpoint {
 namespace {
 
@@ -30,6 +32,25 @@ bool is_newer(const StepFolder& a, const StepFolder& b) {
   return rank(a) > rank(b);
 }
 
+bool is_folder(const Path& folder) { return folder_exists(folder); }
+// A save writes hearth.json last, so a folder without it is under way, or what is left of a save that was killed.
+bool is_complete(const Path& folder) {
+  return is_object(folder) ? path_exists(folder / kManifestFile) : folder_exists(folder);
+}
+
+std::vector<StepFolder> step_folders(const Path& checkpoints, bool (*is_one)(const Path& folder)) {
+  std::vector<StepFolder> found;
+  if (!path_exists(checkpoints)) return found;
+  for (const std::string& name : list_folder(checkpoints)) {
+    const std::optional<StepName> parsed = parse_step_name(name);
+    if (parsed && is_one(checkpoints / name)) found.push_back({parsed->step, parsed->number, checkpoints / name});
+  }
+  std::sort(found.begin(), found.end(), [](const StepFolder& a, const StepFolder& b) {
+    return a.step != b.step ? a.step < b.step : is_newer(b, a);
+  });
+  return found;
+}
+
 }  // namespace
 
 std::string step_name_of(int64_t step) { return fmt::format("step-{:08}", step); }
@@ -51,19 +72,7 @@ std::optional<StepName> parse_step_name(std::string_view name) {
   return found;
 }
 
-std::vector<StepFolder> list_step_folders(const Path& checkpoints) {
-  std::vector<StepFolder> found;
-  if (!path_exists(checkpoints)) return found;
-  for (const std::string& name : list_folder(checkpoints)) {
-    const std::optional<StepName> parsed = parse_step_name(name);
-    if (parsed && folder_exists(checkpoints / name))
-      found.push_back({parsed->step, parsed->number, checkpoints / name});
-  }
-  std::sort(found.begin(), found.end(), [](const StepFolder& a, const StepFolder& b) {
-    return a.step != b.step ? a.step < b.step : is_newer(b, a);
-  });
-  return found;
-}
+std::vector<StepFolder> list_step_folders(const Path& checkpoints) { return step_folders(checkpoints, is_complete); }
 
 std::vector<int64_t> list_steps(const Path& checkpoints) {
   std::vector<int64_t> steps;
@@ -94,7 +103,8 @@ Path final_folder_of(const Path& temporary) {
 }
 
 int64_t unused_start(const Path& checkpoints, int64_t least) {
-  for (const StepFolder& folder : list_step_folders(checkpoints)) least = std::max(least, folder.number.start + 1);
+  for (const StepFolder& folder : step_folders(checkpoints, is_folder))
+    least = std::max(least, folder.number.start + 1);
   return least;
 }
 

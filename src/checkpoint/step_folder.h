@@ -46,8 +46,8 @@ struct StepFolder {
   Path folder;
 };
 
-// The folders of final names, by step; of one step the newest is the last. Empty if `checkpoints` is missing. Nothing
-// is opened.
+// The folders of final names, by step; of one step the newest is the last. Empty if `checkpoints` is missing. In a
+// store they have a hearth.json: others are saves under way, or what is left of one. Nothing is opened.
 std::vector<StepFolder> list_step_folders(const Path& checkpoints);
 // The steps of these, ascending, each once.
 std::vector<int64_t> list_steps(const Path& checkpoints);
@@ -61,8 +61,8 @@ Path temporary_folder(const Path& checkpoints, int64_t step, SaveNumber number =
 // The name that this folder gets from commit(): in a store its own.
 Path final_folder_of(const Path& temporary);
 
-// A number for a start of a training that no folder of `checkpoints` has yet, `least` or higher. A run whose folder is
-// new begins at 1, and may go on in a store that has older ones' checkpoints.
+// A number for a start of a training that no folder of `checkpoints` has yet, complete or not; `least` or higher. A run
+// whose folder is new begins at 1, and may go on in a store that has older ones' checkpoints.
 int64_t unused_start(const Path& checkpoints, int64_t least);
 
 }  // namespace hearth::checkpoint

@@ -31,7 +31,8 @@ constexpr size_t kLongestFrame = size_t{64} << 10;
 // Other programs may connect and say nothing, such as probes of ports. So many of them are kept, for so long.
 constexpr double kGuest_s = 20;
 constexpr size_t kMostGuests = 1024;  // besides the ranks
-// Rank 0 answers a hello at once, however many ranks there are.
+// Rank 0 answers a hello at once, unless thousands of ranks say it at the same time. Others may hold its first ports
+// and say nothing, so a rank waits 1 s at each port, then 2 s, 4 s, 8 s and so long.
 constexpr double kChallenge_s = 10;
 constexpr double kCheck_s = 0.25;  // between looks at the ranks that are there
 constexpr double kConnect_s = 3;   // to one address of a name
@@ -316,7 +317,9 @@ class Visitor {
     if (!say(socket, std::string_view("hello"), std::to_string(hello_.rank), std::to_string(hello_.size),
              hello_.program, hello_.process, hello_.number))
       return false;
-    const std::vector<std::string> challenge = next(std::min(kChallenge_s, seconds_until(deadline_) + 0.1));
+    const size_t round = std::min<size_t>(tries_++ / Socket::num_ports(me_.address), 4);
+    const double patience_s = std::min(kChallenge_s, static_cast<double>(1 << round));
+    const std::vector<std::string> challenge = next(std::min(patience_s, seconds_until(deadline_) + 0.1));
     if (challenge.size() != 4 || challenge[0] != "challenge") return false;
     const std::optional<std::string> secret = secret_of(challenge[2]);
     if (!secret || !is_same_secret(challenge[3], proof_by("rank 0", *secret, hello_, challenge[1]))) return false;
@@ -360,6 +363,7 @@ class Visitor {
   const Hello hello_;
   Met rank_0_;
   std::string why_ = "nobody answers", unreadable_;
+  size_t tries_ = 0;           // of ports where somebody takes connections
   bool was_let_down_ = false;  // somebody takes connections there
 };
 
