@@ -14,12 +14,6 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-std::string_view without_blanks(std::string_view line) {
-  while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
-  while (!line.empty() && (line.back() == ' ' || line.back() == '\t' || line.back() == '\r')) line.remove_suffix(1);
-  return line;
-}
-
 // The length of a NAME at the begin of a text.
 size_t name_length(std::string_view text) {
   size_t end = 0;
@@ -39,14 +33,14 @@ size_t trace_mark(std::string_view line) {
   return marks > 0 && marks < line.size() && line[marks] == ' ' ? marks + 1 : 0;
 }
 
-// Words that begin a part of a script, and commands around a training that a pasted line does not need.
+// Words that begin a part of a script.
 constexpr std::array<std::string_view, 17> kScriptWords = {"if",    "then",  "else", "elif", "fi",      "for",
                                                            "while", "until", "do",   "done", "case",    "[[",
                                                            "[",     "{",     "esac", "}",    "function"};
 
 class Reader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  Reader(std::string_view text, bool keep_names) : text_(text), keep_names_(keep_names) {}
 
   CommandText read() {
     CommandText result;
@@ -58,9 +52,7 @@ class Reader {
   }
 
  private:
-  [[noreturn]] void fault(std::string what, bool script = true) const {
-    throw CommandFault{line_, std::move(what), script};
-  }
+  [[noreturn]] void fault(std::string what) const { throw CommandFault{line_, std::move(what)}; }
   char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
   bool at_end() const { return at_ >= text_.size(); }
   char take() {
@@ -127,7 +119,7 @@ class Reader {
   }
 
   [[noreturn]] static void fault_at(const CommandWord& word, std::string what) {
-    throw CommandFault{word.line, std::move(what), true};
+    throw CommandFault{word.line, std::move(what)};
   }
 
   // The words up to the end of the line, where \ and quotes continue it.
@@ -182,12 +174,12 @@ class Reader {
       if (c == '\n' || c == ' ' || c == '\t' || c == '\r') break;
       if ((c == '>' || c == '<' || c == '|') && at_ > begin) break;
       if (c == '\'') {
-        quoted(word.text);
+        until('\'', "'", [&] { word.text += take(); });
       } else if (c == '"') {
-        double_quoted(word.text);
+        until('"', "\"", [&] { double_quoted(word); });
       } else if (c == '$' && peek(1) == '\'') {
         take();
-        escaped_quoted(word.text);
+        until('\'', "$'", [&] { escaped_quoted(word.text); });
       } else if (c == '\\') {
         if (peek(1) == '\n') {
           take(), take();
@@ -196,7 +188,7 @@ class Reader {
         take();
         if (!at_end()) word.text += take();
       } else {
-        refuse_expansion();
+        expansion(word);
         if (c == '(' || c == ')' || c == ';' || c == '&' || c == '|') fault(fmt::format("`{}` stands here", c));
         word.text += take();
       }
@@ -210,10 +202,23 @@ class Reader {
     return word;
   }
 
+  // $NAME or ${NAME} at this place; empty: none stands here.
+  std::string_view named_expansion() const {
+    const std::string_view rest = text_.substr(at_);
+    const bool braces = rest.starts_with("${");
+    const size_t begin = braces ? 2 : 1, end = begin + name_length(rest.substr(begin));
+    if (end == begin || (braces && (end == rest.size() || rest[end] != '}'))) return {};
+    return rest.substr(0, braces ? end + 1 : end);
+  }
+
   // $NAME, $( ), ${ } and ` `: only bash knows what they stand for.
-  void refuse_expansion() const {
+  void expansion(CommandWord& word) const {
     if (peek() == '`') fault("the output of a command stands here, in ` `");
     if (peek() != '$') return;
+    if (const std::string_view named = named_expansion(); keep_names_ && !named.empty()) {
+      if (word.unknown.empty()) word.unknown = named;
+      return;
+    }
     const char next = peek(1);
     if (next == '(') fault("the output of a command stands here, in $( )");
     if (next == '{')
@@ -224,62 +229,51 @@ class Reader {
       fault(fmt::format("${} stands here", next));
   }
 
-  void quoted(std::string& word) {
+  // What stands in quotes: `part` takes one or more of its characters. `shown`: how it begins.
+  template <typename Part>
+  void until(char quote, std::string_view shown, Part part) {
     const int begun = line_;
     take();
-    while (peek() != '\'' || at_end()) {
-      if (at_end()) throw CommandFault{begun, "a ' has no end", false};
-      word += take();
-    }
+    while (!at_end() && peek() != quote) part();
+    if (at_end()) throw CommandFault{begun, fmt::format("a {} has no end", shown), false};
     take();
   }
 
-  void double_quoted(std::string& word) {
-    const int begun = line_;
-    take();
-    while (peek() != '"' || at_end()) {
-      if (at_end()) throw CommandFault{begun, "a \" has no end", false};
-      if (peek() == '\\' && peek(1) == '\n') {
-        take(), take();
-        continue;
-      }
-      if (peek() == '\\' && std::string_view("\\\"$`").find(peek(1)) != std::string_view::npos && peek(1) != '\0')
-        take();
-      else
-        refuse_expansion();
-      word += take();
+  void double_quoted(CommandWord& word) {
+    if (peek() == '\\' && peek(1) == '\n') {
+      take(), take();
+      return;
     }
-    take();
+    if (peek() == '\\' && std::string_view("\\\"$`").find(peek(1)) != std::string_view::npos && peek(1) != '\0')
+      take();
+    else
+      expansion(word);
+    word.text += take();
   }
 
   // $'...', as bash prints a word with a control character.
   void escaped_quoted(std::string& word) {
-    const int begun = line_;
-    take();
-    while (peek() != '\'' || at_end()) {
-      if (at_end()) throw CommandFault{begun, "a $' has no end", false};
-      if (peek() != '\\') {
-        word += take();
-        continue;
-      }
-      take();
-      if (at_end()) continue;
-      constexpr std::string_view kNames = "abefnrtv", kMeant = "\a\b\033\f\n\r\t\v";
-      const char c = take();
-      if (const size_t known = kNames.find(c); known != std::string_view::npos) {
-        word += kMeant[known];
-      } else if (c >= '0' && c <= '7') {
-        int code = c - '0';
-        for (int i = 0; i < 2 && peek() >= '0' && peek() <= '7'; ++i) code = code * 8 + (take() - '0');
-        word += static_cast<char>(code);
-      } else {
-        word += c;
-      }
+    if (peek() != '\\') {
+      word += take();
+      return;
     }
     take();
+    if (at_end()) return;
+    constexpr std::string_view kNames = "abefnrtv", kMeant = "\a\b\033\f\n\r\t\v";
+    const char c = take();
+    if (const size_t known = kNames.find(c); known != std::string_view::npos) {
+      word += kMeant[known];
+    } else if (c >= '0' && c <= '7') {
+      int code = c - '0';
+      for (int i = 0; i < 2 && peek() >= '0' && peek() <= '7'; ++i) code = code * 8 + (take() - '0');
+      word += static_cast<char>(code);
+    } else {
+      word += c;
+    }
   }
 
   const std::string_view text_;
+  const bool keep_names_;
   size_t at_ = 0;
   int line_ = 1;
 };
@@ -305,7 +299,13 @@ bool has_option(std::string_view line) {
 
 }  // namespace
 
-CommandText read_command_text(std::string_view text) { return Reader(text).read(); }
+std::string_view without_blanks(std::string_view line) {
+  while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
+  while (!line.empty() && (line.back() == ' ' || line.back() == '\t' || line.back() == '\r')) line.remove_suffix(1);
+  return line;
+}
+
+CommandText read_command_text(std::string_view text, bool keep_names) { return Reader(text, keep_names).read(); }
 
 bool is_command_text(std::string_view text) {
   const std::vector<std::string> lines = split_lines(std::string(text));

@@ -4,7 +4,6 @@
 // have lines of their own. A text that only bash can expand is a script, and is refused.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +12,8 @@ namespace hearth::config {
 
 struct CommandWord {
   std::string text;
-  int line = 0;  // where its first character stands
+  int line = 0;           // where its first character stands
+  std::string unknown{};  // its first part that only bash knows, "$NAME" or "${NAME}", where such are kept
 };
 
 struct CommandText {
@@ -29,13 +29,17 @@ struct CommandFault {
   int line;
   std::string what;
   bool script = true;
+  bool inside = false;  // in the command of `bash -c`
 };
 
-// Throws CommandFault.
-CommandText read_command_text(std::string_view text);
+// Throws CommandFault. `keep_names`: $NAME and ${NAME} stand in their words as they are written, and are no faults.
+CommandText read_command_text(std::string_view text, bool keep_names = false);
 
 // Whether a text is a command, options, names or a script, rather than TOML, YAML or JSON.
 bool is_command_text(std::string_view text);
+
+// A line without the blanks around it.
+std::string_view without_blanks(std::string_view line);
 
 // The number of the line that looks most like a training's command in a script; 0: none does.
 int likely_command_line(std::string_view script);

@@ -9,11 +9,18 @@ namespace {
 
 constexpr int64_t kMostRanks = 1 << 24;
 
+// What launchers and Slurm call their numbers.
+constexpr std::string_view kNodes[] = {"launch.nnodes", "launch.num_nodes"};
+constexpr std::string_view kOfEachNode[] = {"launch.nproc_per_node", "launch.num_gpus"};
+constexpr std::string_view kAllTasks[] = {"launch.ntasks", "launch.n", "launch.np", "$SLURM_NTASKS"};
+constexpr std::string_view kSlurmNodes[] = {"launch.nodes", "launch.N", "$SLURM_NNODES"};
+constexpr std::string_view kTasksOfNode[] = {"launch.ntasks_per_node", "$SLURM_NTASKS_PER_NODE"};
+
 }  // namespace
 
 std::string foreign_name(std::string_view foreign) {
   while (foreign.ends_with('/')) foreign.remove_suffix(1);
-  std::string name(foreign.substr(foreign.rfind('/') + 1));
+  std::string name(base_name(foreign));
   for (const std::string_view end : {"_text_document", "_document", ".jsonl", ".json", ".bin"}) {
     if (name.ends_with(end)) name.erase(name.size() - end.size());
   }
@@ -69,8 +76,7 @@ int64_t bounded_product(std::initializer_list<int64_t> factors) {
 }
 
 std::string text_or_no(Draft& draft, std::string_view name, std::string_view standard) {
-  const std::string text = draft.text(name).value_or(std::string(standard));
-  return text == "false" ? "no" : text;
+  return draft.text_is(name, "false") ? "no" : draft.text(name).value_or(std::string(standard));
 }
 
 void take_given_ranks(Draft& draft, std::initializer_list<std::string_view> names) {
@@ -86,20 +92,30 @@ void take_given_ranks(Draft& draft, std::initializer_list<std::string_view> name
 }
 
 void take_launched_ranks(Draft& draft) {
-  const auto of = [&draft](std::initializer_list<std::string_view> names) -> std::optional<int64_t> {
+  const auto of = [&draft](std::span<const std::string_view> names) -> std::optional<int64_t> {
     for (const std::string_view name : names) {
       if (const auto value = draft.known_whole(name); value && *value > 0 && *value <= kMostRanks) return value;
     }
     return std::nullopt;
   };
-  const bool several = draft.has("launch.nnodes") || draft.has("launch.num_nodes");
-  const auto nodes = of({"launch.nnodes", "launch.num_nodes"}), each = of({"launch.nproc_per_node", "launch.num_gpus"});
-  if (each && (nodes || !several)) return draft.take_ranks(*each * nodes.value_or(1));
-  if (draft.has("launch.nproc_per_node") || draft.has("launch.num_gpus")) return;  // it says, but not to us
-  if (const auto all = of({"launch.ntasks", "launch.n", "launch.np", "$SLURM_NTASKS"})) return draft.take_ranks(*all);
-  const auto slurm_nodes = of({"launch.nodes", "launch.N", "$SLURM_NNODES"});
-  const auto tasks = of({"launch.ntasks_per_node", "$SLURM_NTASKS_PER_NODE"});
+  const auto any = [&draft](std::span<const std::string_view> names) {
+    return std::any_of(names.begin(), names.end(), [&draft](std::string_view name) { return draft.has(name); });
+  };
+  const auto nodes = of(kNodes), each = of(kOfEachNode);
+  if (each && (nodes || !any(kNodes))) return draft.take_ranks(*each * nodes.value_or(1));
+  if (any(kOfEachNode)) return;  // it says, but not to us
+  if (const auto all = of(kAllTasks)) return draft.take_ranks(*all);
+  const auto slurm_nodes = of(kSlurmNodes), tasks = of(kTasksOfNode);
   if (slurm_nodes && tasks) draft.take_ranks(*slurm_nodes * *tasks);
+}
+
+std::vector<ImportRule> with_launched_ranks(std::span<const ImportRule> rules) {
+  std::vector<ImportRule> all(rules.begin(), rules.end());
+  for (const auto& names : std::initializer_list<std::span<const std::string_view>>{kNodes, kOfEachNode, kAllTasks,
+                                                                                    kSlurmNodes, kTasksOfNode}) {
+    for (const std::string_view name : names) all.push_back(read(name));
+  }
+  return all;
 }
 
 void need_value(Draft& draft, std::string_view name, std::initializer_list<std::string_view> values,

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/import/draft.h"
 
@@ -60,6 +61,8 @@ std::string text_or_no(Draft& draft, std::string_view name, std::string_view sta
 // The ranks that a launcher's options or Slurm's variables say, unless others are known: torchrun's and DeepSpeed's
 // processes a node times nodes, mpirun's and srun's -n, SLURM_NTASKS.
 void take_launched_ranks(Draft& draft);
+// The rules of a dialect that calls take_launched_ranks, with those of the keys that it reads.
+std::vector<ImportRule> with_launched_ranks(std::span<const ImportRule> rules);
 // The ranks that the first of these keys says, unless others are known. A number below 1 or too large is a problem.
 void take_given_ranks(Draft& draft, std::initializer_list<std::string_view> names);
 

@@ -39,22 +39,32 @@ std::optional<bool> flag_of(const ForeignValue& value) {
   return std::nullopt;
 }
 
-bool covers(const ImportRule& rule, std::string_view name) {
-  if (!rule.name.ends_with('*')) return rule.name == name;
-  return name.starts_with(rule.name.substr(0, rule.name.size() - 1));
-}
-
 }  // namespace
+
+bool fits_pattern(std::string_view pattern, std::string_view name) {
+  if (!pattern.ends_with('*')) return pattern == name;
+  return name.starts_with(pattern.substr(0, pattern.size() - 1));
+}
 
 const ImportRule* rule_for(std::span<const ImportRule> rules, std::string_view name) {
   const ImportRule* best = nullptr;
   for (const ImportRule& rule : rules) {
-    if (covers(rule, name) && (best == nullptr || rule.name.size() > best->name.size())) best = &rule;
+    if (rule.name == name) return &rule;
+    if (fits_pattern(rule.name, name) && (best == nullptr || rule.name.size() > best->name.size())) best = &rule;
   }
   return best;
 }
 
+bool has_rule(std::span<const ImportRule> rules, std::string_view name) {
+  return std::any_of(rules.begin(), rules.end(), [name](const ImportRule& rule) { return rule.name == name; });
+}
+
 namespace {
+
+// Whether a key is none of a program's options or files, and so no name to propose in place of another.
+bool is_of_launch(std::string_view name) {
+  return name.starts_with("launch.") || name.starts_with("env.") || name.starts_with('$');
+}
 
 bool is_variable(std::string_view name) { return name.starts_with('$') || name.starts_with("env."); }
 
@@ -102,7 +112,7 @@ Draft::Draft(std::string program, std::vector<ForeignKey> keys, ImportOptions op
 void Draft::apply(std::span<const ImportRule> rules) {
   std::vector<std::string> names;
   for (const ImportRule& rule : rules) {
-    if (!rule.name.ends_with('*')) names.emplace_back(rule.name);
+    if (!rule.name.ends_with('*') && !is_of_launch(rule.name)) names.emplace_back(rule.name);
   }
   for (const ForeignKey& key : keys_) {
     const ImportRule* rule = rule_for(rules, key.name);
@@ -143,9 +153,9 @@ void Draft::apply(std::span<const ImportRule> rules) {
 }
 
 bool Draft::has_file(std::string_view path) const {
-  const auto base = [](std::string_view text) { return text.substr(text.rfind('/') + 1); };
-  return std::any_of(keys_.begin(), keys_.end(),
-                     [&](const ForeignKey& key) { return !key.from_command && base(key.file) == base(path); });
+  return std::any_of(keys_.begin(), keys_.end(), [path](const ForeignKey& key) {
+    return !key.from_command && base_name(key.file) == base_name(path);
+  });
 }
 
 const ForeignKey* Draft::find(std::string_view name) const {
@@ -201,7 +211,7 @@ std::optional<bool> Draft::flag(std::string_view name) {
 std::optional<std::string> Draft::text(std::string_view name) {
   const ForeignKey* key = find(name);
   if (key == nullptr) return std::nullopt;
-  if (!std::holds_alternative<ForeignList>(key->value.is)) return key->value.text();
+  if (!std::holds_alternative<ForeignList>(key->value.is)) return key->value.written();
   wrong_type(*key, "a text");
   return std::nullopt;
 }
@@ -210,9 +220,9 @@ std::optional<std::vector<std::string>> Draft::texts(std::string_view name) {
   const ForeignKey* key = find(name);
   if (key == nullptr) return std::nullopt;
   const auto* list = std::get_if<ForeignList>(&key->value.is);
-  if (list == nullptr) return std::vector<std::string>{key->value.text()};
+  if (list == nullptr) return std::vector<std::string>{key->value.written()};
   std::vector<std::string> all;
-  for (const ForeignValue& value : *list) all.push_back(value.text());
+  for (const ForeignValue& value : *list) all.push_back(value.written());
   return all;
 }
 

@@ -42,8 +42,12 @@ constexpr ImportRule refuse(std::string_view name, std::string_view why, std::st
   return {name, ImportRule::Kind::kRefuse, {}, why, fix};
 }
 
+// Whether a pattern is the name, or ends in * and is the name's begin.
+bool fits_pattern(std::string_view pattern, std::string_view name);
 // The rule of a key: a row of its own, or the longest row with * that begins so. Null: no rule.
 const ImportRule* rule_for(std::span<const ImportRule> rules, std::string_view name);
+// Whether a key has a row of its own.
+bool has_rule(std::span<const ImportRule> rules, std::string_view name);
 
 struct ImportOptions {
   int64_t ranks = 0;                     // of the foreign training; 0: not given
@@ -70,6 +74,7 @@ class Draft {
   // A foreign key, or null. A key that is left out, or null in its file, is not there.
   const ForeignKey* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
+  // Compares a value's text(): "false" is also the word "False" of a command.
   bool text_is(std::string_view name, std::string_view text) const {
     const ForeignKey* key = find(name);
     return key != nullptr && key->value.text() == text;
@@ -84,7 +89,7 @@ class Draft {
   std::optional<int64_t> known_whole(std::string_view name) const;
   std::optional<double> number(std::string_view name);
   std::optional<bool> flag(std::string_view name);
-  std::optional<std::string> text(std::string_view name);
+  std::optional<std::string> text(std::string_view name);  // as it is written
   std::optional<std::vector<std::string>> texts(std::string_view name);
   std::optional<std::vector<double>> numbers(std::string_view name);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/text.h"
 #include "config/toml_text.h"
 
 namespace hearth::config {
@@ -70,17 +71,26 @@ std::string ForeignValue::text() const {
       is);
 }
 
+std::string ForeignValue::written() const {
+  if (!spelled.empty()) return spelled;
+  const auto* list = std::get_if<ForeignList>(&is);
+  if (list == nullptr) return text();
+  std::vector<std::string> words;
+  for (const ForeignValue& element : *list) words.push_back(element.written());
+  return "[" + join(words) + "]";
+}
+
 std::string ForeignKey::where() const { return fmt::format("{}:{}", file, line); }
 
 std::string ForeignKey::assignment() const {
   constexpr size_t kLongest = 60;
-  std::string text = value.text();
+  std::string text = value.written();
   if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
   if (std::holds_alternative<std::string>(value.is)) text = "\"" + text + "\"";
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
   }
-  if (called().starts_with("--")) return value.is.index() == 1 && text == "true" ? called() : called() + " " + text;
+  if (called().starts_with('-')) return value.is.index() == 1 && text == "true" ? called() : called() + " " + text;
   return called() + " = " + text;
 }
 

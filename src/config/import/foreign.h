@@ -18,12 +18,17 @@ using ForeignList = std::vector<ForeignValue>;
 // A value as its file writes it. std::monostate: null.
 struct ForeignValue {
   std::variant<std::monostate, bool, int64_t, double, std::string, ForeignList> is;
+  std::string spelled{};  // the word of a command, whatever it is read as; empty for a value of a file
 
   bool null() const { return std::holds_alternative<std::monostate>(is); }
-  // For comparison and for messages: "true", "0.1", "cosine", "[1, 2]", "null". A number without a fraction has none:
-  // 1.0 is "1".
+  // For comparison: "true", "0.1", "cosine", "[1, 2]", "null". A number without a fraction has none: 1.0 is "1".
   std::string text() const;
+  // For names and messages: a word of a command as it stands there, "on" or "007", and text() for a value of a file.
+  std::string written() const;
 };
+
+// The last part of a path.
+inline std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 struct ForeignKey {
   std::string name;  // "optimizer.params.lr"; in a list of tables "optimizer.param_groups.0.pattern"

@@ -2,8 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
-#include <set>
+#include <tuple>
 
 #include "base/text.h"
 #include "config/import/command.h"
@@ -15,12 +16,12 @@ namespace {
 using Words = std::vector<CommandWord>;
 using Knows = std::function<bool(std::string_view)>;
 
-bool is_option(const CommandWord& word) {
-  const std::string& text = word.text;
+bool looks_like_option(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   if (text.starts_with("--")) return text.size() > 2 && letter(text[2]);
   return text.size() > 1 && text[0] == '-' && letter(text[1]);
 }
+bool is_option(const CommandWord& word) { return looks_like_option(word.text); }
 
 std::string option_name(std::string_view text) {
   while (text.starts_with('-')) text.remove_prefix(1);
@@ -29,15 +30,15 @@ std::string option_name(std::string_view text) {
   return name;
 }
 
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
 // A command that starts a training: LAUNCHER... PROGRAM OPTION...
 struct Start {
   Words words;
   size_t options = 0;  // the first word behind the program
   std::optional<CommandWord> program{};
-  int64_t known = 0;  // options that a trainer has
+  int64_t known = 0;    // options that a trainer has
+  Words environment{};  // NAME=value in front of the command inside `bash -c`
 
+  bool is_deepy() const { return program && base_name(program->text).starts_with("deepy"); }
   bool same_as(const Start& other) const {
     return std::equal(words.begin(), words.end(), other.words.begin(), other.words.end(),
                       [](const CommandWord& a, const CommandWord& b) { return a.text == b.text; });
@@ -45,24 +46,28 @@ struct Start {
 };
 
 // `bash -c TEXT` runs the command of the text.
-Words unwrapped(const Words& words) {
+void unwrap(Start& start) {
+  const Words& words = start.words;
   for (size_t i = 0; i + 2 < words.size(); ++i) {
     const std::string_view shell = base_name(words[i].text), option = words[i + 1].text;
     if ((shell != "bash" && shell != "sh") || (option != "-c" && option != "-lc")) continue;
     CommandText inside;
     try {
-      inside = read_command_text(words[i + 2].text);
-    } catch (CommandFault& fault) {
-      throw CommandFault{words[i + 2].line + fault.line - 1, fault.what + ", inside the command of `bash -c`",
-                         fault.script};
+      inside = read_command_text(words[i + 2].text, /*keep_names=*/true);
+    } catch (const CommandFault& fault) {
+      throw CommandFault{words[i + 2].line + fault.line - 1, fault.what, fault.script, /*inside=*/true};
     }
     if (inside.commands.size() != 1) continue;
+    const int before = words[i + 2].line - 1;
+    for (Words* part : {&inside.names, &inside.environment, &inside.commands.front()})
+      for (CommandWord& word : *part) word.line += before;
+    start.environment = std::move(inside.names);
+    start.environment.insert(start.environment.end(), inside.environment.begin(), inside.environment.end());
     Words joined(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(i));
-    for (CommandWord& word : inside.commands.front())
-      joined.push_back({std::move(word.text), words[i + 2].line + word.line - 1});
-    return joined;
+    joined.insert(joined.end(), inside.commands.front().begin(), inside.commands.front().end());
+    start.words = std::move(joined);
+    return;
   }
-  return words;
 }
 
 // Modules of Python that start another program.
@@ -74,7 +79,8 @@ bool is_launcher_module(std::string_view name) {
 // Finds the program: the first word NAME.py, or NAME of `python -m NAME`; else the word in front of the first option
 // that a trainer has.
 Start start_of(Words words, const Knows& knows) {
-  Start start{unwrapped(words)};
+  Start start{std::move(words)};
+  unwrap(start);
   bool python = false;
   for (size_t i = 0; i < start.words.size() && !start.program; ++i) {
     const std::string& text = start.words[i].text;
@@ -107,11 +113,47 @@ Start start_of(Words words, const Knows& knows) {
   return start;
 }
 
+// Options whose values each process of a launch expands for itself. They do not change what is trained.
+bool is_of_each_process(std::string_view option) {
+  constexpr std::array<std::string_view, 8> kNames = {"machine_rank",  "main_process_ip", "main_process_port",
+                                                      "node_rank",     "master_addr",     "master_port",
+                                                      "rdzv_endpoint", "rdzv_id"};
+  return std::find(kNames.begin(), kNames.end(), option_name(option)) != kNames.end();
+}
+
+// The first word that only bash knows and that counts, or null.
+const CommandWord* unknown_word(const Start& start) {
+  const size_t launch = start.program ? start.options - 1 : 0;
+  for (size_t i = 0; i < start.words.size(); ++i) {
+    const CommandWord& word = start.words[i];
+    const CommandWord& option = is_option(word) || i == 0 ? word : start.words[i - 1];
+    if (!word.unknown.empty() && (i >= launch || !is_of_each_process(option.text))) return &word;
+  }
+  return nullptr;
+}
+
+// Whether a command that cannot be read may be a training.
+bool mentions_option(const Words& words, const Knows& knows) {
+  for (const CommandWord& word : words) {
+    for (const std::string& part : split(word.text, ' '))
+      if (looks_like_option(part) && knows(option_name(part))) return true;
+  }
+  return false;
+}
+
+// A word with what it would be in YAML. Its spelling stays: where a program takes a text, it gets the word itself.
+ForeignValue value_of_word(const std::string& word) {
+  ForeignValue value = plain_scalar(word);
+  if (value.null()) value.is = word;  // nothing, or a text such as null
+  value.spelled = word;
+  return value;
+}
+
 ForeignValue value_of_words(const Words& words) {
   if (words.empty()) return {true};
-  if (words.size() == 1) return words[0].text.empty() ? ForeignValue{std::string()} : plain_scalar(words[0].text);
+  if (words.size() == 1) return value_of_word(words[0].text);
   ForeignList list;
-  for (const CommandWord& word : words) list.push_back(plain_scalar(word.text));
+  for (const CommandWord& word : words) list.push_back(value_of_word(word.text));
   return {std::move(list)};
 }
 
@@ -201,17 +243,20 @@ void add_deepy(const Start& start, const std::string& file, std::vector<ForeignK
 void add_launch(const Start& start, const std::string& file, std::vector<ForeignKey>& keys) {
   if (!start.program) return;
   const size_t end = start.options - 1;
-  std::set<std::string> seen;
+  std::vector<std::tuple<std::string, CommandWord, Words>> options;  // name, word, values
   for (size_t i = 0; i < end;) {
     if (!is_option(start.words[i])) {
       ++i;
       continue;
     }
     const CommandWord word = start.words[i];
-    const Words values = values_of(start.words, i, end, 1);
-    std::string name = "launch." + option_name(word.text);
-    if (seen.insert(name).second) add_option(word, values, std::move(name), file, keys);
+    Words values = values_of(start.words, i, end, 1);
+    const std::string name = "launch." + option_name(word.text);
+    // The last one counts, as in the launchers. If two launchers have the option, the inner one's counts.
+    std::erase_if(options, [&name](const auto& option) { return std::get<0>(option) == name; });
+    options.emplace_back(name, word, std::move(values));
   }
+  for (const auto& [name, word, values] : options) add_option(word, values, name, file, keys);
   ForeignKey key{
       "launch.program", {std::string(base_name(start.program->text))}, file, start.program->line, "the program"};
   key.from_command = true;
@@ -220,20 +265,36 @@ void add_launch(const Start& start, const std::string& file, std::vector<Foreign
 
 void add_name(const CommandWord& word, std::string_view begin, const std::string& file, std::vector<ForeignKey>& keys) {
   const size_t equals = word.text.find('=');
-  const std::string value = word.text.substr(equals + 1);
-  ForeignKey key{fmt::format("{}{}", begin, word.text.substr(0, equals)),
-                 value.empty() ? ForeignValue{std::string()} : plain_scalar(value), file, word.line,
-                 word.text.substr(0, equals)};
+  ForeignKey key{fmt::format("{}{}", begin, word.text.substr(0, equals)), value_of_word(word.text.substr(equals + 1)),
+                 file, word.line, word.text.substr(0, equals)};
   key.from_command = true;
   // The last value counts, as in bash.
   std::erase_if(keys, [&key](const ForeignKey& other) { return other.name == key.name && other.file == key.file; });
   keys.push_back(std::move(key));
 }
 
+constexpr std::string_view kInside = ", inside the command of `bash -c`";
+
+// A part of a command that stays as it is in a trace, too.
+Problem inner_problem(int line, std::string_view what, std::string fix, const std::string& file) {
+  return {fmt::format("{}:{}", file, line),
+          line,
+          fmt::format("only bash knows a part of this command: {}{}", what, kInside),
+          std::move(fix),
+          {}};
+}
+
 Problem script_problem(const CommandFault& fault, std::string_view text, const std::string& file) {
   const std::string where = fmt::format("{}:{}", file, fault.line);
   if (!fault.script)
-    return {where, fault.line, fmt::format("this is not a command: {}", fault.what), "give the whole command", {}};
+    return {where,
+            fault.line,
+            fmt::format("this is not a command: {}{}", fault.what, fault.inside ? kInside : ""),
+            "give the whole command",
+            {}};
+  if (fault.inside)
+    return inner_problem(fault.line, fault.what,
+                         "give the command inside `bash -c` alone, with all values in their places", file);
   const int command = likely_command_line(text);
   return {where,
           fault.line,
@@ -246,26 +307,22 @@ Problem script_problem(const CommandFault& fault, std::string_view text, const s
           {}};
 }
 
-}  // namespace
-
-void read_foreign_command(std::string_view text, const std::string& file, const Knows& knows,
-                          std::vector<ForeignKey>& keys, std::vector<Problem>& problems) {
-  CommandText command;
+// The commands that may be the training: those with most of a trainer's options.
+std::vector<Start> starts_of(const CommandText& command, const Knows& knows) {
   std::vector<Start> starts;
-  try {
-    command = read_command_text(text);
-    for (Words& words : command.commands) {
-      const std::string& first = words.front().text;
-      if (command.trace && (first == "echo" || first == "printf" || first == "eval")) continue;
-      Start start = start_of(std::move(words), knows);
-      const bool is_deepy = start.program && base_name(start.program->text).starts_with("deepy");
-      if (start.known == 0 && !is_deepy && command.trace) continue;
-      const auto same = [&start](const Start& other) { return start.same_as(other); };
-      if (std::none_of(starts.begin(), starts.end(), same)) starts.push_back(std::move(start));
+  for (const Words& words : command.commands) {
+    const std::string& first = words.front().text;
+    if (command.trace && (first == "echo" || first == "printf" || first == "eval")) continue;
+    Start start;
+    try {
+      start = start_of(words, knows);
+    } catch (const CommandFault&) {
+      if (!command.trace || mentions_option(words, knows)) throw;
+      continue;
     }
-  } catch (const CommandFault& fault) {
-    problems.push_back(script_problem(fault, text, file));
-    return;
+    if (start.known == 0 && !start.is_deepy() && command.trace) continue;
+    const auto same = [&start](const Start& other) { return start.same_as(other); };
+    if (std::none_of(starts.begin(), starts.end(), same)) starts.push_back(std::move(start));
   }
   int64_t most = 0;
   for (const Start& start : starts) most = std::max(most, start.known);
@@ -274,6 +331,22 @@ void read_foreign_command(std::string_view text, const std::string& file, const 
     return start.words.front().text.ends_with("neuron_parallel_compile");
   };
   if (!std::all_of(starts.begin(), starts.end(), compiles)) std::erase_if(starts, compiles);
+  return starts;
+}
+
+}  // namespace
+
+void read_foreign_command(std::string_view text, const std::string& file, const Knows& knows,
+                          std::vector<ForeignKey>& keys, std::vector<Problem>& problems) {
+  CommandText command;
+  std::vector<Start> starts;
+  try {
+    command = read_command_text(text);
+    starts = starts_of(command, knows);
+  } catch (const CommandFault& fault) {
+    problems.push_back(script_problem(fault, text, file));
+    return;
+  }
   if (starts.size() > 1) {
     const int first = starts[0].words.front().line, second = starts[1].words.front().line;
     problems.push_back({fmt::format("{}:{}", file, second),
@@ -306,11 +379,18 @@ void read_foreign_command(std::string_view text, const std::string& file, const 
   }
   if (!starts.empty()) {
     const Start& start = starts.front();
-    const bool deepy = start.program && base_name(start.program->text).starts_with("deepy");
-    deepy ? add_deepy(start, file, keys) : add_options(start, file, keys, problems);
+    if (const CommandWord* word = unknown_word(start)) {
+      problems.push_back(
+          inner_problem(word->line, fmt::format("{} stands here", word->unknown),
+                        fmt::format("write its value in place of {} in a copy of the command", word->unknown), file));
+      return;
+    }
+    start.is_deepy() ? add_deepy(start, file, keys) : add_options(start, file, keys, problems);
     add_launch(start, file, keys);
   }
   for (const CommandWord& word : command.names) add_name(word, "$", file, keys);
+  if (!starts.empty())
+    for (const CommandWord& word : starts.front().environment) add_name(word, "env.", file, keys);
   for (const CommandWord& word : command.environment) add_name(word, "env.", file, keys);
 }
 

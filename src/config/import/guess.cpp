@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <map>
+#include <set>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/nearest.h"
 #include "base/text.h"
 #include "config/import/import.h"
@@ -17,43 +21,33 @@ constexpr size_t kShown = 6;  // names in an error
 
 // A program whose files Hearth does not import, and keys that only its files have. "name.*" is every key of a table.
 struct OtherProgram {
-  std::string_view title;
+  std::string_view title;  // of the file
   std::array<std::string_view, 6> keys;
-  std::string_view fix;
+  std::string_view fix;  // FOLDER stands for the file's
 };
 constexpr OtherProgram kOthers[] = {
-    {"NeMo or NxD Training",
+    {"a file of NeMo or NxD Training",
      {"trainer.*", "exp_manager.*", "distributed_strategy.*", "model_source", "compiler_flags", "restore_from_path"},
      "write a run file by hand: docs/coming_from.md has the names of its keys here"},
-    {"LLaMA-Factory",
+    {"a file of LLaMA-Factory",
      {"stage", "finetuning_type", "template", "cutoff_len", "dataset_dir", "quantization_bit"},
      "give the TrainingArguments that are among its keys, in a file of their own"},
-    {"Axolotl",
+    {"a file of Axolotl",
      {"base_model", "sequence_len", "sample_packing", "datasets", "val_set_size", "special_tokens.*"},
      "write a run file by hand: docs/coming_from.md has the names of its keys here"},
-    {"DeepSpeed",
+    {"a file of DeepSpeed",
      {"zero_allow_untested_optimizer", "train_micro_batch_size_per_gpu", "zero_optimization.*", "scheduler.*",
       "zero_force_ds_cpu_optimizer", "communication_data_type"},
-     "give the trainer's own file: DeepSpeed's says nothing of the model and the data"},
-    {"a model, config.json of Transformers",
+     "give the trainer's own file or command without it: DeepSpeed's file says nothing of the model and the data"},
+    {"the config.json of a model of Transformers",
      {"architectures", "model_type", "hidden_size", "num_hidden_layers", "vocab_size", "transformers_version"},
      "`hearth inspect --model FOLDER` prints its shape for a run file"},
 };
-
-bool fits_pattern(std::string_view pattern, std::string_view name) {
-  if (!pattern.ends_with('*')) return pattern == name;
-  return name.starts_with(pattern.substr(0, pattern.size() - 1));
-}
 
 std::string lower(std::string_view name) {
   std::string text(name);
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return text;
-}
-
-bool has_rule(const Dialect& dialect, std::string_view name) {
-  return std::any_of(dialect.rules.begin(), dialect.rules.end(),
-                     [name](const ImportRule& rule) { return rule.name == name; });
 }
 
 // NAME of an option --no-NAME; empty for another key.
@@ -63,18 +57,29 @@ std::string negated(const Dialect& dialect, const ForeignKey& key) {
   if (std::string_view(key.name).substr(begin, 3) != "no_") return {};
   std::string name = key.name;
   name.erase(begin, 3);
-  return has_rule(dialect, name) ? name : std::string();
+  return has_rule(dialect.rules, name) ? name : std::string();
 }
 
 // Whether a key is one of the dialect's. `exact`: it has a row of its own.
 bool knows(const Dialect& dialect, const ForeignKey& key, bool exact) {
   if (key.from_command ? !dialect.commands : !dialect.files) return false;
-  if (key.name.starts_with('$') && !has_rule(dialect, key.name)) return has_rule(dialect, lower(key.name.substr(1)));
+  if (key.name.starts_with('$') && !has_rule(dialect.rules, key.name))
+    return has_rule(dialect.rules, lower(key.name.substr(1)));
   if (!negated(dialect, key).empty()) return true;
-  return exact ? has_rule(dialect, key.name) : rule_for(dialect.rules, key.name) != nullptr;
+  return exact ? has_rule(dialect.rules, key.name) : rule_for(dialect.rules, key.name) != nullptr;
 }
 
-bool is_counted(const ForeignKey& key) { return !key.name.starts_with("launch.") && !key.name.starts_with("env."); }
+// Whether a key tells one trainer from another. What launches the training does not.
+bool is_counted(const ForeignKey& key) {
+  return !key.name.starts_with("launch.") && !key.name.starts_with("env.") && !key.name.starts_with("$SLURM_");
+}
+
+std::vector<ForeignKey> keys_of_file(std::span<const ForeignKey> keys, std::string_view file) {
+  std::vector<ForeignKey> own;
+  std::copy_if(keys.begin(), keys.end(), std::back_inserter(own),
+               [file](const ForeignKey& key) { return key.file == file; });
+  return own;
+}
 
 std::string names_of(std::span<const ForeignKey> keys) {
   std::vector<std::string> names;
@@ -87,20 +92,37 @@ std::string examples() {
          "and per_device_train_batch_size, Megatron-LM's commands --num-layers";
 }
 
-// The other program that at least two of its own keys name, and more keys than `dialect` knows of those.
-const OtherProgram* other_program(std::span<const ForeignKey> keys, const Dialect& dialect) {
+// Refuses a file with at least two of another program's own keys, which `dialect` does not know.
+void refuse_other_programs(std::span<const ForeignKey> keys, const Dialect& dialect) {
   for (const OtherProgram& other : kOthers) {
-    std::vector<std::string_view> own, shared;
-    for (const std::string_view pattern : other.keys) {
-      const auto found = std::find_if(keys.begin(), keys.end(), [pattern](const ForeignKey& key) {
-        return !key.from_command && fits_pattern(pattern, key.name);
-      });
-      if (found == keys.end()) continue;
-      (knows(dialect, *found, /*exact=*/false) ? shared : own).push_back(pattern);
+    std::map<std::string, std::set<std::string_view>> found;  // patterns, by file
+    for (const ForeignKey& key : keys) {
+      if (key.from_command || knows(dialect, key, /*exact=*/false)) continue;
+      for (const std::string_view pattern : other.keys)
+        if (fits_pattern(pattern, key.name)) found[key.file].insert(pattern);
     }
-    if (own.size() >= 2) return &other;
+    for (const auto& [file, patterns] : found) {
+      if (patterns.size() < 2) continue;
+      std::string folder = Path(file).parent_path().string(), fix(other.fix);
+      if (const size_t at = fix.find("FOLDER"); at != std::string::npos && file != "stdin")
+        fix.replace(at, 6, shell_word(folder.empty() ? "." : folder));
+      throw user_error(fmt::format("{}: this looks like {}, which Hearth does not import", file, other.title),
+                       fmt::format("there is {}", names_of(keys_of_file(keys, file))), fix);
+    }
   }
-  return nullptr;
+}
+
+// A command tells which trainer it starts: one that has none of its options is out, whatever files stand beside it.
+void keep_those_of_command(std::vector<Dialect>& all, std::span<const ForeignKey> keys) {
+  std::set<std::string_view> titles;
+  for (const Dialect& dialect : all) {
+    for (const ForeignKey& key : keys) {
+      if (key.from_command && !key.name.starts_with('$') && is_counted(key) && knows(dialect, key, /*exact=*/true))
+        titles.insert(dialect.title);
+    }
+  }
+  if (titles.empty()) return;
+  std::erase_if(all, [&titles](const Dialect& dialect) { return !titles.contains(dialect.title); });
 }
 
 }  // namespace
@@ -116,6 +138,11 @@ Dialect choose_dialect(std::span<const ForeignKey> keys, std::string_view from, 
     HEARTH_CHECK(named != all.end(), "{}", from);
     return *named;
   }
+  const bool deepy = std::any_of(keys.begin(), keys.end(), [](const ForeignKey& key) {
+    return key.name == "launch.program" && key.value.text().starts_with("deepy");
+  });
+  if (deepy) return neox();
+  keep_those_of_command(all, keys);
   const auto count = [&keys](const Dialect& dialect, bool exact) {
     return std::count_if(keys.begin(), keys.end(),
                          [&](const ForeignKey& key) { return is_counted(key) && knows(dialect, key, exact); });
@@ -123,13 +150,7 @@ Dialect choose_dialect(std::span<const ForeignKey> keys, std::string_view from, 
   const auto best = std::max_element(
       all.begin(), all.end(), [&](const Dialect& a, const Dialect& b) { return count(a, true) < count(b, true); });
   const std::string give = fmt::format("give --from {}, if it is one of these files", join(dialect_names(), " or "));
-  const bool deepy = std::any_of(keys.begin(), keys.end(), [](const ForeignKey& key) {
-    return key.name == "launch.program" && key.value.text().starts_with("deepy");
-  });
-  if (deepy) return neox();
-  if (const OtherProgram* other = other_program(keys, *best))
-    throw user_error(fmt::format("{}: this looks like a file of {}, which Hearth does not import", title, other->title),
-                     fmt::format("there is {}", names_of(keys)), std::string(other->fix));
+  refuse_other_programs(keys, *best);
   if (count(*best, true) == 0)
     throw user_error(fmt::format("{}: no key is one of a trainer that Hearth imports from", title),
                      fmt::format("there is {}; {}", names_of(keys), examples()), give);
@@ -147,12 +168,10 @@ Dialect choose_dialect(std::span<const ForeignKey> keys, std::string_view from, 
 void require_training(const Dialect& dialect, std::span<const ForeignKey> keys, std::span<const std::string> files,
                       std::vector<Problem>& problems) {
   for (const std::string& file : files) {
-    std::vector<ForeignKey> own;
-    for (const ForeignKey& key : keys)
-      if (key.file == file) own.push_back(key);
+    const std::vector<ForeignKey> own = keys_of_file(keys, file);
     const bool known = std::any_of(own.begin(), own.end(), [&](const ForeignKey& key) {
       return (is_counted(key) && knows(dialect, key, false)) || key.name == "launch.files" ||
-             (key.name.starts_with("env.") && has_rule(dialect, key.name));
+             (!is_counted(key) && !key.name.starts_with("launch.") && has_rule(dialect.rules, key.name));
     });
     if (!known)
       problems.push_back({file,
@@ -183,9 +202,9 @@ void name_variables(const Dialect& dialect, std::vector<ForeignKey>& keys, std::
   for (const ImportRule& rule : dialect.rules)
     if (!rule.name.ends_with('*')) names.emplace_back(rule.name.starts_with('$') ? rule.name.substr(1) : rule.name);
   for (ForeignKey& key : keys) {
-    if (!key.name.starts_with('$') || has_rule(dialect, key.name)) continue;
+    if (!key.name.starts_with('$') || has_rule(dialect.rules, key.name)) continue;
     const std::string written = key.name.substr(1), option = lower(written);
-    if (dialect.commands && has_rule(dialect, option)) {
+    if (dialect.commands && has_rule(dialect.rules, option)) {
       key.name = option;
       continue;
     }
@@ -200,6 +219,7 @@ void join_negations(const Dialect& dialect, std::vector<ForeignKey>& keys) {
   for (ForeignKey& key : keys) {
     std::string name = negated(dialect, key);
     if (name.empty()) continue;
+    key.shown = "--" + name;
     key.name = std::move(name);
     key.value = {false};
   }

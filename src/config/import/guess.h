@@ -12,7 +12,8 @@ namespace hearth::config {
 
 std::vector<Dialect> dialects();
 
-// The dialect that has most of the keys, or the one of the name `from`. `title`: the files, for errors. Throws
+// The dialect that has most of the keys, or the one of the name `from`. A trainer that has none of a command's options
+// is out. `title`: the files, for errors. Throws
 // user_error where no dialect has a key, where another program's own keys stand there, or where a guess has fewer than
 // half of the keys.
 Dialect choose_dialect(std::span<const ForeignKey> keys, std::string_view from, const std::string& title);
@@ -26,7 +27,7 @@ void require_training(const Dialect& dialect, std::span<const ForeignKey> keys, 
 // letters that no option has is a problem: variables of the environment have capitals.
 void name_variables(const Dialect& dialect, std::vector<ForeignKey>& keys, std::vector<Problem>& problems);
 
-// --no-NAME, where NAME is an option and no_NAME is not, becomes NAME = false.
+// --no-NAME, where NAME is an option and no_NAME is not, becomes NAME = false, and is shown so.
 void join_negations(const Dialect& dialect, std::vector<ForeignKey>& keys);
 
 }  // namespace hearth::config

@@ -21,23 +21,28 @@ namespace {
 
 constexpr int64_t kLargestFile = 16 << 20;  // bytes; run files have kilobytes
 
-// Whether a line is the heading of a section: "[training]", or "[[data.source]]".
+// Whether a line is the heading of a section: "[training]", "[ training ]" or "[[data.source]]".
 bool is_heading(std::string_view line) {
-  line = line.substr(0, line.find('#'));
-  while (line.ends_with(' ') || line.ends_with('\t') || line.ends_with('\r')) line.remove_suffix(1);
-  if (line.size() < 3 || line.front() != '[' || line.back() != ']') return false;
-  return std::all_of(line.begin(), line.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
-           c == '-' || c == '[' || c == ']';
-  });
+  if (!line.starts_with('[')) return false;
+  line = without_blanks(line.substr(0, line.find('#')));
+  const size_t brackets = line.starts_with("[[") ? 2 : 1;
+  if (line.size() <= 2 * brackets || !line.ends_with(brackets == 2 ? "]]" : "]")) return false;
+  for (std::string_view names = line.substr(brackets, line.size() - 2 * brackets);;) {
+    const size_t dot = names.find('.');
+    const std::string_view name = without_blanks(names.substr(0, dot));
+    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    });
+    if (name.empty() || !plain) return false;
+    if (dot == std::string_view::npos) return true;
+    names.remove_prefix(dot + 1);
+  }
 }
 
 bool knows_option(std::string_view name) {
   static const std::vector<Dialect> all = dialects();
-  return std::any_of(all.begin(), all.end(), [name](const Dialect& d) {
-    return d.commands &&
-           std::any_of(d.rules.begin(), d.rules.end(), [name](const ImportRule& rule) { return rule.name == name; });
-  });
+  return std::any_of(all.begin(), all.end(),
+                     [name](const Dialect& dialect) { return dialect.commands && has_rule(dialect.rules, name); });
 }
 
 enum class TextKind { kToml, kYaml, kCommand };

@@ -295,7 +295,7 @@ void import_megatron_checkpoints(Draft& draft) {
     draft.set("checkpoint.async_mode", std::string("async"), draft.find("async_save"));
   set_run_folder(draft, "save");
   const ForeignKey *save = draft.find("save"), *from = draft.find("load");
-  const bool goes_on = save != nullptr && from != nullptr && save->value.text() == from->value.text();
+  const bool goes_on = save != nullptr && from != nullptr && save->value.written() == from->value.written();
   const bool finetune = draft.flag("finetune").value_or(false);
   const auto weights = draft.text("pretrained_checkpoint");
   const auto load = goes_on && !finetune ? std::nullopt : draft.text("load");

@@ -2,7 +2,7 @@
 // for every option that begins so and has no row of its own.
 #include "config/import/megatron_keys.h"
 
-#include <iterator>
+#include "config/import/dialects.h"
 
 namespace hearth::config {
 namespace {
@@ -262,6 +262,7 @@ constexpr ImportRule kMegatronRules[] = {
     ignore("no_check_for_nan_in_loss_and_grad", kMegatronHealth),
     ignore("result_rejected_tracker_filename", kMegatronHealth),
     ignore("rerun_mode", kMegatronHealth),
+    read("launch.program"),
     ignore("launch.*", kMegatronLaunch),
 };
 
@@ -269,7 +270,7 @@ constexpr ImportRule kMegatronRules[] = {
 
 std::span<const ImportRule> megatron_rules() {
   static const std::vector<ImportRule> all = [] {
-    std::vector<ImportRule> rules(std::begin(kMegatronRules), std::end(kMegatronRules));
+    std::vector<ImportRule> rules = with_launched_ranks(kMegatronRules);
     const std::vector<ImportRule> ignored = megatron_ignored();
     rules.insert(rules.end(), ignored.begin(), ignored.end());
     return rules;

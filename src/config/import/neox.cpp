@@ -170,6 +170,7 @@ void import_neox_schedule(Draft& draft, bool llemma) {
   }
 }
 
+// deepy.py starts the ranks by itself, so what stands in front of it, or Slurm's variables, do not give their number.
 void import_neox_batch(Draft& draft) {
   ForeignLayout layout;
   layout.tensor = foreign_degree(draft, {"model_parallel_size"});

@@ -1,6 +1,8 @@
 // Keys of torchtitan's TOML files (torchtitan/config/job_config.py, and config_manager.py before it) and of its forks.
 #include "config/import/torchtitan_keys.h"
 
+#include "config/import/dialects.h"
+
 namespace hearth::config {
 namespace {
 
@@ -205,13 +207,14 @@ constexpr ImportRule kTorchtitanRules[] = {
     read("env.CONFIG_FILE"),
     read("env.NGPU"),
     read("launch.program"),
-    read("launch.nproc_per_node"),
-    read("launch.nnodes"),
     ignore("launch.*", "it starts processes: `hearth train RUN.toml` does so with --ranks, srun or mpirun"),
 };
 
 }  // namespace
 
-std::span<const ImportRule> torchtitan_rules() { return kTorchtitanRules; }
+std::span<const ImportRule> torchtitan_rules() {
+  static const std::vector<ImportRule> all = with_launched_ranks(kTorchtitanRules);
+  return all;
+}
 
 }  // namespace hearth::config

@@ -82,7 +82,8 @@ void import_model(Draft& draft) {
        {"float8.enable_float8_linear", "training.enable_float8_linear", "training.enable_fp8_linear"})
     if (draft.flag(old).value_or(false))
       draft.set("numerics.fp8", true, draft.find(old), "each row has a factor of its own");
-  if (const std::string kind = draft.text("training.fp8_linear").value_or(""); !kind.empty() && kind != "false")
+  if (const auto kind = draft.text("training.fp8_linear");
+      kind && !kind->empty() && !draft.text_is("training.fp8_linear", "false"))
     draft.set("numerics.fp8", true, draft.find("training.fp8_linear"), "each row has a factor of its own");
   if (draft.is_set("numerics.fp8")) draft.set("training.device", std::string("cuda"), nullptr, "float8 needs a GPU");
 }
@@ -152,7 +153,7 @@ void import_command(Draft& draft) {
   take_launched_ranks(draft);
   for (const std::string_view name : {"job.config_file", "env.CONFIG_FILE"}) {
     const ForeignKey* key = draft.find(name);
-    if (key == nullptr || !key->from_command || draft.has_file(key->value.text())) continue;
+    if (key == nullptr || !key->from_command || draft.has_file(key->value.written())) continue;
     draft.refuse(*key, "the training's keys are in this file, which is not given",
                  "give it, too: several files are read as one");
   }

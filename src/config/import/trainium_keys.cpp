@@ -2,6 +2,8 @@
 // example of neuronx-distributed). The script's variables have a $ before their names.
 #include "config/import/trainium_keys.h"
 
+#include "config/import/dialects.h"
+
 namespace hearth::config {
 namespace {
 
@@ -53,11 +55,15 @@ constexpr ImportRule kTrainiumRules[] = {
     ignore("qkv_linear", kTrnFormat),
     ignore("kv_replicator", kTrnFormat),
     ignore("use_meta_device_init", "it moves memory and changes no result"),
+    read("launch.program"),
     ignore("launch.*", kTrnLaunch),
 };
 
 }  // namespace
 
-std::span<const ImportRule> trainium_rules() { return kTrainiumRules; }
+std::span<const ImportRule> trainium_rules() {
+  static const std::vector<ImportRule> all = with_launched_ranks(kTrainiumRules);
+  return all;
+}
 
 }  // namespace hearth::config

@@ -45,7 +45,7 @@ std::string lower_plain(std::string_view text) {
 
 // The flavor that a name of the Hub means: "meta-llama/Meta-Llama-3.1-8B-Instruct" is llama3.1's 8B.
 const Flavor* flavor_of_hub(std::string_view name) {
-  const std::string plain = lower_plain(name.substr(name.rfind('/') + 1));
+  const std::string plain = lower_plain(base_name(name));
   const Flavor* found = nullptr;
   size_t longest = 0;
   for (const Flavor& flavor : flavors()) {
@@ -194,13 +194,13 @@ void import_hf_precision(Draft& draft) {
 int64_t hf_zero_stage(Draft& draft) {
   const std::vector<std::string> words = draft.texts("fsdp").value_or(std::vector<std::string>{});
   std::string strategy = join(words, " ");
-  if (strategy == "false") strategy.clear();
+  if (draft.text_is("fsdp", "false")) strategy.clear();
   bool on = !strategy.empty() || draft.flag("launch.use_fsdp").value_or(false) ||
             text_or_no(draft, "distributed_type", "no") == "FSDP";
   for (const std::string_view name :
        {"fsdp_config.reshard_after_forward", "fsdp_config.fsdp_sharding_strategy",
         "fsdp_config.fsdp_reshard_after_forward", "launch.fsdp_sharding_strategy", "launch.fsdp_reshard_after_forward"})
-    strategy = draft.text(name).value_or(strategy);
+    if (const ForeignKey* key = draft.find(name)) strategy = key->value.text();
   on = on || draft.has("launch.fsdp_sharding_strategy");
   if (!on) return 1;
   const std::string plain = lower_plain(strategy);
@@ -340,8 +340,12 @@ void import_transformers_keys(Draft& draft) {
   import_hf_checkpoints(draft, program);
   import_hf_metrics(draft);
   const ForeignKey* launched = draft.find("launch.config_file");
-  if (launched != nullptr && !draft.has_file(launched->value.text()))
+  if (launched != nullptr && !draft.has_file(launched->value.written()))
     draft.refuse(*launched, "accelerate's file says ranks and precision, and is not among the files", "give it, too");
+  // The scripts train only if they are told so. A program of its own may train whatever the key says.
+  const ForeignKey* trains = draft.find("do_train");
+  if (trains != nullptr && trains->from_command && !draft.flag("do_train").value_or(true))
+    draft.refuse(*trains, "the command trains nothing", "give the command that trains");
   if (!program.trainer) return;
   draft.assume("training.seed", int64_t{42}, "Transformers' default");
   if (!draft.has("logging_steps")) draft.assume("metrics.log_freq", int64_t{500}, "Transformers' default");

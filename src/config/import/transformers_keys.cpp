@@ -2,6 +2,8 @@
 // frontier-accelerate's train.py, and of accelerate 1.15 (its YAML file and `accelerate launch`).
 #include "config/import/transformers_keys.h"
 
+#include "config/import/dialects.h"
+
 namespace hearth::config {
 namespace {
 
@@ -139,7 +141,7 @@ constexpr ImportRule kTransformersRules[] = {
     ignore("full_determinism", "results have the same bits, always"),
     ignore("past_index", kHfEval),
     // processes
-    ignore("do_train", kHfLaunch),
+    read("do_train"),
     ignore("do_eval", kHfEval),
     ignore("do_predict", kHfEval),
     ignore("local_rank", kHfLaunch),
@@ -286,6 +288,9 @@ constexpr ImportRule kTransformersRules[] = {
 
 }  // namespace
 
-std::span<const ImportRule> transformers_rules() { return kTransformersRules; }
+std::span<const ImportRule> transformers_rules() {
+  static const std::vector<ImportRule> all = with_launched_ranks(kTransformersRules);
+  return all;
+}
 
 }  // namespace hearth::config

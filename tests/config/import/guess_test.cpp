@@ -35,11 +35,37 @@ TEST_F(ImportTest, FilesOfProgramsThatHearthDoesNotImportAreNamed) {
                       R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
 "num_hidden_layers": 2, "vocab_size": 100, "torch_dtype": "bfloat16"})"}},
                     {.ranks = 1}),
-              AllOf(HasSubstr("a file of a model, config.json of Transformers"), HasSubstr("hearth inspect --model")));
+              AllOf(HasSubstr("config.json: this looks like the config.json of a model of Transformers, which Hearth"),
+                    HasSubstr("`hearth inspect --model .` prints its shape for a run file")));
   // --from reads it all the same, and names each key that the program does not have.
   EXPECT_THAT(error({{"sft.yaml", "stage: pt\ntemplate: x\nlearning_rate: 1.0e-4\nmax_steps: 3\n"}}, {.ranks = 1},
                     "transformers"),
               AllOf(HasSubstr("Transformers has no key stage"), HasSubstr("Transformers has no key template")));
+}
+
+TEST_F(ImportTest, TheFixForAModelsFileNamesItsFolder) {
+  std::filesystem::create_directories("my models/llama");
+  EXPECT_THAT(error({{"my models/llama/config.json",
+                      R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
+"num_hidden_layers": 2, "vocab_size": 100})"}},
+                    {.ranks = 1}),
+              HasSubstr("`hearth inspect --model 'my models/llama'` prints its shape"));
+}
+
+// GPT-NeoX has all these keys of DeepSpeed, but it is not what the command starts.
+TEST_F(ImportTest, DeepSpeedsFileBesideACommandIsNamed) {
+  const std::string file =
+      R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 1,
+"optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1}},
+"bf16": {"enabled": true}, "zero_optimization": {"stage": 2, "overlap_comm": true}, "gradient_clipping": 1.0,
+"steps_per_print": 10, "wall_clock_breakdown": false})";
+  for (const char* command : {"deepspeed run_clm.py --deepspeed ds.json\n",
+                              "deepspeed --num_gpus 4 run_clm.py --learning_rate 1e-4 --deepspeed ds.json\n"})
+    EXPECT_THAT(error({{"run.txt", command}, {"ds.json", file}}, {.ranks = 4}),
+                AllOf(HasSubstr("ds.json: this looks like a file of DeepSpeed, which Hearth does not import"),
+                      HasSubstr("there is train_batch_size,"),
+                      HasSubstr("fix: give the trainer's own file or command without it")))
+        << command;
 }
 
 TEST_F(ImportTest, AGuessNeedsHalfOfTheKeys) {

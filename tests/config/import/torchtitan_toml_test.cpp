@@ -329,6 +329,14 @@ TEST_F(ImportTest, ATomlFileWithoutItsEndingOrBlanksIsNoScript) {
   EXPECT_EQ(import({{"run", "[training]\nsteps=10\nseq_len=64\n[model]\nname=\"llama3\"\n"}}, {.ranks = 1})
                 .config.training.steps,
             10);
+  EXPECT_EQ(import({{"run", "[ training ] # a comment\nsteps=10\n[\tmodel]\nname=\"llama3\"\n"}}, {.ranks = 1})
+                .config.training.steps,
+            10);
+}
+
+TEST_F(ImportTest, ATestOfBashIsNoHeading) {
+  EXPECT_THAT(error({{"run", "[ -f data ]\nrun_clm.py --max_steps 3\n"}}, {.ranks = 1}),
+              HasSubstr("run:1: this is a script, and scripts are not run here: `[` stands here"));
 }
 
 TEST_F(ImportTest, AKeyMayBeLeftOutAndTheResultSaysSo) {
