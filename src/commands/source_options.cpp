@@ -37,7 +37,8 @@ void SourceOptions::declare(CommandLine& line) {
           "out, and README, LICENSE and the like beside records")
       .optional();
   line.option("--source-list", "FILE", &source_list, "more paths, one per line, relative to FILE's folder");
-  line.option("--include", "GLOB", &include, "only files of folders whose name matches, such as \"*.txt\"");
+  line.option("--include", "GLOB", &include,
+              "only files of folders, or of a pattern, whose name matches, such as \"*.txt\"");
   line.option("--exclude", "GLOB", &exclude, "leave out files and folders in folders whose name matches: \"*.png\"");
   line.option("--format", "NAME", &read.format, "read every file in this format; default: each file's content decides")
       .choices(data::format_names());
@@ -64,15 +65,14 @@ void SourceOptions::declare(CommandLine& line) {
   line.option("--source-dataset", "NAME", &source_dataset, "only arrays whose source_dataset is NAME; none given: all");
 }
 
-std::vector<Path> SourceOptions::all_paths() const {
+data::GivenPaths SourceOptions::all_paths() const {
   std::vector<Path> all = paths;
   if (!source_list.empty()) {
     const auto listed = data::read_source_list(source_list);
     all.insert(all.end(), listed.begin(), listed.end());
   }
-  all = data::expand_patterns(all);
   if (all.empty()) throw user_error("there is nothing to read", "", "give PATH... or --source-list FILE");
-  return all;
+  return data::expand_patterns(all);
 }
 
 data::ReadRules SourceOptions::read_rules() const {

@@ -6,6 +6,7 @@
 
 #include "commands/command_line.h"
 #include "data/shard/manifest.h"
+#include "data/source/path_list.h"
 
 namespace hearth::commands {
 
@@ -22,7 +23,7 @@ struct SourceOptions {
   // data::default_text_key.
   void declare(CommandLine& line);
   // After parsing. Each throws user_error for invalid options.
-  std::vector<Path> all_paths() const;  // with patterns and the list resolved; at least one
+  data::GivenPaths all_paths() const;  // with patterns and the list resolved; at least one
   data::ReadRules read_rules() const;
   data::KindRules kind_rules() const { return {!read.text_keys.empty(), as_text}; }
   data::OnError error_policy() const { return data::parse_on_error(on_error); }

@@ -14,6 +14,7 @@
 #include "data/build/build.h"
 #include "data/build/positional_split.h"
 #include "data/shard/array_stream.h"
+#include "data/source/beside_records.h"
 #include "machine/cores.h"
 #include "tokenizer/tokenizer.h"
 
@@ -51,13 +52,15 @@ class BuildLine {
   double writing_since_s_ = -1;
 };
 
-void print_found(const data::Manifest& m, const std::vector<data::LeftOut>& left_out) {
+void print_found(const data::BuildResult& result) {
+  const data::Manifest& m = result.manifest;
   int64_t bytes = 0;
   for (const data::SourceFile& source : m.sources) bytes += source.size_bytes;
   fmt::print("found {}, {}", counted(std::ssize(m.sources), "file"), format_bytes(bytes));
   fmt::print(" (links resolved: {}, duplicates dropped: {}, empty: {}, not files: {})\n", m.links_resolved,
              m.duplicates_dropped, m.empty_dropped, m.skipped);
-  if (!left_out.empty()) fmt::print("left out of folders: {}\n", data::describe_left_out(left_out));
+  if (!result.left_out.empty()) fmt::print("left out of folders: {}\n", data::describe_left_out(result.left_out));
+  if (!result.texts_beside.empty()) fmt::print("{}\n", data::describe_texts_beside(result.texts_beside));
   const data::RecordCounts& records = m.records;
   if (records.invalid_utf8_bytes > 0)
     fmt::print("not UTF-8: {} in {}, kept\n", counted(records.invalid_utf8_bytes, "byte"),
@@ -160,7 +163,9 @@ data::BuildOptions options_of(BuildRequest r) {
   if (!r.split.empty()) options.rules.split = data::parse_split(r.split);
   if (!r.bos.empty()) options.bos = r.bos == "document";
   if (!r.eos.empty()) options.eos = r.eos == "document";
-  options.paths = r.sources.all_paths();
+  data::GivenPaths given = r.sources.all_paths();
+  options.paths = std::move(given.paths);
+  options.patterns = std::move(given.patterns);
   options.include = r.sources.include;
   options.exclude = r.sources.exclude;
   options.kinds = r.sources.kind_rules();
@@ -204,7 +209,7 @@ int data_build(CommandLine& line) {
   }();
   const double elapsed = seconds_since(start);
 
-  print_found(result.manifest, result.left_out);
+  print_found(result);
   if (result.was_complete) {
     fmt::print("{} is complete already: nothing to do\n", options.out.string());
     return 0;

@@ -9,6 +9,7 @@
 #include "commands/source_options.h"
 #include "commands/tokenizer/counted_pieces.h"
 #include "commands/tokenizer/train_patches.h"
+#include "data/source/beside_records.h"
 #include "machine/cores.h"
 #include "tokenizer/bpe/train.h"
 #include "tokenizer/pretokenizer/pretokenizer.h"
@@ -143,7 +144,9 @@ int tokenizer_train(CommandLine& line) {
   declare(line, r);
   if (!line.parse()) return 0;
   check(r);
-  r.discovery.paths = r.sources.all_paths();
+  data::GivenPaths given = r.sources.all_paths();
+  r.discovery.paths = std::move(given.paths);
+  r.discovery.patterns = std::move(given.patterns);
   r.discovery.include = r.sources.include;
   r.discovery.exclude = r.sources.exclude;
   r.discovery.kinds = r.sources.kind_rules();
@@ -157,6 +160,7 @@ int tokenizer_train(CommandLine& line) {
   data::HashProgress hashing;
   const data::Discovery found = data::discover(r.discovery, hashing);
   if (!found.left_out.empty()) fmt::print("left out of folders: {}\n", data::describe_left_out(found.left_out));
+  if (!found.texts_beside.empty()) fmt::print("{}\n", data::describe_texts_beside(found.texts_beside));
   if (r.kind == "bpe")
     train_bpe_tokenizer(r, found);
   else

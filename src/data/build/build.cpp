@@ -187,6 +187,7 @@ BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
   BuildResult result;
   result.manifest = planned_manifest(plan, options);
   result.left_out = plan.found.left_out;
+  result.texts_beside = plan.found.texts_beside;
   if (folder.complete(result.manifest)) {
     result.was_complete = true;
     for (const SplitEntry& split : result.manifest.splits)

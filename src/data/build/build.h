@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,7 +25,8 @@ namespace hearth::data {
 struct BuildOptions {
   Path out;
   std::vector<Path> paths;
-  std::vector<Path> labels;  // label file of each path, which must be a token file: see label_file.h
+  std::map<std::string, std::string> patterns;  // see DiscoverOptions
+  std::vector<Path> labels;                     // label file of each path, which must be a token file: see label_file.h
   std::vector<std::string> include, exclude;
   KindRules kinds;
   BuildRules rules;
@@ -51,6 +53,7 @@ struct BuildResult {
   int64_t shards_written = 0, shards_kept = 0;
   bool was_complete = false;  // `out` was this dataset already; nothing was written
   std::vector<LeftOut> left_out;
+  std::vector<std::string> texts_beside;  // see Discovery
 };
 
 // Throws user_error for wrong input or an `out` with other content, damaged() for a source that cannot be read to its

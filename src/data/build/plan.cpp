@@ -165,6 +165,7 @@ BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tok
   if (const auto* arrays = plan.tokenizer->arrays()) plan.arrays.emplace(*arrays, rules.n_fixed);
   check_part(options);
   plan.found = discover({.paths = options.paths,
+                         .patterns = options.patterns,
                          .labels = options.labels,
                          .include = options.include,
                          .exclude = options.exclude,

@@ -2,6 +2,7 @@
 #include <zstd_errors.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/formats/decoders.h"
 
 namespace hearth::data {
@@ -43,6 +44,10 @@ class ZstdStream final : public ByteStream {
  private:
   [[noreturn]] void fail(size_t status) const {
     const ZSTD_ErrorCode code = ZSTD_getErrorCode(status);
+    if (code == ZSTD_error_dictionary_wrong)
+      throw user_error(
+          fmt::format("{} needs a dictionary of zstd", file_.path().string()), "it was packed with one (zstd -D)",
+          fmt::format("unpack it first: zstd -D DICTIONARY --decompress {}", shell_word(file_.path().string())));
     if (code == ZSTD_error_memory_allocation) refuse_window(file_, "zstd");
     if (code == ZSTD_error_frameParameter_windowTooLarge)
       throw damaged("its zstd data is damaged",

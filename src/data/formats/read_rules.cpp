@@ -67,6 +67,11 @@ void check_read_rules(const ReadRules& rules) {
     throw user_error(fmt::format("--max-record-bytes {} is too small", rules.max_record_bytes));
   if (rules.text_keys.empty() || std::count(rules.text_keys.begin(), rules.text_keys.end(), "") > 0)
     throw user_error("--text-key needs a name", "", "give --text-key text");
+  for (const std::string& key : rules.text_keys) {
+    if (std::count(rules.text_keys.begin(), rules.text_keys.end(), key) > 1)
+      throw user_error(fmt::format("--text-key {} is given twice", key), "each document would have its text twice",
+                       "give each key once");
+  }
   for (const std::string& key : rules.loss_keys) {
     if (std::find(rules.text_keys.begin(), rules.text_keys.end(), key) != rules.text_keys.end()) continue;
     throw user_error(fmt::format("--loss-key {} names no text", key),

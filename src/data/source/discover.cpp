@@ -19,6 +19,7 @@
 #include "data/formats/indexed_file.h"
 #include "data/formats/saved_dataset.h"
 #include "data/source/array_labels.h"
+#include "data/source/beside_records.h"
 #include "data/source/label_file.h"
 
 namespace hearth::data {
@@ -29,8 +30,10 @@ namespace fs = std::filesystem;
 struct WalkedFile {
   std::string path;  // the first path to it
   std::string real_path;
+  std::string root;       // see FoundFile
   std::string rank;       // different for each file; the corpus is sorted by it
   bool is_about = false;  // by its name a file about data, found in a folder
+  bool is_page = false;   // by its name a page or a program, found in a folder
 };
 
 // Walks the paths. Each real path is kept once, with the first path to it.
@@ -38,6 +41,14 @@ class Walk {
  public:
   Walk(const DiscoverOptions& options, Discovery& found) : options_(options), found_(found) {
     if (!options.output.empty() && path_exists(options.output)) output_ = fs::canonical(options.output);
+  }
+
+  // `pattern` is the last part of the pattern that names the path; null: the user named it.
+  void start(const Path& path, const std::string* pattern) {
+    pattern_ = pattern != nullptr ? *pattern : "";
+    const Path folder = pattern != nullptr || !path.has_filename() ? path.parent_path() : path;
+    root_ = folder.empty() ? "." : folder.string();
+    visit(path, pattern == nullptr);
   }
 
   void visit(const Path& given, bool given_by_user) {
@@ -68,7 +79,7 @@ class Walk {
     const Path real = fs::canonical(path);
     if (real == output_) return;
     if (!is_folder)
-      add(real, path, real.string(), !given_by_user && is_about_data(path) && !is_requested(path));
+      add(named(path, real, given_by_user));
     else if (folders_.insert(real.string()).second)
       visit_folder(path, real);
     else
@@ -91,13 +102,25 @@ class Walk {
     return fmt::format("{}/{}{:08}", folder.string(), '\0', i);
   }
 
-  void add(const Path& real, const Path& path, const std::string& rank, bool is_about = false) {
-    const auto [file, is_new] =
-        files_.try_emplace(real.string(), WalkedFile{path.string(), real.string(), rank, is_about});
+  WalkedFile named(const Path& path, const Path& real, bool given_by_user) const {
+    WalkedFile file{path.string(), real.string(), given_by_user ? "" : root_, real.string()};
+    if (given_by_user || is_requested(path)) return file;
+    const std::string ending = Path(pattern_).extension().string();
+    const bool has_its_ending = !ending.empty() && ending.find_first_of("*?[") == std::string::npos;
+    file.is_about = is_about_data(path);
+    file.is_page = has_page_ending(path) && !has_its_ending;
+    return file;
+  }
+
+  void add(const WalkedFile& file) {
+    const auto [known, is_new] = files_.try_emplace(file.real_path, file);
     if (is_new) return;
     ++found_.links_resolved;
-    file->second.rank = std::min(file->second.rank, rank);  // the lower of the two
-    file->second.is_about = file->second.is_about && is_about;
+    WalkedFile& first = known->second;
+    first.rank = std::min(first.rank, file.rank);  // the lower of the two
+    if (file.root.empty()) first.root = "";
+    first.is_about = first.is_about && file.is_about;
+    first.is_page = first.is_page && file.is_page;
   }
 
   bool is_left_out(const Path& path, bool is_folder) {
@@ -111,22 +134,33 @@ class Walk {
     return reason.has_value() && leave_out(*reason);
   }
 
-  // Whether --include names the file itself, or hidden files.
+  // Whether --include or the pattern names the file itself, or hidden files.
   bool is_requested(const Path& path) const {
     const std::string name = path.filename().string();
-    return std::any_of(options_.include.begin(), options_.include.end(), [&](const std::string& pattern) {
-      return pattern == name || (pattern.starts_with('.') && ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0);
-    });
+    return is_spelled(name) ||
+           std::any_of(options_.include.begin(), options_.include.end(), [&](const std::string& pattern) {
+             return pattern == name || (pattern.starts_with('.') && ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0);
+           });
+  }
+
+  // Whether the pattern has what a file is left out for: clone/README*, clone/.git*, data/*.part.
+  bool is_spelled(const std::string& name) const {
+    if (pattern_.empty()) return false;
+    const std::string beginning = pattern_.substr(0, pattern_.find_first_of("*?["));
+    const size_t last = pattern_.find_last_of("*?]");
+    const std::string ending = last == std::string::npos ? pattern_ : pattern_.substr(last + 1);
+    return pattern_ == name || beginning.starts_with('.') || is_about_data(beginning) ||
+           never_data("x" + ending, false);
   }
 
   void visit_folder(const Path& path, const Path& real) {
+    pattern_.clear();  // it names the folder, not what is in it
     const std::string& format = options_.read.format;
     if (format.empty() || format == format_name(Format::kArrow)) {
       if (const auto splits = splits_of_saved_dict(path)) {
         if (splits->size() > 1)
-          throw user_error(
-              fmt::format("{} holds several splits: {}", path.string(), join(*splits)),
-              "training on all of them would include the documents meant for tests",
+          refuse_splits(
+              path, *splits,
               fmt::format("name the folders of the splits to train on: {}", (path / splits->front()).string()));
         for (const std::string& split : *splits) visit(path / split, false);
         return;
@@ -134,7 +168,7 @@ class Walk {
       if (const auto files = files_of_saved_dataset(path)) {
         for (size_t i = 0; i < files->size(); ++i) {
           const Path file = path / (*files)[i];
-          if (included(file)) add(fs::canonical(file), file, rank_in_list(real, i));
+          if (included(file)) add({file.string(), fs::canonical(file).string(), root_, rank_in_list(real, i)});
         }
         return;
       }
@@ -168,6 +202,7 @@ class Walk {
   const DiscoverOptions& options_;
   Discovery& found_;
   Path output_;
+  std::string root_, pattern_;  // of the path that is searched
   int64_t not_included_ = 0;
   std::set<std::string> folders_;
   std::map<std::string, WalkedFile> files_;  // by real path
@@ -190,17 +225,21 @@ std::vector<FileState> files_beside(const SourceFile& source) {
   return files;
 }
 
-struct FoundFile {
-  SourceFile source;
-  bool is_about = false;
-  std::optional<Error> refusal;  // of its kind
-};
-
 // The path whose name says what the file is. In a cache of Hugging Face's Hub the real name is a hash, and the link has
 // the name.
 std::string named_path(const WalkedFile& file) {
   const Path real = file.real_path;
   return real.has_extension() && real.filename() != Path(file.path).filename() ? file.real_path : file.path;
+}
+
+// Whether it was refused, or taken for a record, only because a key was named.
+bool is_text_without_keys(const WalkedFile& file, const DiscoverOptions& options) {
+  try {
+    return recognise(named_path(file), options.read).format == Format::kText;
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::kUser) throw;
+    return false;
+  }
 }
 
 std::vector<FoundFile> recognise_all(const std::vector<WalkedFile>& walked, const DiscoverOptions& options) {
@@ -209,6 +248,7 @@ std::vector<FoundFile> recognise_all(const std::vector<WalkedFile>& walked, cons
     const WalkedFile& from = walked[static_cast<size_t>(i)];
     FoundFile& file = files[static_cast<size_t>(i)];
     const FileState state = state_of(from.real_path);
+    file.root = from.root;
     file.is_about = from.is_about;
     file.source.path = from.path;
     file.source.real_path = from.real_path;
@@ -223,34 +263,11 @@ std::vector<FoundFile> recognise_all(const std::vector<WalkedFile>& walked, cons
       if (e.code() != ExitCode::kUser) throw;
       file.refusal = e;
     }
+    const bool is_text = options.kinds.has_keys ? from.is_page && is_text_without_keys(from, options)
+                                                : !file.refusal && file.source.format == Format::kText;
+    file.is_page = from.is_page && is_text && !options.kinds.as_text;
   });
   return files;
-}
-
-// Files about data stay where all that they lie beside and above is text.
-void leave_out_about(std::vector<FoundFile>& files, bool has_keys, std::vector<LeftOut>& left_out) {
-  std::set<std::string> records;
-  std::map<std::string, bool> hub_folders;
-  for (const FoundFile& file : files) {
-    if (!file.is_about && !file.refusal && file.source.size_bytes > 0 && file.source.format != Format::kText)
-      records.insert(file.source.path);
-  }
-  const auto is_left_out = [&](const FoundFile& file) {
-    if (!file.is_about) return false;
-    const Path folder = Path(file.source.path).parent_path();
-    const std::string above = folder.empty() ? "" : folder.string() + "/";
-    const auto first = records.lower_bound(above);
-    if (has_keys || (first != records.end() && first->starts_with(above))) return true;
-    const auto [known, is_new] = hub_folders.try_emplace(folder.string(), false);
-    if (is_new) known->second = is_hub_folder(folder);
-    return known->second;
-  };
-  const auto end = std::remove_if(files.begin(), files.end(), [&](const FoundFile& file) {
-    if (!is_left_out(file)) return false;
-    left_out.push_back({file.source.path, LeftOutReason::kAboutData});
-    return true;
-  });
-  files.erase(end, files.end());
 }
 
 // Throws the first refusal, with the number of others.
@@ -304,11 +321,16 @@ void drop_duplicates(Discovery& found, int64_t threads, HashProgress& progress) 
 Discovery discover(const DiscoverOptions& options, HashProgress& progress) {
   Discovery found;
   Walk walk(options, found);
-  for (const Path& path : options.paths) walk.visit(path, true);
+  for (const Path& path : options.paths) {
+    const auto pattern = options.patterns.find(path.string());
+    walk.start(path, pattern == options.patterns.end() ? nullptr : &pattern->second);
+  }
 
   std::vector<FoundFile> files = recognise_all(walk.files(), options);
-  leave_out_about(files, options.kinds.has_keys, found.left_out);
+  leave_out_beside_records(files, options.kinds.has_keys, found.left_out);
+  if (options.include.empty()) refuse_joined_splits(files);
   refuse(files);
+  found.texts_beside = texts_beside_records(files);
   for (FoundFile& file : files) {
     if (file.source.size_bytes == 0)
       ++found.empty_dropped;

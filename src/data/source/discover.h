@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,10 @@
 namespace hearth::data {
 
 struct DiscoverOptions {
-  std::vector<Path> paths;           // files, or folders that are searched with their subfolders
+  std::vector<Path> paths;  // files, or folders that are searched with their subfolders
+  // Of those among `paths` that only a pattern names: its last part, see path_list.h. Such a file is like a file of a
+  // folder, unless the pattern spells its name: "README*".
+  std::map<std::string, std::string> patterns;
   std::vector<Path> labels;          // the label file of each path, which must be a token file then; or empty
   std::vector<std::string> include;  // shell patterns: a file in a folder must match one of them; empty: all match
   std::vector<std::string> exclude;  // shell patterns: files and folders in a folder that are left out
@@ -27,12 +31,13 @@ struct DiscoverOptions {
 };
 
 struct Discovery {
-  std::vector<SourceFile> sources;  // by real path, or as a saved dataset lists them; different content each
-  int64_t links_resolved = 0;       // paths to a file that was already listed
-  int64_t duplicates_dropped = 0;   // files with the content of another one
-  int64_t empty_dropped = 0;        // files without a byte
-  int64_t skipped = 0;              // entries of folders that are not files: dangling links, sockets
-  std::vector<LeftOut> left_out;    // entries of folders that are no data; a folder without what is in it
+  std::vector<SourceFile> sources;        // by real path, or as a saved dataset lists them; different content each
+  int64_t links_resolved = 0;             // paths to a file that was already listed
+  int64_t duplicates_dropped = 0;         // files with the content of another one
+  int64_t empty_dropped = 0;              // files without a byte
+  int64_t skipped = 0;                    // entries of folders that are not files: dangling links, sockets
+  std::vector<LeftOut> left_out;          // entries of folders that are no data; a folder without what is in it
+  std::vector<std::string> texts_beside;  // texts of folders that have records too, in no repository of the Hub
 };
 
 // Bytes hashed so far and in total, for a progress bar in another thread.

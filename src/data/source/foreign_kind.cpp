@@ -284,4 +284,16 @@ std::optional<ForeignKind> foreign_kind(std::string_view first_bytes, const Path
   return kind;
 }
 
+std::optional<ForeignKind> foreign_part(std::string_view bytes, int64_t position) {
+  ByteCounts counts = count(bytes);
+  counts.begins_with_zeros = false;  // a stray zero may be anywhere
+  if (counts.are_text()) return {};
+  const auto first =
+      std::find_if(bytes.begin(), bytes.end(), [](char c) { return is_control(static_cast<unsigned char>(c)); });
+  return ForeignKind{fmt::format("not text at byte {}", position + (first - bytes.begin())),
+                     fmt::format("{} of the {} bytes at {} are control characters, {} of them zero", counts.controls,
+                                 counts.all, position, counts.zeros),
+                     "take the file apart, or get it again"};
+}
+
 }  // namespace hearth::data

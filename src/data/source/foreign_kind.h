@@ -1,6 +1,7 @@
 // Kinds of files that are not text: archives, pictures, documents, programs, weights, and text in another encoding.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,5 +22,9 @@ struct ForeignKind {
 // The kind of a file's `first_bytes`, which are unpacked already if the file is compressed. `path` is its name for
 // commands. Nothing for text, which may be in an 8-bit encoding, and for an empty file.
 std::optional<ForeignKind> foreign_kind(std::string_view first_bytes, const Path& path);
+
+// The kind of a part of a file that begins as text, by its control characters and zeros. `bytes` are kKindBytes from
+// `position` on. Nothing if the part is text.
+std::optional<ForeignKind> foreign_part(std::string_view bytes, int64_t position);
 
 }  // namespace hearth::data

@@ -51,8 +51,14 @@ JsonLook look_at_json(std::string_view text, bool is_whole) {
   } catch (const Error& error) {
     if (!look.others.empty()) return is_whole || !values.at_end() ? not_json(error.message()) : look;
     const size_t begin = text.find('{', end);
-    const bool is_cut = !is_whole && begin != std::string_view::npos && may_begin_json_object(text.substr(begin));
-    if (!is_cut) return not_json(error.message());
+    const bool ends_in_object = begin != std::string_view::npos && may_begin_json_object(text.substr(begin));
+    look.is_cut = !is_whole && ends_in_object;
+    if (!look.is_cut) {
+      JsonLook fault = not_json(error.message());
+      fault.has_fault = look.objects > 0;
+      fault.lacks_end = is_whole && values.at_end() && (look.objects > 0 || ends_in_object);
+      return fault;
+    }
     if (look.objects == 0) look.keys = keys_of_json(text.substr(begin));
     ++look.objects;
   }

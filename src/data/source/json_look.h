@@ -15,6 +15,9 @@ struct JsonLook {
   bool is_empty_array = false;
   std::string others;             // instead of objects: "a list of strings", "strings"; empty: not JSON
   std::vector<std::string> keys;  // of the first object
+  bool is_cut = false;            // the bytes end in one of these objects, and the file goes on
+  bool lacks_end = false;         // the file ends in an object, or in an array with an object
+  bool has_fault = false;         // not JSON, but the first value is an object
   std::string why_not;            // why it is not JSON
 };
 

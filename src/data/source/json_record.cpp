@@ -1,5 +1,7 @@
 #include "data/source/json_record.h"
 
+#include "data/formats/stream_buffer.h"
+
 namespace hearth::data {
 
 void JsonRecord::read(std::string_view object, Record& record) {
@@ -8,6 +10,7 @@ void JsonRecord::read(std::string_view object, Record& record) {
   record.weights = json_.weights();
   record.is_utf8 = true;
   if (record.problem != RecordProblem::kNone) record.why = json_.why();
+  if (object.starts_with(kByteOrderMark)) record.why = kMarkInside;
   if (record.why.ends_with(kIdsForText)) record.fix = ids_fix();
   if (record.problem == RecordProblem::kMissingKey && rules_.weights_key.empty())
     record.fix = "name the key of the text (--text-key), or leave out such records with --on-error skip";

@@ -10,6 +10,10 @@
 
 namespace hearth::data {
 
+// The problem of a record that begins with the mark. The one that begins a file is no part of it.
+inline constexpr std::string_view kMarkInside =
+    "it begins with a byte order mark (EF BB BF), as where two files were joined";
+
 class JsonRecord {
  public:
   explicit JsonRecord(const SourceFile& file, const ReadRules& rules)

@@ -2,16 +2,21 @@
 
 #include "base/error.h"
 #include "data/formats/json_values.h"
+#include "data/formats/stream_buffer.h"
 #include "data/source/json_record.h"
 
 namespace hearth::data {
 namespace {
 
-std::string_view kind_of_value(char first) {
-  if (first == '[') return "a list";
-  if (first == '"') return "a string";
-  if (first == 't' || first == 'f') return "a truth value";
-  return first == 'n' ? "null" : "a number";
+std::string why_no_object(std::string_view value) {
+  if (value.starts_with(kByteOrderMark)) return std::string(kMarkInside);
+  const bool is_json = is_json_object(fmt::format("{{\"value\": {}}}", value));
+  std::string_view kind = "a number";
+  if (value[0] == '[') kind = "a list";
+  if (value[0] == '"') kind = "a string";
+  if (value[0] == 't' || value[0] == 'f') kind = "a truth value";
+  if (value[0] == 'n') kind = "null";
+  return is_json ? fmt::format("it is {} instead of a JSON object", kind) : "it is not JSON: a value is expected";
 }
 
 class JsonReader final : public SourceReader {
@@ -54,7 +59,7 @@ class JsonReader final : public SourceReader {
       return;
     }
     record.problem = RecordProblem::kMalformed;
-    record.why = fmt::format("it is {} instead of a JSON object", kind_of_value(value.text[0]));
+    record.why = why_no_object(value.text);
   }
 
   JsonRecord json_;

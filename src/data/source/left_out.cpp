@@ -22,11 +22,24 @@ constexpr std::array<std::string_view, 5> kReasons = {"hidden", "unfinished", "m
 constexpr std::array<std::string_view, 3> kUnfinishedEndings = {".incomplete", ".part", ".crdownload"};
 // Other names in underscores are folders of source code: __tests__, __mocks__, __fixtures__.
 constexpr std::array<std::string_view, 2> kFoldersOfTools = {"__pycache__", "__MACOSX"};
+// Windows writes the first two, and Spark the others beside the parts of a table.
+constexpr std::array<std::string_view, 5> kFilesOfTools = {"desktop.ini", "Thumbs.db", "_SUCCESS", "_metadata",
+                                                           "_common_metadata"};
+// Databricks' transactions, with a number behind.
+constexpr std::array<std::string_view, 2> kTransactions = {"_committed_", "_started_"};
 
-// Without their endings, in upper case.
-constexpr std::array<std::string_view, 13> kAboutNames = {
-    "README",   "LICENSE",   "LICENCE",   "COPYING",      "NOTICE",          "CITATION", "CHANGELOG",
-    "SECURITY", "DATASHEET", "DATA_CARD", "CONTRIBUTING", "CODE_OF_CONDUCT", "AUTHORS"};
+// Without their endings, in upper case. More may follow behind a separator: LICENSE_MIT.txt.
+constexpr std::array<std::string_view, 24> kAboutNames = {
+    "README",    "LICENSE",    "LICENCE",      "UNLICENSE",    "MIT-LICENSE",     "COPYING",
+    "NOTICE",    "CITATION",   "CHANGELOG",    "SECURITY",     "DATASHEET",       "DATA_CARD",
+    "DATA-CARD", "DATACARD",   "DATASET_CARD", "CONTRIBUTING", "CODE_OF_CONDUCT", "AUTHORS",
+    "SHA256SUM", "SHA256SUMS", "MD5SUM",       "MD5SUMS",      "CHECKSUMS",       "TERMS_OF_USE"};
+// The same for common words, which may begin the name of a text: history_of_rome.txt. Only an ending may follow.
+constexpr std::array<std::string_view, 5> kAboutWords = {"TERMS", "HISTORY", "CHANGES", "USAGE", "REQUIREMENTS"};
+constexpr std::string_view kSeparators = "._- ";
+// Files of programs, settings and pages. Nothing: no ending.
+constexpr std::array<std::string_view, 11> kPageEndings = {"",     ".md",   ".py",  ".ipynb", ".json", ".yaml",
+                                                           ".yml", ".toml", ".cfg", ".sh",    ".html"};
 // What `datasets` writes beside data, or never reads as data.
 constexpr std::array<std::string_view, 7> kDescriptions = {
     "config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json",
@@ -70,6 +83,18 @@ bool is_lock(const Path& path) {
          absolute_path(path).string().find("/.cache/huggingface/") != std::string::npos;
 }
 
+// Whether a program wrote it beside data. An editor's foo~ is the older foo.
+bool is_of_tools(const Path& path) {
+  const std::string name = path.filename().string();
+  if (std::find(kFilesOfTools.begin(), kFilesOfTools.end(), name) != kFilesOfTools.end()) return true;
+  const auto is_transaction = [&](std::string_view beginning) {
+    return name.size() > beginning.size() && name.starts_with(beginning) &&
+           name.find_first_not_of("0123456789", beginning.size()) == std::string::npos;
+  };
+  if (std::any_of(kTransactions.begin(), kTransactions.end(), is_transaction)) return true;
+  return name.size() > 1 && name.ends_with('~') && path_exists(path.parent_path() / name.substr(0, name.size() - 1));
+}
+
 }  // namespace
 
 std::optional<LeftOutReason> never_data(const Path& path, bool is_folder) {
@@ -80,6 +105,7 @@ std::optional<LeftOutReason> never_data(const Path& path, bool is_folder) {
     return LeftOutReason::kUnfinished;
   if (is_folder && std::find(kFoldersOfTools.begin(), kFoldersOfTools.end(), name) != kFoldersOfTools.end())
     return LeftOutReason::kOfTools;
+  if (!is_folder && is_of_tools(path)) return LeftOutReason::kOfTools;
   if (is_folder && (name == "blobs" || name == "refs") && folder_exists(path.parent_path() / "snapshots"))
     return LeftOutReason::kOfTools;
   return {};
@@ -90,16 +116,25 @@ bool is_about_data(const Path& path) {
   if (std::find(kDescriptions.begin(), kDescriptions.end(), name) != kDescriptions.end()) return true;
   std::string upper = name;
   for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  // LICENSE, LICENSE.txt, LICENSE-MIT, README.zh-CN.md; not READMES or license_texts.jsonl.
-  const bool is_named = std::any_of(kAboutNames.begin(), kAboutNames.end(), [&](std::string_view about) {
+  // LICENSE, LICENSE.txt, LICENSE-MIT, README.zh-CN.md, README_EN.md; not READMES or license_texts.jsonl.
+  const auto begins = [&](std::string_view about, std::string_view separators) {
     return upper.starts_with(about) &&
-           (upper.size() == about.size() || upper[about.size()] == '.' || upper[about.size()] == '-');
-  });
+           (upper.size() == about.size() || separators.find(upper[about.size()]) != std::string_view::npos);
+  };
+  const bool is_named =
+      std::any_of(kAboutNames.begin(), kAboutNames.end(), [&](auto about) { return begins(about, kSeparators); }) ||
+      std::any_of(kAboutWords.begin(), kAboutWords.end(), [&](auto about) { return begins(about, "."); });
   const std::string ending = Path(upper).extension().string();
   const bool is_page = ending.size() <= 1 || ending == ".MD" || ending == ".TXT" || ending == ".RST" ||
                        ending == ".HTML" || ending == ".CFF" || ending == ".BIB";
   // The program that loads a dataset of the Hub has the name of its folder.
   return (is_named && is_page) || (ending == ".PY" && path.stem() == path.parent_path().filename());
+}
+
+bool has_page_ending(const Path& path) {
+  std::string ending = path.extension().string();
+  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return std::find(kPageEndings.begin(), kPageEndings.end(), ending) != kPageEndings.end();
 }
 
 bool is_hub_folder(const Path& folder) {

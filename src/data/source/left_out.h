@@ -1,5 +1,5 @@
 // What a folder holds beside its data, and a search in folders therefore leaves out. A file that the user names is
-// always read, or refused.
+// always read, or refused. A pattern names a file only if it spells the name (path_list.h).
 //
 // Hidden: names that begin with a dot, such as .git, .gitattributes, .cache, .ipynb_checkpoints and .DS_Store.
 //
@@ -7,11 +7,13 @@
 // *.lock in .cache/huggingface).
 //
 // Made by tools: the folders __pycache__ and __MACOSX, and the blobs and refs of a cache of Hugging Face's Hub, whose
-// snapshots name the same files.
+// snapshots name the same files. Also desktop.ini, Thumbs.db, foo~ beside foo, and what Spark writes beside the parts
+// of a table: _SUCCESS, _metadata, _common_metadata, _committed_N, _started_N.
 //
 // About the data: README, LICENSE and their like, and the descriptions that `datasets` writes. These may be data
 // themselves, for example in a folder of documentation. They are left out only beside records, where a key of records
-// was named, or in a repository of the Hub.
+// was named, or in a repository of the Hub. In such a repository with records, plain texts with the endings of
+// programs, settings and pages are left out, too (beside_records.h).
 //
 // Excluded: by the user's --exclude.
 #pragma once
@@ -37,6 +39,9 @@ std::optional<LeftOutReason> never_data(const Path& path, bool is_folder);
 
 // Whether the name is one of a file about data.
 bool is_about_data(const Path& path);
+
+// Whether the name has the ending of a program, of settings or of a page (.py, .yaml, .md), or no ending.
+bool has_page_ending(const Path& path);
 
 // Whether the folder is a repository of a dataset: it has a .gitattributes that stores large files elsewhere (git-lfs),
 // the marks of a clone or download from Hugging Face's Hub, or a README.md that begins as the Hub's cards do.

@@ -8,23 +8,27 @@
 
 namespace hearth::data {
 
-std::vector<Path> expand_patterns(const std::vector<Path>& paths) {
-  std::vector<Path> expanded;
+GivenPaths expand_patterns(const std::vector<Path>& paths) {
+  GivenPaths expanded;
   for (const Path& path : paths) {
     if (hub::is_name(path.string())) {
-      expanded.push_back(hub::find_fetched(path.string()));
+      expanded.paths.push_back(hub::find_fetched(path.string()));
       continue;
     }
     if (path.string().find_first_of("*?[") == std::string::npos || path_exists(path)) {
-      expanded.push_back(path);
+      expanded.paths.push_back(path);
       continue;
     }
     glob_t found{};
     const int status = ::glob(path.c_str(), 0, nullptr, &found);
-    for (size_t i = 0; status == 0 && i < found.gl_pathc; ++i) expanded.emplace_back(found.gl_pathv[i]);
+    for (size_t i = 0; status == 0 && i < found.gl_pathc; ++i) {
+      expanded.paths.emplace_back(found.gl_pathv[i]);
+      expanded.patterns.try_emplace(found.gl_pathv[i], path.filename().string());
+    }
     ::globfree(&found);
     if (status != 0) throw user_error(fmt::format("nothing matches {}", path.string()));
   }
+  for (const Path& path : paths) expanded.patterns.erase(path.string());
   return expanded;
 }
 

@@ -31,21 +31,57 @@ std::string ways_on(const Path& path, std::string_view first, std::string_view a
                      shell_word(pattern), as_text);
 }
 
+// Throws what the user reads about such a file.
+[[noreturn]] void refuse_foreign(const Path& path, Compression compression, const ForeignKind& kind) {
+  const bool is_packed = compression != Compression::kNone;
+  const std::string unpack =
+      fmt::format("unpack it once: {} --decompress {}", compression_name(compression), shell_word(path.string()));
+  // A command takes the unpacked file. But tar unpacks in one step, and some advice is no command.
+  const bool wants_unpacked = is_packed && kind.fix.find("tar ") == std::string::npos &&
+                              kind.fix.find(shell_word(path.string())) != std::string::npos;
+  throw user_error(fmt::format("{} is {}{}", path.string(), kind.name,
+                               is_packed ? fmt::format(", packed by {}", compression_name(compression)) : ""),
+                   kind.why.empty() ? std::string(kReadKinds) : kind.why,
+                   ways_on(path, wants_unpacked ? unpack : kind.fix, "read its bytes as they are with --as-text"));
+}
+
 // Whether a file's bytes are no text, which the user wants to read all the same; otherwise throws for such a file.
 // `text` is unpacked.
 bool is_foreign(const Path& path, Compression compression, std::string_view text, const KindRules& kinds) {
   const auto kind = foreign_kind(text, path);
   if (!kind || kinds.as_text) return kind.has_value();
-  const bool is_packed = compression != Compression::kNone;
-  const std::string unpack =
-      fmt::format("unpack it once: {} --decompress {}", compression_name(compression), shell_word(path.string()));
-  // A command takes the unpacked file. But tar unpacks in one step, and some advice is no command.
-  const bool wants_unpacked = is_packed && kind->fix.find("tar ") == std::string::npos &&
-                              kind->fix.find(shell_word(path.string())) != std::string::npos;
-  throw user_error(fmt::format("{} is {}{}", path.string(), kind->name,
-                               is_packed ? fmt::format(", packed by {}", compression_name(compression)) : ""),
-                   kind->why.empty() ? std::string(kReadKinds) : kind->why,
-                   ways_on(path, wants_unpacked ? unpack : kind->fix, "read its bytes as they are with --as-text"));
+  refuse_foreign(path, compression, *kind);
+}
+
+// Throws for a text with other bytes behind its beginning, as where an archive was appended or blocks of a disk were
+// lost. It looks at the middle, at three quarters and at the end: of a packed text, in the bytes that were unpacked.
+void refuse_foreign_rest(const Path& path, Compression compression, std::string_view unpacked, const KindRules& kinds) {
+  if (kinds.as_text) return;
+  std::optional<File> file;
+  if (compression == Compression::kNone) file = File::open_read(path);
+  const int64_t size = file ? file->size_bytes() : std::ssize(unpacked);
+  const auto window = static_cast<int64_t>(kKindBytes);
+  if (size <= window) return;
+  std::string bytes(kKindBytes, '\0');
+  for (const int64_t begin : {size / 2, size / 4 * 3, size - window}) {
+    const int64_t position = std::min(begin, size - window);
+    if (file)
+      file->read_at(position, std::as_writable_bytes(std::span(bytes)));
+    else
+      bytes = unpacked.substr(static_cast<size_t>(position), kKindBytes);
+    if (const auto kind = foreign_part(bytes, position)) refuse_foreign(path, compression, *kind);
+  }
+}
+
+// Throws for token files where the user said how texts are read.
+void refuse_text_options(const Path& path, const KindRules& kinds) {
+  if (!kinds.has_keys && !kinds.as_text) return;
+  const std::string option = kinds.has_keys ? "--text-key" : "--as-text";
+  throw user_error(fmt::format("{} does not go with {}", option, path.string()),
+                   kinds.has_keys ? "it is read as bin-idx: there are no keys"
+                                  : "it is read as bin-idx, by the index beside it: it has token ids",
+                   kinds.has_keys ? ways_on(path, "", "build from it alone, without --text-key")
+                                  : ways_on(path, "remove --as-text", "read its bytes with --format text"));
 }
 
 bool is_named(const Path& path, std::initializer_list<std::string_view> endings) {
@@ -98,8 +134,13 @@ std::optional<Format> json_format(const Path& path, std::string_view text, const
   const Lines lines = text[begin] == '{' ? count_object_lines(text, is_whole) : Lines::kNone;
   if (lines == Lines::kTwo || (by_name && lines == Lines::kOne)) return Format::kJsonl;
   look = look_at_json(text, is_whole);
+  // Without its end it is damaged, and not a text that happens to begin like JSON. The reader says so.
+  if (look.lacks_end && is_named(path, {".json"})) return Format::kJson;
   if (look.objects == 0) return look.is_empty_array && (by_name || kinds.has_keys) ? Format::kJson : named;
-  const bool are_records = by_name || kinds.has_keys || look.objects > 1 || has_a_key(look.keys, rules.text_keys);
+  // The key may follow behind the bytes that were looked at.
+  const bool is_cut_list = look.is_cut && text[begin] == '[';
+  const bool are_records =
+      by_name || kinds.has_keys || look.objects > 1 || is_cut_list || has_a_key(look.keys, rules.text_keys);
   return are_records ? std::optional(Format::kJson) : std::nullopt;
 }
 
@@ -156,6 +197,10 @@ std::optional<Format> column_format_by_name(const Path& path) {
 [[noreturn]] void refuse_text(const Path& path, std::string_view text, const JsonLook& look) {
   const size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
   const std::string_view rest = text.substr(begin);
+  if (look.has_fault) {
+    throw user_error(fmt::format("{} is JSON with a fault", path.string()), look.why_not,
+                     ways_on(path, "correct it, or get it again", "read it whole with --as-text"));
+  }
   std::string kind = "plain text", why = "JSON, CSV, Parquet and Arrow files have keys";
   if (!look.others.empty())
     kind = fmt::format("JSON of {}", look.others);
@@ -177,8 +222,11 @@ Recognised as_named(const Path& path, Compression compression, const ReadRules& 
   if (kinds.as_text && found.format != Format::kText)
     throw user_error(fmt::format("--as-text and --format {} are both given", rules.format),
                      "one reads text and the other does not", "give one of them");
+  if (found.format == Format::kIndexed) refuse_text_options(path, kinds);
   if (may_give_ids(found.format) || found.format == Format::kNpy) return {found.format, Compression::kNone};
-  is_foreign(path, compression, first_bytes(path, compression, kKindBytes), kinds);
+  const std::string bytes = first_bytes(path, compression, kSniffBytes);
+  is_foreign(path, compression, bytes, kinds);
+  if (found.format == Format::kText) refuse_foreign_rest(path, compression, bytes, kinds);
   return found;
 }
 
@@ -186,7 +234,10 @@ Recognised as_named(const Path& path, Compression compression, const ReadRules& 
 
 Recognised recognise(const Path& path, const ReadRules& rules, const KindRules& kinds) {
   const std::string start = first_bytes(path, Compression::kNone, kKindBytes);
-  if (rules.format.empty() && index_of(std::filesystem::canonical(path))) return {Format::kIndexed, Compression::kNone};
+  if (rules.format.empty() && index_of(std::filesystem::canonical(path))) {
+    refuse_text_options(path, kinds);
+    return {Format::kIndexed, Compression::kNone};
+  }
   const Compression compression = compression_of(start);
   if (!rules.format.empty()) return as_named(path, compression, rules, kinds);
   if (looks_like_npy(start)) return {Format::kNpy, Compression::kNone};
@@ -211,6 +262,7 @@ Recognised recognise(const Path& path, const ReadRules& rules, const KindRules& 
   }
   if (csv_separator(text, path, rules.text_keys, kinds.has_keys)) return {Format::kCsv, compression};
   if (kinds.has_keys && !kinds.as_text && !text.empty()) refuse_text(path, text, look);
+  refuse_foreign_rest(path, compression, bytes, kinds);
   return {Format::kText, compression};
 }
 

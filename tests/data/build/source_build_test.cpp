@@ -318,8 +318,13 @@ TEST(SourceBuild, DiskFailureAtAnyCallOfAPartOrOfTheMergeIsRepairedByRunningAgai
 TEST(SourceBuild, ListsAndPatternsNamePaths) {
   const ScratchFolder scratch;
   for (const char* name : {"a1.txt", "a2.txt", "b.txt", "odd[1].txt"}) write_text(scratch / name, name);
-  EXPECT_EQ(expand_patterns({scratch / "a?.txt", scratch / "odd[1].txt"}),
+  EXPECT_EQ(expand_patterns({scratch / "a?.txt", scratch / "odd[1].txt"}).paths,
             (std::vector<Path>{scratch / "a1.txt", scratch / "a2.txt", scratch / "odd[1].txt"}));
+  // A path that is also named counts as named.
+  const auto patterns = expand_patterns({scratch / "*.txt", scratch / "a1.txt"}).patterns;
+  EXPECT_EQ(patterns.size(), 3u);
+  EXPECT_EQ(patterns.at((scratch / "a2.txt").string()), "*.txt");
+  EXPECT_FALSE(patterns.contains((scratch / "a1.txt").string()));
   EXPECT_EQ(error_of([&] { expand_patterns({scratch / "c*"}); }).message(),
             "nothing matches " + (scratch / "c*").string());
   write_text(scratch / "list", "# what we take\nb.txt\r\n\n" + (scratch / "a1.txt").string() + "\n");

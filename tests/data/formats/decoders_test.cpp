@@ -85,5 +85,16 @@ TEST(Decoders, ACompressionIsFoundFromItsMarkAndAnEndingIsNoPartOfAName) {
     EXPECT_EQ(plain_name(Path("folder") / name), "x.jsonl");
 }
 
+TEST(Decoders, AZstdFileThatNeedsADictionaryIsRefusedAndNotCalledDamaged) {
+  const ScratchFolder scratch;
+  // The frame's header asks for dictionary 7 (RFC 8878, section 3.1.1.1.3).
+  const std::string frame("\x28\xb5\x2f\xfd\x21\x07\x01\x09\x00\x00x", 11);
+  write_text(scratch / "a.jsonl.zst", frame);
+  const Error e = error_of([&] { recognise(scratch / "a.jsonl.zst", {}); });
+  EXPECT_EQ(e.code(), ExitCode::kUser);
+  EXPECT_EQ(e.message(), (scratch / "a.jsonl.zst").string() + " needs a dictionary of zstd");
+  EXPECT_THAT(e.fix(), HasSubstr("unpack it first: zstd -D DICTIONARY --decompress "));
+}
+
 }  // namespace
 }  // namespace hearth::data

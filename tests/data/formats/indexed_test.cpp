@@ -87,6 +87,25 @@ TEST(Indexed, TheFilesOfNeoxsOwnWriterGoInAndComeOutByteForByte) {
   EXPECT_EQ(error_of([&] { export_jsonl(dataset, dataset.split("train"), scratch / "x"); }).code(), ExitCode::kUser);
 }
 
+TEST(Indexed, OptionsOfTextsAreRefused) {
+  const ScratchFolder scratch;
+  write_text(scratch / "gold.bin", golden_tokens());
+  write_text(scratch / "gold.idx", from_hex(kGoldenIndex));
+  ReadRules named;
+  named.format = "bin-idx";
+  for (const ReadRules& rules : {ReadRules(), named}) {
+    const Error e = error_of([&] { recognise(scratch / "gold.bin", rules, {.has_keys = true}); });
+    EXPECT_THAT(e.message(), HasSubstr("--text-key does not go with "));
+    EXPECT_THAT(e.message(), HasSubstr("gold.bin"));
+    EXPECT_EQ(e.why(), "it is read as bin-idx: there are no keys");
+  }
+  const Error e = error_of([&] { recognise(scratch / "gold.bin", {}, {.as_text = true}); });
+  EXPECT_THAT(e.message(), HasSubstr("--as-text does not go with "));
+  EXPECT_THAT(e.fix(), HasSubstr("--format text"));
+  named.format = "text";
+  EXPECT_EQ(recognise(scratch / "gold.bin", named, {.as_text = true}).format, Format::kText);
+}
+
 TEST(Indexed, EveryTypeOfEveryLayoutIsReadAndTheDialectsAreToldApart) {
   const ScratchFolder scratch;
   const Sequences sequences = {{1, 2, 3}, {}, {127}, {4, 5, 6, 7}};

@@ -4,7 +4,9 @@
 
 #include "base/text.h"
 #include "data/corpus_folder.h"
+#include "data/source/beside_records.h"
 #include "data/source/discover.h"
+#include "data/source/path_list.h"
 
 namespace hearth::data {
 namespace {
@@ -141,6 +143,139 @@ TEST(Discover, OfSourceCodeTheTestsAndTheVersionsOfPackagesAreRead) {
   write_text(cache / "json_builder.lock", "4711");
   EXPECT_EQ(describe_left_out(search(code).left_out), "1 unfinished (train.txt.lock)");
   EXPECT_EQ(describe_left_out(search(cache).left_out), "1 unfinished (json_builder.lock)");
+}
+
+// What lies beside the data in clones of the Hub. Each has a content of its own.
+void write_pages(const Path& folder, const std::vector<std::string>& names) {
+  for (const std::string& name : names) write_text(folder / name, "words of " + name);
+}
+
+TEST(Discover, OfFilesAboutDataTheNameMayGoOn) {
+  const ScratchFolder scratch;
+  const Path folder = scratch / "folder";
+  write_text(folder / "train.jsonl", kRecord);
+  const std::vector<std::string> about = {
+      "README_zh.md",    "README_EN.md",  "README (1).md", "LICENSE_MIT.txt", "MIT-LICENSE",     "UNLICENSE",
+      "DATASET_CARD.md", "datacard.md",   "TERMS.md",      "HISTORY.md",      "CHANGES",         "usage.rst",
+      "SHA256SUMS",      "sha256sum.txt", "md5sum.txt",    "MD5SUMS",         "requirements.txt"};
+  write_pages(folder, about);
+  for (const bool has_keys : {false, true}) {
+    const Discovery found = search(folder, has_keys);
+    EXPECT_EQ(names_of(found, folder), "train.jsonl");
+    EXPECT_EQ(found.left_out.size(), about.size());
+    EXPECT_TRUE(found.texts_beside.empty());
+  }
+  // In other folders than repositories of the Hub, other texts are read, and named.
+  write_pages(folder, {"history_of_rome.txt", "READMES.txt", "setup.py", "Makefile", "terms and more.txt"});
+  const Discovery found = search(folder);
+  EXPECT_EQ(names_of(found, folder),
+            "Makefile READMES.txt history_of_rome.txt setup.py terms and more.txt train.jsonl");
+  EXPECT_EQ(describe_texts_beside(found.texts_beside),
+            "read whole as texts beside records: 5 (Makefile, READMES.txt, history_of_rome.txt, setup.py and 1 more)");
+  // Texts alone.
+  remove_file(folder / "train.jsonl");
+  EXPECT_EQ(search(folder).sources.size(), about.size() + 5);
+  EXPECT_TRUE(search(folder).texts_beside.empty());
+}
+
+TEST(Discover, OfARepositoryOfTheHubProgramsAndSettingsBesideRecordsAreLeftOut) {
+  const ScratchFolder scratch;
+  const Path clone = scratch / "clone";
+  const std::vector<std::string> pages = {"Makefile", "notes.ipynb",     "setup.py",
+                                          "dvc.yaml", "scripts/make.sh", "data/about.html"};
+  write_text(clone / ".gitattributes", kLfs);
+  write_pages(clone, pages);
+  write_text(clone / "stats.json", "{\"rows\": 1}");
+  EXPECT_EQ(search(clone).sources.size(), pages.size() + 1);  // code alone
+  write_text(clone / "data" / "train.jsonl", kRecord);
+  write_text(clone / "data" / "rows.json", "{\"text\": \"a record\"}");
+  for (const bool has_keys : {false, true}) {
+    const Discovery found = search(clone, has_keys);
+    EXPECT_EQ(names_of(found, clone), "data/rows.json data/train.jsonl");
+    EXPECT_THAT(describe_left_out(found.left_out), HasSubstr("7 about the data ("));
+  }
+  EXPECT_EQ(names_of(search(clone, false, {"setup.py"}), clone), "setup.py");
+  EXPECT_EQ(names_of(search(clone / "setup.py"), clone), "setup.py");
+  // A plain text may be data.
+  write_text(clone / "data" / "more.txt", "plain words");
+  EXPECT_EQ(names_of(search(clone), clone), "data/more.txt data/rows.json data/train.jsonl");
+  EXPECT_EQ(describe_texts_beside(search(clone).texts_beside), "read whole as texts beside records: 1 (more.txt)");
+  EXPECT_THAT(error_of([&] { search(clone, true); }).message(), HasSubstr("more.txt is plain text"));
+  // Another repository in the same search has texts alone.
+  write_text(scratch / "other" / ".gitattributes", kLfs);
+  write_text(scratch / "other" / "guide.md", "words of a guide");
+  EXPECT_THAT(names_of(search(scratch.path()), scratch.path()), HasSubstr("other/guide.md"));
+}
+
+TEST(Discover, WhatToolsWriteBesideDataIsNoData) {
+  const ScratchFolder scratch;
+  write_text(scratch / "train.txt", "words of a text");
+  write_pages(scratch.path(), {"train.txt~", "desktop.ini", "Thumbs.db", "_SUCCESS", "_metadata", "_common_metadata",
+                               "_committed_4711", "_started_4711"});
+  write_pages(scratch.path(), {"_started_early.txt", "a~", "_success"});
+  EXPECT_EQ(names_of(search(scratch.path()), scratch.path()), "_started_early.txt _success a~ train.txt");
+}
+
+// As the commands search what a user names.
+Discovery search_patterns(const std::vector<Path>& paths, std::vector<std::string> exclude = {}) {
+  GivenPaths given = expand_patterns(paths);
+  DiscoverOptions options;
+  options.paths = std::move(given.paths);
+  options.patterns = std::move(given.patterns);
+  options.exclude = std::move(exclude);
+  HashProgress progress;
+  return discover(options, progress);
+}
+
+TEST(Discover, FilesOfAPatternAreLikeFilesOfAFolder) {
+  const ScratchFolder scratch;
+  const Path clone = scratch / "clone";
+  write_clone(clone);
+  write_pages(clone, {"setup.py", "train.txt.part"});
+  write_text(clone / "notes.txt", "plain words");
+  const auto names = [&](const std::vector<Path>& paths, std::vector<std::string> exclude = {}) {
+    return names_of(search_patterns(paths, std::move(exclude)), clone);
+  };
+  EXPECT_EQ(names({clone / "*"}), "data/train.jsonl notes.txt");
+  EXPECT_EQ(names({clone / "*"}, {"*.txt"}), "data/train.jsonl");
+  EXPECT_EQ(names({clone / "*" / "*"}), "data/train.jsonl");
+  EXPECT_THAT(describe_left_out(search_patterns({clone / "*"}).left_out), HasSubstr("about the data (LICENSE, README"));
+  // A name that the pattern spells, or that is named too.
+  EXPECT_EQ(names({clone / "README*"}), "README.md");
+  EXPECT_EQ(names({scratch / "c*" / "LICENSE"}), "LICENSE");
+  EXPECT_EQ(names({clone / "*.part"}), "train.txt.part");
+  EXPECT_EQ(names({clone / ".git*"}, {".git"}), ".gitattributes");
+  EXPECT_EQ(names({clone / "*.py", clone / "data" / "*"}), "data/train.jsonl setup.py");
+  EXPECT_EQ(names({clone / "*", clone / "README.md"}), "README.md data/train.jsonl notes.txt");
+}
+
+TEST(Discover, SplitsOfARepositoryOfTheHubAreNotJoined) {
+  const ScratchFolder scratch;
+  const Path clone = scratch / "clone", data = clone / "data";
+  write_text(clone / ".gitattributes", kLfs);
+  write_text(data / "train-00000-of-00001.jsonl", kRecord);
+  write_text(data / "tests.jsonl", "{\"text\": \"not a split\"}\n");
+  write_text(clone / "test.py", "words of a program");
+  EXPECT_EQ(search(clone).sources.size(), 2u);
+  for (const std::string name : {"test-00000-of-00001.jsonl", "validation.jsonl", "dev_1.jsonl", "eval.jsonl"}) {
+    write_text(data / name, "{\"text\": \"held out in " + name + "\"}\n");
+    const Error e = error_of([&] { search(clone); });
+    EXPECT_EQ(e.code(), ExitCode::kUser);
+    EXPECT_EQ(e.message(), data.string() + " holds several splits: train-00000-of-00001.jsonl, " + name);
+    EXPECT_EQ(e.why(), "training on all of them would include the documents meant for tests");
+    EXPECT_THAT(e.fix(), HasSubstr("--include 'train*'"));
+    EXPECT_EQ(search(clone, false, {"train*"}).sources.size(), 1u);
+    EXPECT_EQ(search(clone, false, {"*.jsonl"}).sources.size(), 3u);
+    remove_file(data / name);
+  }
+  write_text(clone / "sets" / "train" / "a.jsonl", "{\"text\": \"learned\"}\n");
+  write_text(clone / "sets" / "test" / "a.jsonl", "{\"text\": \"held out\"}\n");
+  const Error e = error_of([&] { search(clone); });
+  EXPECT_EQ(e.message(), (clone / "sets").string() + " holds several splits: train, test");
+  EXPECT_THAT(e.fix(), HasSubstr((clone / "sets" / "train").string()));
+  // In other folders the names are the user's.
+  remove_file(clone / ".gitattributes");
+  EXPECT_EQ(search(clone).sources.size(), 5u);
 }
 
 TEST(Discover, AFileThatIsNamedIsReadAndPatternsDecide) {

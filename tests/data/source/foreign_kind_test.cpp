@@ -123,6 +123,38 @@ TEST(ForeignKind, TextsThatLookOddAreTexts) {
   }
 }
 
+TEST(ForeignKind, ATextIsLookedAtBehindItsBeginningToo) {
+  const ScratchFolder scratch;
+  const Path path = scratch / "a.txt";
+  const std::string text = words(7, 400'000), zeros(200'000, '\0');
+  std::string wide;
+  for (const char c : text.substr(0, 100'000)) wide += {c, '\0'};
+  struct Case {
+    std::string content, part;
+  };
+  for (const Case& bad :
+       {Case{text + zeros, "at byte 450000"}, Case{text + wide, "at byte 450001"},
+        Case{text + zeros + text, "at byte 500000"}, Case{text + zeros.substr(0, 9000), "at byte 400000"}}) {
+    write_text(path, bad.content);
+    const Error e = error_of([&] { recognise(path, {}); });
+    EXPECT_EQ(e.code(), ExitCode::kUser);
+    EXPECT_THAT(e.message(), HasSubstr("a.txt is not text " + bad.part));
+    EXPECT_THAT(e.why(), HasSubstr("are control characters, "));
+    EXPECT_THAT(e.fix(), HasSubstr("--as-text"));
+    ReadRules named;
+    named.format = "text";
+    EXPECT_THAT(error_of([&] { recognise(path, named); }).message(), HasSubstr("is not text"));
+    EXPECT_EQ(texts_of(read_source(found_file(path, {}, {.as_text = true}))), std::vector<std::string>{bad.content});
+    // The first MiB of a packed text is looked at.
+    ASSERT_EQ(test::run_command("gzip --force --keep " + path.string()).exit_code, 0);
+    EXPECT_THAT(error_of([&] { recognise(scratch / "a.txt.gz", {}); }).message(), HasSubstr("packed by gzip"));
+  }
+  std::string stray = text;
+  stray[200'000] = stray[399'999] = '\0';
+  write_text(path, stray);
+  EXPECT_EQ(kind_of(path), "text none");
+}
+
 TEST(ForeignKind, APointerWithoutItsDataSaysHowToGetThem) {
   const ScratchFolder scratch;
   for (const std::string name : {"train.parquet", "train.jsonl", "train"}) {

@@ -169,7 +169,9 @@ TEST(Tables, WithAKeyNoFileIsATextUnlessTheUserSaysSo) {
       {"\"Yes\", she said.\n", "is plain text", ""},
       {"[1] " + std::string(2 << 20, 'x'), "is plain text", "something follows the array"},
       {"{ int x; }\n{ int y; }\n", "is plain text", "not JSON at column 3: a key in quotes is expected"},
-      {"{\"text\": \"a\"},\n{\"text\": \"b\"}\n", "is plain text", "not JSON at line 1: a value is expected"},
+      {"{\"text\": \"a\"},\n{\"text\": \"b\"}\n", "is JSON with a fault", "not JSON at line 1: a value is expected"},
+      {"[{\"text\": \"a\"}]\n[{\"text\": \"b\"}]", "is JSON with a fault",
+       "not JSON at line 2: something follows the array"},
       {"# a comment\n{\"text\": \"a\"}\n", "is plain text", ""},
       {"\"one\"\n\"two\"\n", "is JSON of strings", ""},
       {"[\"one\", \"two\"]", "is JSON of a list of strings", ""},
@@ -185,7 +187,7 @@ TEST(Tables, WithAKeyNoFileIsATextUnlessTheUserSaysSo) {
     const Error e = test::error_of([&] { recognise(path, {}, kKeyed); });
     EXPECT_THAT(e.message(), HasSubstr(path.string() + " " + bad.why));
     EXPECT_THAT(e.why(), HasSubstr(bad.location));
-    EXPECT_THAT(e.fix(), HasSubstr("read such files whole with --as-text"));
+    EXPECT_THAT(e.fix(), HasSubstr("whole with --as-text"));
     EXPECT_EQ(found_file(path, {}, {.has_keys = true, .as_text = true}).format, Format::kText);
     EXPECT_EQ(found_file(path).format, Format::kText);
   }
@@ -214,6 +216,66 @@ TEST(Tables, JsonThatMayBeATextIsARecordWhereItHasTheKey) {
   EXPECT_EQ(kind("array.jsonl", "[{\"name\": \"a\"}]"), "json none");
   EXPECT_EQ(kind("table.csv", "a,b\n1,2\n"), "csv none");
   EXPECT_EQ(kind("table.txt", "a,b\n1,2\n"), "text none");
+}
+
+TEST(Tables, AListThatIsCutByTheLookHasRecords) {
+  const ScratchFolder scratch;
+  const std::string meta = "{\"meta\": \"" + std::string(3 << 19, 'x') + "\", \"text\": ";
+  write_text(scratch / "x.json", "[" + meta + "\"one\"}, {\"text\": \"two\"}]");
+  EXPECT_EQ(texts_of(read_source(found_file(scratch / "x.json"))), (std::vector<std::string>{"one", "two"}));
+  write_text(scratch / "x.json", meta + "\"one\"}");  // may be a text
+  EXPECT_EQ(kind_of(scratch / "x.json"), "text none");
+}
+
+TEST(Tables, JsonWithoutItsEndIsDamagedAndNoText) {
+  const ScratchFolder scratch;
+  const std::string whole = "[{\"content\": \"beach\"}, {\"content\": \"sea\"}]";
+  for (size_t size = 3; size < whole.size(); ++size) {
+    write_text(scratch / "c.json", whole.substr(0, size));
+    ASSERT_EQ(kind_of(scratch / "c.json"), "json none") << size;
+    EXPECT_EQ(read_source(found_file(scratch / "c.json")).back().problem, RecordProblem::kUnreadable) << size;
+  }
+  write_text(scratch / "c.txt", whole.substr(0, 18));
+  EXPECT_EQ(kind_of(scratch / "c.txt"), "text none");
+  write_text(scratch / "c.json", "{\n  \"text\": \"a\"\n}\n{\n  \"te");
+  EXPECT_EQ(kind_of(scratch / "c.json"), "json none");
+  for (const std::string text : {"[", "[1, 2", "{ int x; and more words", "[link](url)"}) {
+    write_text(scratch / "c.json", text);
+    EXPECT_EQ(kind_of(scratch / "c.json"), "text none") << text;
+  }
+}
+
+TEST(Tables, AByteOrderMarkAndWordsBetweenRecordsAreNamed) {
+  const ScratchFolder scratch;
+  ReadRules rules;
+  const std::string mark = "\xef\xbb\xbf", a = "{\"text\": \"a\"}\n", b = "{\"text\": \"b\"}\n";
+  for (const std::string format : {"json", "jsonl"}) {
+    rules.format = format;
+    write_text(scratch / "x", mark + a + mark + b);
+    const auto records = read_source(found_file(scratch / "x", rules), rules);
+    ASSERT_GE(records.size(), 2u);
+    EXPECT_EQ(records[0].text, "a");
+    EXPECT_EQ(records[1].why, "it begins with a byte order mark (EF BB BF), as where two files were joined");
+    EXPECT_EQ(records[1].location, "line 2");
+  }
+  rules.format = "json";
+  for (const auto& [value, why] :
+       std::vector<std::pair<std::string, std::string>>{{"plain", "it is not JSON: a value is expected"},
+                                                        {"nul", "it is not JSON: a value is expected"},
+                                                        {"null", "it is null instead of a JSON object"},
+                                                        {"true", "it is a truth value instead of a JSON object"},
+                                                        {"-1.5", "it is a number instead of a JSON object"}}) {
+    write_text(scratch / "x", a + value + "\n" + b);
+    EXPECT_EQ(read_source(found_file(scratch / "x", rules), rules)[1].why, why) << value;
+  }
+}
+
+TEST(Tables, AKeyIsGivenOnce) {
+  ReadRules rules;
+  rules.text_keys = {"text", "title", "text"};
+  const Error e = test::error_of([&] { check_read_rules(rules); });
+  EXPECT_EQ(e.message(), "--text-key text is given twice");
+  EXPECT_EQ(e.fix(), "give each key once");
 }
 
 TEST(Tables, AnEndingHasItsMeaningInAnyCase) {

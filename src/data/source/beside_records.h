@@ -1,0 +1,38 @@
+// What a search does with the other files of folders that have records: it leaves out what is about the data, refuses
+// splits that it would join, and names texts that may be no data.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "data/source/left_out.h"
+#include "data/source/source.h"
+
+namespace hearth::data {
+
+struct FoundFile {
+  SourceFile source;
+  std::string root;       // the folder in whose search it was found; empty: the user named the file itself
+  bool is_about = false;  // by its name a file about data, found in a folder
+  bool is_page =
+      false;  // a plain text that has_page_ending, found in a folder; perhaps refused because a key was named
+  std::optional<Error> refusal;  // of its kind
+};
+
+// Files about data stay where all that they lie beside and above is text. Pages stay unless they are in a repository of
+// the Hub that has records.
+void leave_out_beside_records(std::vector<FoundFile>& files, bool has_keys, std::vector<LeftOut>& left_out);
+
+// Throws user_error for a folder of a repository of the Hub that has files, or folders, of several splits: train*
+// beside test*, validation*, dev* or eval*.
+void refuse_joined_splits(const std::vector<FoundFile>& files);
+[[noreturn]] void refuse_splits(const Path& folder, const std::vector<std::string>& splits, std::string fix);
+
+// The paths of texts that were found in the search of a folder with records.
+std::vector<std::string> texts_beside_records(const std::vector<FoundFile>& files);
+// "read whole as texts beside records: 2 (README_zh.md, notes.txt)".
+std::string describe_texts_beside(const std::vector<std::string>& paths);
+
+}  // namespace hearth::data
