@@ -38,6 +38,19 @@ constexpr std::array<std::string_view, 17> kScriptWords = {"if",    "then",  "el
                                                            "while", "until", "do",   "done", "case",    "[[",
                                                            "[",     "{",     "esac", "}",    "function"};
 
+// `bash -x SCRIPT` runs the script: the shell and its flags are passed over.
+void pass_over_shell(std::vector<CommandWord>& words) {
+  for (auto shell = words.begin(); shell != words.end(); ++shell) {
+    const std::string_view name = std::string_view(shell->text).substr(shell->text.rfind('/') + 1);
+    if (name != "sh" && name != "bash") continue;
+    const auto script = std::find_if(shell + 1, words.end(), [](const CommandWord& word) {
+      return word.text.size() < 2 || word.text[0] != '-' || word.text.find_first_not_of("exuv", 1) != std::string::npos;
+    });
+    if (script != words.end() && script != shell + 1 && !script->text.starts_with('-')) words.erase(shell, script);
+    return;
+  }
+}
+
 class Reader {
  public:
   Reader(std::string_view text, bool keep_names) : text_(text), keep_names_(keep_names) {}
@@ -48,6 +61,7 @@ class Reader {
     if (!lines.empty() && lines.front().starts_with("#!")) fault("it begins with #!");
     result.trace = std::any_of(lines.begin(), lines.end(), [](const auto& line) { return trace_mark(line) > 0; });
     result.trace ? read_trace(result) : read_lines(result);
+    for (std::vector<CommandWord>& words : result.commands) pass_over_shell(words);
     return result;
   }
 
@@ -106,6 +120,7 @@ class Reader {
         words.erase(words.begin());
       }
       if (words.front().text.starts_with('-')) {  // options in a line of their own
+        if (has_program) fault_behind(words.front());
         if (result.commands.empty()) result.commands.emplace_back();
         std::vector<CommandWord>& last = result.commands.back();
         last.insert(last.end(), words.begin(), words.end());
@@ -120,6 +135,13 @@ class Reader {
 
   [[noreturn]] static void fault_at(const CommandWord& word, std::string what) {
     throw CommandFault{word.line, std::move(what)};
+  }
+  [[noreturn]] static void fault_behind(const CommandWord& word) {
+    throw CommandFault{word.line,
+                       fmt::format("`{}` stands behind the command's end, and bash does not pass it on (a comment or a "
+                                   "line without \\ ends it)",
+                                   word.text.substr(0, word.text.find('='))),
+                       false, false, "write \\ at the end of the line before it, or remove it"};
   }
 
   // The words up to the end of the line, where \ and quotes continue it.
@@ -181,10 +203,13 @@ class Reader {
         take();
         until('\'', "$'", [&] { escaped_quoted(word.text); });
       } else if (c == '\\') {
-        if (peek(1) == '\n') {
-          take(), take();
+        if (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n')) {
+          while (take() != '\n') {
+          }
           continue;
         }
+        if (peek(1) != '\0' && ends_line(1))
+          throw CommandFault{line_, "a blank follows \\, so bash ends the line here", false, false, "remove the blank"};
         take();
         if (!at_end()) word.text += take();
       } else {

@@ -30,6 +30,7 @@ struct CommandFault {
   std::string what;
   bool script = true;
   bool inside = false;  // in the command of `bash -c`
+  std::string fix{};    // empty: the usual one
 };
 
 // Throws CommandFault. `keep_names`: $NAME and ${NAME} stand in their words as they are written, and are no faults.

@@ -66,6 +66,11 @@ void set_run_folder(Draft& draft, std::string_view name) {
   if (folder && !folder->empty()) draft.set("job.dump_folder", "runs/" + foreign_name(*folder), key);
 }
 
+const ForeignKey* foreign_variable(const Draft& draft, std::string_view name) {
+  const ForeignKey* of_command = draft.find(fmt::format("env.{}", name));
+  return of_command != nullptr ? of_command : draft.find(fmt::format("${}", name));
+}
+
 int64_t bounded_product(std::initializer_list<int64_t> factors) {
   constexpr int64_t kMost = int64_t{1} << 62;
   int64_t product = 1;

@@ -66,6 +66,9 @@ std::vector<ImportRule> with_launched_ranks(std::span<const ImportRule> rules);
 // The ranks that the first of these keys says, unless others are known. A number below 1 or too large is a problem.
 void take_given_ranks(Draft& draft, std::initializer_list<std::string_view> names);
 
+// A variable of the environment, or null: NAME=value in front of the command, else in a line of its own.
+const ForeignKey* foreign_variable(const Draft& draft, std::string_view name);
+
 // The product of whole numbers from 0, and 2^62 for one beyond: no key of ours allows so much.
 int64_t bounded_product(std::initializer_list<int64_t> factors);
 

@@ -66,6 +66,15 @@ bool is_of_launch(std::string_view name) {
   return name.starts_with("launch.") || name.starts_with("env.") || name.starts_with('$');
 }
 
+// Whether an option of the program stands before it, where only the launcher gets it.
+bool is_misplaced(std::span<const ImportRule> rules, std::string_view name) {
+  constexpr std::string_view kLaunch = "launch.";
+  if (!name.starts_with(kLaunch) || has_rule(rules, name)) return false;
+  return std::any_of(rules.begin(), rules.end(), [own = name.substr(kLaunch.size())](const ImportRule& rule) {
+    return rule.name == own && rule.kind != ImportRule::Kind::kIgnore;
+  });
+}
+
 bool is_variable(std::string_view name) { return name.starts_with('$') || name.starts_with("env."); }
 
 bool is_one_of(std::string_view values, std::string_view value) {
@@ -136,7 +145,10 @@ void Draft::apply(std::span<const ImportRule> rules) {
         read_.push_back(&key);
         break;
       case ImportRule::Kind::kIgnore:
-        ignored_.push_back(fmt::format("{}  {}: {}", key.where(), key.assignment(), rule->words));
+        if (is_misplaced(rules, key.name))
+          refuse(key, "it stands before the program, which does not get it", "move it behind the program");
+        else
+          ignored_.push_back(fmt::format("{}  {}: {}", key.where(), key.assignment(), rule->words));
         break;
       case ImportRule::Kind::kOnly:
         if (find(key.name) == nullptr) break;
@@ -291,10 +303,11 @@ const Value* Draft::value(std::string_view key) const {
 }
 
 void Draft::refuse(const ForeignKey& key, std::string_view why, std::string_view fix) {
-  problems_.push_back({key.where(), key.line, fmt::format("{}: {}", key.assignment(), why),
-                       fmt::format("{}{}--leave-out {}", fix,
-                                   fix.empty() ? "to import the rest: " : ", or import the rest: ", key.name),
-                       key.name});
+  problems_.push_back(
+      {key.where(), key.line, fmt::format("{}: {}", key.assignment(), why),
+       fmt::format("{}{}--leave-out {}", fix, fix.empty() ? "to import the rest: " : ", or import the rest: ",
+                   is_variable(key.name) ? key.called() : key.name),
+       key.name});
 }
 
 void Draft::problem(std::string what, std::string fix) {

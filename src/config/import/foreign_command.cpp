@@ -55,7 +55,7 @@ void unwrap(Start& start) {
     try {
       inside = read_command_text(words[i + 2].text, /*keep_names=*/true);
     } catch (const CommandFault& fault) {
-      throw CommandFault{words[i + 2].line + fault.line - 1, fault.what, fault.script, /*inside=*/true};
+      throw CommandFault{words[i + 2].line + fault.line - 1, fault.what, fault.script, /*inside=*/true, fault.fix};
     }
     if (inside.commands.size() != 1) continue;
     const int before = words[i + 2].line - 1;
@@ -157,6 +157,11 @@ ForeignValue value_of_words(const Words& words) {
   return {std::move(list)};
 }
 
+void add_key(std::string name, ForeignValue value, std::string shown, const std::string& file, int line,
+             std::vector<ForeignKey>& keys) {
+  keys.push_back({std::move(name), std::move(value), file, line, std::move(shown), /*from_command=*/true});
+}
+
 // An option with the words that follow it. The parts of a JSON object are keys of their own.
 void add_option(const CommandWord& option, const Words& words, std::string name, const std::string& file,
                 std::vector<ForeignKey>& keys) {
@@ -217,10 +222,7 @@ void add_options(const Start& start, const std::string& file, std::vector<Foreig
                           {}});
     }
   }
-  if (named.empty()) return;
-  ForeignKey key{"launch.files", {std::move(named)}, file, named_line, "the files"};
-  key.from_command = true;
-  keys.push_back(std::move(key));
+  if (!named.empty()) add_key("launch.files", {std::move(named)}, "the files", file, named_line, keys);
 }
 
 // GPT-NeoX's deepy.py takes a program, a folder and files with keys: "deepy.py train.py -d configs 7B.yml local".
@@ -234,12 +236,10 @@ void add_deepy(const Start& start, const std::string& file, std::vector<ForeignK
       named.push_back({text.ends_with(".yml") ? text : text + ".yml"});
     }
   }
-  ForeignKey key{"launch.files", {std::move(named)}, file, start.program->line, "the files"};
-  key.from_command = true;
-  keys.push_back(std::move(key));
+  add_key("launch.files", {std::move(named)}, "the files", file, start.program->line, keys);
 }
 
-// launch.NAME: the options before the program, and launch.program.
+// launch.NAME: the options before the program, launch.program, and launch.accelerate where that starts it.
 void add_launch(const Start& start, const std::string& file, std::vector<ForeignKey>& keys) {
   if (!start.program) return;
   const size_t end = start.options - 1;
@@ -257,20 +257,21 @@ void add_launch(const Start& start, const std::string& file, std::vector<Foreign
     options.emplace_back(name, word, std::move(values));
   }
   for (const auto& [name, word, values] : options) add_option(word, values, name, file, keys);
-  ForeignKey key{
-      "launch.program", {std::string(base_name(start.program->text))}, file, start.program->line, "the program"};
-  key.from_command = true;
-  keys.push_back(std::move(key));
+  const auto is_accelerate = [](const CommandWord& word) {
+    return base_name(word.text) == "accelerate" || word.text == "accelerate.commands.launch";
+  };
+  if (std::any_of(start.words.begin(), start.words.begin() + static_cast<std::ptrdiff_t>(end), is_accelerate))
+    add_key("launch.accelerate", {true}, "accelerate launch", file, start.words.front().line, keys);
+  add_key("launch.program", {std::string(base_name(start.program->text))}, "the program", file, start.program->line,
+          keys);
 }
 
 void add_name(const CommandWord& word, std::string_view begin, const std::string& file, std::vector<ForeignKey>& keys) {
   const size_t equals = word.text.find('=');
-  ForeignKey key{fmt::format("{}{}", begin, word.text.substr(0, equals)), value_of_word(word.text.substr(equals + 1)),
-                 file, word.line, word.text.substr(0, equals)};
-  key.from_command = true;
+  const std::string shown = word.text.substr(0, equals), name = fmt::format("{}{}", begin, shown);
   // The last value counts, as in bash.
-  std::erase_if(keys, [&key](const ForeignKey& other) { return other.name == key.name && other.file == key.file; });
-  keys.push_back(std::move(key));
+  std::erase_if(keys, [&](const ForeignKey& other) { return other.name == name && other.file == file; });
+  add_key(name, value_of_word(word.text.substr(equals + 1)), shown, file, word.line, keys);
 }
 
 constexpr std::string_view kInside = ", inside the command of `bash -c`";
@@ -290,7 +291,7 @@ Problem script_problem(const CommandFault& fault, std::string_view text, const s
     return {where,
             fault.line,
             fmt::format("this is not a command: {}{}", fault.what, fault.inside ? kInside : ""),
-            "give the whole command",
+            fault.fix.empty() ? "give the whole command" : fault.fix,
             {}};
   if (fault.inside)
     return inner_problem(fault.line, fault.what,
@@ -389,9 +390,9 @@ void read_foreign_command(std::string_view text, const std::string& file, const 
     add_launch(start, file, keys);
   }
   for (const CommandWord& word : command.names) add_name(word, "$", file, keys);
-  if (!starts.empty())
-    for (const CommandWord& word : starts.front().environment) add_name(word, "env.", file, keys);
   for (const CommandWord& word : command.environment) add_name(word, "env.", file, keys);
+  if (!starts.empty())  // the inner ones win
+    for (const CommandWord& word : starts.front().environment) add_name(word, "env.", file, keys);
 }
 
 }  // namespace hearth::config

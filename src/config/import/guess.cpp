@@ -22,7 +22,7 @@ constexpr size_t kShown = 6;  // names in an error
 // A program whose files Hearth does not import, and keys that only its files have. "name.*" is every key of a table.
 struct OtherProgram {
   std::string_view title;  // of the file
-  std::array<std::string_view, 6> keys;
+  std::array<std::string_view, 8> keys;
   std::string_view fix;  // FOLDER stands for the file's
 };
 constexpr OtherProgram kOthers[] = {
@@ -37,11 +37,19 @@ constexpr OtherProgram kOthers[] = {
      "write a run file by hand: docs/coming_from.md has the names of its keys here"},
     {"a file of DeepSpeed",
      {"zero_allow_untested_optimizer", "train_micro_batch_size_per_gpu", "zero_optimization.*", "scheduler.*",
-      "zero_force_ds_cpu_optimizer", "communication_data_type"},
+      "zero_force_ds_cpu_optimizer", "communication_data_type", "train_batch_size", "steps_per_print"},
      "give the trainer's own file or command without it: DeepSpeed's file says nothing of the model and the data"},
     {"the config.json of a model of Transformers",
      {"architectures", "model_type", "hidden_size", "num_hidden_layers", "vocab_size", "transformers_version"},
      "`hearth inspect --model FOLDER` prints its shape for a run file"},
+    {"a file of torchtune",
+     {"model._component_", "tokenizer._component_", "dataset._component_", "optimizer._component_", "loss._component_",
+      "checkpointer._component_"},
+     "write a run file by hand: docs/coming_from.md has the names of its keys here"},
+    {"a file of MosaicML's LLM Foundry",
+     {"max_duration", "train_loader.*", "device_train_microbatch_size", "global_train_batch_size", "max_seq_len",
+      "algorithms.*"},
+     "write a run file by hand: docs/coming_from.md has the names of its keys here"},
 };
 
 std::string lower(std::string_view name) {
@@ -60,11 +68,16 @@ std::string negated(const Dialect& dialect, const ForeignKey& key) {
   return has_rule(dialect.rules, name) ? name : std::string();
 }
 
-// Whether a key is one of the dialect's. `exact`: it has a row of its own.
-bool knows(const Dialect& dialect, const ForeignKey& key, bool exact) {
+bool has_program(std::span<const ForeignKey> keys) {
+  return std::any_of(keys.begin(), keys.end(), [](const ForeignKey& key) { return key.name == "launch.program"; });
+}
+
+// Whether a key is one of the dialect's. `exact`: it has a row of its own. `program`: lines of NAME=value are variables
+// of a program, and no options.
+bool knows(const Dialect& dialect, const ForeignKey& key, bool exact, bool program = false) {
   if (key.from_command ? !dialect.commands : !dialect.files) return false;
   if (key.name.starts_with('$') && !has_rule(dialect.rules, key.name))
-    return has_rule(dialect.rules, lower(key.name.substr(1)));
+    return !program && has_rule(dialect.rules, lower(key.name.substr(1)));
   if (!negated(dialect, key).empty()) return true;
   return exact ? has_rule(dialect.rules, key.name) : rule_for(dialect.rules, key.name) != nullptr;
 }
@@ -94,10 +107,14 @@ std::string examples() {
 
 // Refuses a file with at least two of another program's own keys, which `dialect` does not know.
 void refuse_other_programs(std::span<const ForeignKey> keys, const Dialect& dialect) {
+  // GPT-NeoX has DeepSpeed's keys, too, but none of its trainings is without these.
+  const bool fits = dialect.name != "neox" || std::any_of(keys.begin(), keys.end(), [](const ForeignKey& key) {
+                      return key.name == "num_layers" || key.name == "hidden_size" || key.name == "train_iters";
+                    });
   for (const OtherProgram& other : kOthers) {
     std::map<std::string, std::set<std::string_view>> found;  // patterns, by file
     for (const ForeignKey& key : keys) {
-      if (key.from_command || knows(dialect, key, /*exact=*/false)) continue;
+      if (key.from_command || (fits && knows(dialect, key, /*exact=*/false))) continue;
       for (const std::string_view pattern : other.keys)
         if (fits_pattern(pattern, key.name)) found[key.file].insert(pattern);
     }
@@ -143,9 +160,9 @@ Dialect choose_dialect(std::span<const ForeignKey> keys, std::string_view from, 
   });
   if (deepy) return neox();
   keep_those_of_command(all, keys);
-  const auto count = [&keys](const Dialect& dialect, bool exact) {
+  const auto count = [&keys, program = has_program(keys)](const Dialect& dialect, bool exact) {
     return std::count_if(keys.begin(), keys.end(),
-                         [&](const ForeignKey& key) { return is_counted(key) && knows(dialect, key, exact); });
+                         [&](const ForeignKey& key) { return is_counted(key) && knows(dialect, key, exact, program); });
   };
   const auto best = std::max_element(
       all.begin(), all.end(), [&](const Dialect& a, const Dialect& b) { return count(a, true) < count(b, true); });
@@ -161,7 +178,7 @@ Dialect choose_dialect(std::span<const ForeignKey> keys, std::string_view from, 
     throw user_error(fmt::format("{}: {} has {} of its {} keys, and no other trainer has more", title, best->title,
                                  count(*best, false), all_keys),
                      fmt::format("there is {}; {}", names_of(keys), examples()),
-                     fmt::format("give --from {} to read it so", best->name));
+                     "write a run file by hand: docs/coming_from.md has the names of other programs' keys");
   return *best;
 }
 
@@ -170,7 +187,7 @@ void require_training(const Dialect& dialect, std::span<const ForeignKey> keys, 
   for (const std::string& file : files) {
     const std::vector<ForeignKey> own = keys_of_file(keys, file);
     const bool known = std::any_of(own.begin(), own.end(), [&](const ForeignKey& key) {
-      return (is_counted(key) && knows(dialect, key, false)) || key.name == "launch.files" ||
+      return (is_counted(key) && knows(dialect, key, false, has_program(keys))) || key.name == "launch.files" ||
              (!is_counted(key) && !key.name.starts_with("launch.") && has_rule(dialect.rules, key.name));
     });
     if (!known)
@@ -198,6 +215,7 @@ void require_training(const Dialect& dialect, std::span<const ForeignKey> keys, 
 }
 
 void name_variables(const Dialect& dialect, std::vector<ForeignKey>& keys, std::vector<Problem>& problems) {
+  if (has_program(keys)) return;
   std::vector<std::string> names;
   for (const ImportRule& rule : dialect.rules)
     if (!rule.name.ends_with('*')) names.emplace_back(rule.name.starts_with('$') ? rule.name.substr(1) : rule.name);

@@ -24,7 +24,8 @@ void require_training(const Dialect& dialect, std::span<const ForeignKey> keys, 
                       std::vector<Problem>& problems);
 
 // Gives NAME of a line NAME=value the name of an option that is written so, in small letters. A NAME with small
-// letters that no option has is a problem: variables of the environment have capitals.
+// letters that no option has is a problem: variables of the environment have capitals. Beside a program all of them are
+// variables, and bash passes none on as an option.
 void name_variables(const Dialect& dialect, std::vector<ForeignKey>& keys, std::vector<Problem>& problems);
 
 // --no-NAME, where NAME is an option and no_NAME is not, becomes NAME = false, and is shown so.

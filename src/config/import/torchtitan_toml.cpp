@@ -149,13 +149,48 @@ void import_schedule(Draft& draft, TorchtitanAge age) {
 
 // What the command says of ranks, and of the file that has the keys.
 void import_command(Draft& draft) {
-  take_given_ranks(draft, {"env.NGPU"});
+  // torchtitan's run_train.sh reads these variables, its program does not.
+  const bool script = draft.text("launch.program").value_or(".sh").ends_with(".sh");
+  const ForeignKey *ranks = foreign_variable(draft, "NGPU"), *file = draft.find("job.config_file");
+  if (script && ranks != nullptr) take_given_ranks(draft, {ranks->name});
   take_launched_ranks(draft);
-  for (const std::string_view name : {"job.config_file", "env.CONFIG_FILE"}) {
-    const ForeignKey* key = draft.find(name);
-    if (key == nullptr || !key->from_command || draft.has_file(key->value.written())) continue;
-    draft.refuse(*key, "the training's keys are in this file, which is not given",
-                 "give it, too: several files are read as one");
+  if (file == nullptr || !file->from_command) file = script ? foreign_variable(draft, "CONFIG_FILE") : nullptr;
+  if (file == nullptr || draft.has_file(file->value.written())) return;
+  draft.refuse(*file, "the training's keys are in this file, which is not given",
+               "give it, too: several files are read as one");
+}
+
+// Names that one setting had over the years, the newest first.
+constexpr std::string_view kNamesOfYears[][3] = {
+    {"training.local_batch_size", "training.batch_size"},
+    {"lr_scheduler.warmup_steps", "training.warmup_steps"},
+    {"lr_scheduler.min_lr_factor", "lr_scheduler.lr_min"},
+    {"debug.seed", "training.seed"},
+    {"checkpoint.enable", "checkpoint.enable_checkpoint"},
+    {"checkpoint.last_save_model_only", "checkpoint.last_save_model_weights_only", "checkpoint.model_weights_only"},
+    {"checkpoint.last_save_in_hf", "checkpoint.last_save_in_safetensors_format"},
+    {"checkpoint.initial_load_model_only", "checkpoint.initial_load_model_weights_only"},
+    {"validation.enable", "validation.enabled"},
+    {"parallelism.fsdp_reshard_after_forward", "training.fsdp_reshard_after_forward"},
+    {"parallelism.data_parallel_replicate_degree", "training.data_parallel_replicate_degree"},
+    {"parallelism.data_parallel_shard_degree", "training.data_parallel_shard_degree", "training.data_parallel_degree"},
+    {"parallelism.tensor_parallel_degree", "training.tensor_parallel_degree"},
+    {"parallelism.pipeline_parallel_degree", "training.pipeline_parallel_degree",
+     "experimental.pipeline_parallel_degree"},
+    {"parallelism.context_parallel_degree", "experimental.context_parallel_degree"},
+    {"parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"},
+};
+
+// Only one of the names would count, and which one depends on the year.
+void refuse_names_of_years(Draft& draft) {
+  for (const auto& names : kNamesOfYears) {
+    const ForeignKey* first = nullptr;
+    for (const std::string_view name : names) {
+      const ForeignKey* key = draft.find(name);
+      if (first == nullptr) first = key;
+      if (key != nullptr && key->value.text() != first->value.text())
+        draft.refuse(*key, fmt::format("{} is given, too: two years' names of one setting", first->name), "keep one");
+    }
   }
 }
 
@@ -205,6 +240,7 @@ void import_validation(Draft& draft) {
 
 void import_torchtitan_keys(Draft& draft) {
   const TorchtitanAge age = age_of(draft);
+  refuse_names_of_years(draft);
   import_command(draft);
   import_model(draft);
   import_objective(draft);

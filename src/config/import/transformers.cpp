@@ -164,14 +164,16 @@ void import_hf_optimizer(Draft& draft, const HfProgram& program) {
 }
 
 void import_hf_precision(Draft& draft) {
-  const ForeignKey* from = draft.find("bf16");
+  const ForeignKey *from = draft.find("bf16"), *mixed = draft.find("launch.mixed_precision");  // the option wins
   bool bf16 = draft.flag("bf16").value_or(false);
-  for (const std::string_view name : {"launch.mixed_precision", "mixed_precision"}) {
-    const std::string mixed = text_or_no(draft, name, "no");
-    if (bf16 || mixed == "no") continue;
-    if (name == "mixed_precision" && draft.has("launch.mixed_precision")) continue;  // the option wins
-    from = draft.find(name);
-    bf16 = mixed == "bf16";
+  if (mixed == nullptr) mixed = draft.find("mixed_precision");
+  // `accelerate launch` gives its processes a variable of its own.
+  if (mixed == nullptr && !draft.has("launch.accelerate"))
+    mixed = foreign_variable(draft, "ACCELERATE_MIXED_PRECISION");
+  const std::string type = mixed == nullptr ? "no" : text_or_no(draft, mixed->name, "no");
+  if (!bf16 && type != "no") {
+    from = mixed;
+    bf16 = type == "bf16";
     if (!bf16) draft.refuse(*from, "numbers are float32 or bfloat16", "bfloat16 takes as much memory as float16");
   }
   if (bf16) draft.set("training.mixed_precision_param", std::string("bfloat16"), from);
@@ -185,7 +187,8 @@ void import_hf_precision(Draft& draft) {
   }
   for (const std::string_view name :
        {"gradient_checkpointing", "activation_checkpointing", "fsdp_config.activation_checkpointing",
-        "fsdp_config.fsdp_activation_checkpointing", "launch.fsdp_activation_checkpointing"}) {
+        "fsdp_config.fsdp_activation_checkpointing", "launch.fsdp_activation_checkpointing",
+        "env.FSDP_ACTIVATION_CHECKPOINTING", "$FSDP_ACTIVATION_CHECKPOINTING"}) {
     if (draft.flag(name).value_or(false)) draft.set("memory.recompute", std::string("block"), draft.find(name));
   }
 }
@@ -195,10 +198,12 @@ int64_t hf_zero_stage(Draft& draft) {
   const std::vector<std::string> words = draft.texts("fsdp").value_or(std::vector<std::string>{});
   std::string strategy = join(words, " ");
   if (draft.text_is("fsdp", "false")) strategy.clear();
-  bool on = !strategy.empty() || draft.flag("launch.use_fsdp").value_or(false) ||
-            text_or_no(draft, "distributed_type", "no") == "FSDP";
+  const ForeignKey* variable = foreign_variable(draft, "ACCELERATE_USE_FSDP");
+  bool on = !strategy.empty() || (variable != nullptr && draft.flag(variable->name).value_or(false)) ||
+            draft.flag("launch.use_fsdp").value_or(false) || text_or_no(draft, "distributed_type", "no") == "FSDP";
   for (const std::string_view name :
-       {"fsdp_config.reshard_after_forward", "fsdp_config.fsdp_sharding_strategy",
+       {"$FSDP_RESHARD_AFTER_FORWARD", "env.FSDP_RESHARD_AFTER_FORWARD", "$FSDP_SHARDING_STRATEGY",
+        "env.FSDP_SHARDING_STRATEGY", "fsdp_config.reshard_after_forward", "fsdp_config.fsdp_sharding_strategy",
         "fsdp_config.fsdp_reshard_after_forward", "launch.fsdp_sharding_strategy", "launch.fsdp_reshard_after_forward"})
     if (const ForeignKey* key = draft.find(name)) strategy = key->value.text();
   on = on || draft.has("launch.fsdp_sharding_strategy");
@@ -224,7 +229,17 @@ int64_t hf_accumulated(Draft& draft) {
   return *nested;
 }
 
-void import_hf_batch(Draft& draft) {
+// Accelerator() takes the variable in place of its argument. The Trainer counts for itself.
+void need_accumulated(Draft& draft, const HfProgram& program, int64_t accumulated) {
+  const ForeignKey* key = foreign_variable(draft, "ACCELERATE_GRADIENT_ACCUMULATION_STEPS");
+  const auto steps = key == nullptr ? std::nullopt : draft.whole(key->name);
+  if (!steps || *steps == accumulated) return;
+  if (program.trainer) return draft.note(fmt::format("{} is not read by the Trainer.", key->assignment()));
+  draft.refuse(*key, fmt::format("accelerate takes it in place of the script's {}", accumulated),
+               "give both the same number");
+}
+
+void import_hf_batch(Draft& draft, const HfProgram& program) {
   ForeignLayout layout;
   take_given_ranks(draft, {"launch.num_processes", "num_processes"});
   take_launched_ranks(draft);
@@ -232,6 +247,7 @@ void import_hf_batch(Draft& draft) {
   if (draft.whole("per_gpu_train_batch_size").value_or(0) != 0) from = draft.find("per_gpu_train_batch_size");  // wins
   const int64_t local = from == nullptr ? 8 : draft.whole(from->name).value_or(8);
   const int64_t accumulated = hf_accumulated(draft);
+  need_accumulated(draft, program, accumulated);
   constexpr int64_t kMost = 1 << 20;
   if (local < 1 || local > kMost || accumulated < 1 || accumulated > kMost) {
     draft.problem("the batch of a rank or the number of accumulated ones is out of range", "give whole numbers from 1");
@@ -336,7 +352,7 @@ void import_transformers_keys(Draft& draft) {
   import_hf_schedule(draft, program);
   import_hf_optimizer(draft, program);
   import_hf_precision(draft);
-  import_hf_batch(draft);
+  import_hf_batch(draft, program);
   import_hf_checkpoints(draft, program);
   import_hf_metrics(draft);
   const ForeignKey* launched = draft.find("launch.config_file");

@@ -53,9 +53,8 @@ TEST(Command, ReadsTheWordsThatBashPrints) {
 
 TEST(Command, ReadsAPastedCommandOverSeveralLines) {
   const CommandText read = read_command_text(
-      "# how it ran\n$ OMP_NUM_THREADS=1 torchrun --nproc_per_node=8 \\\n  train.py --lr 1e-4 \\\n  --name \"a b\" # a "
-      "comment\n"
-      "--seed 3\n  --split '99,1,0' 2>&1 |& tee log.txt\n");
+      "# how it ran\n$ OMP_NUM_THREADS=1 torchrun --nproc_per_node=8 \\\n  train.py --lr 1e-4 \\\n  --name \"a b\" \\\n"
+      "--seed 3 \\\n  --split '99,1,0' 2>&1 |& tee log.txt # a comment\n");
   EXPECT_FALSE(read.trace);
   ASSERT_EQ(read.commands.size(), 1u);
   EXPECT_THAT(texts_of(read.commands[0]), ElementsAre("torchrun", "--nproc_per_node=8", "train.py", "--lr", "1e-4",

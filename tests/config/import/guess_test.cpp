@@ -68,10 +68,36 @@ TEST_F(ImportTest, DeepSpeedsFileBesideACommandIsNamed) {
         << command;
 }
 
+// GPT-NeoX has all of its keys, but no training without a shape.
+TEST_F(ImportTest, DeepSpeedsFileAloneIsNamed) {
+  for (const char* file :
+       {R"({"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2, "zero_optimization": {"stage": 2}})",
+        R"({"train_batch_size": 8, "steps_per_print": 10, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}}})"})
+    EXPECT_THAT(error({{"ds.json", file}}, {.ranks = 4}),
+                HasSubstr("ds.json: this looks like a file of DeepSpeed, which Hearth does not import"));
+  EXPECT_THAT(error({{"a.yml", "num_layers: 2\ntrain_micro_batch_size_per_gpu: 4\nzero_optimization:\n  stage: 1\n"}},
+                    {.ranks = 4}),
+              HasSubstr("a.yml (read as GPT-NeoX)"));
+}
+
+TEST_F(ImportTest, OtherProgramsWithKeysOfTorchtitanAreNamed) {
+  EXPECT_THAT(error({{"tune.yaml",
+                      "tokenizer:\n  _component_: torchtune.models.llama3.llama3_tokenizer\nseed: 1\nmodel:\n"
+                      "  _component_: torchtune.models.llama3.llama3_8b\noptimizer:\n  lr: 2e-5\nepochs: 1\n"}},
+                    {.ranks = 1}),
+              HasSubstr("tune.yaml: this looks like a file of torchtune"));
+  EXPECT_THAT(error({{"mpt.yaml",
+                      "max_seq_len: 2048\nglobal_seed: 17\nmodel:\n  name: mpt_causal_lm\ntrain_loader:\n"
+                      "  name: text\noptimizer:\n  lr: 2e-4\nmax_duration: 4800ba\n"}},
+                    {.ranks = 1}),
+              HasSubstr("mpt.yaml: this looks like a file of MosaicML's LLM Foundry"));
+}
+
 TEST_F(ImportTest, AGuessNeedsHalfOfTheKeys) {
   EXPECT_THAT(error({{"a.yml", "seed: 1\nfirst: 2\nsecond: 3\nthird: 4\n"}}, {.ranks = 1}),
               AllOf(HasSubstr("has 1 of its 4 keys, and no other trainer has more"),
-                    HasSubstr("there is seed, first, second, third"), HasSubstr("learning_rate")));
+                    HasSubstr("there is seed, first, second, third"), HasSubstr("learning_rate"),
+                    HasSubstr("fix: write a run file by hand")));
   EXPECT_THAT(error({{"a.yml", ""}}, {.ranks = 1}), HasSubstr("there is nothing"));
 }
 
