@@ -45,11 +45,11 @@ constexpr OtherProgram kOthers[] = {
     {"a file of torchtune",
      {"model._component_", "tokenizer._component_", "dataset._component_", "optimizer._component_", "loss._component_",
       "checkpointer._component_"},
-     "write a run file by hand: docs/coming_from.md has the names of its keys here"},
+     "write a run file by hand: `hearth config docs` lists every key"},
     {"a file of MosaicML's LLM Foundry",
      {"max_duration", "train_loader.*", "device_train_microbatch_size", "global_train_batch_size", "max_seq_len",
       "algorithms.*"},
-     "write a run file by hand: docs/coming_from.md has the names of its keys here"},
+     "write a run file by hand: `hearth config docs` lists every key"},
 };
 
 std::string lower(std::string_view name) {
@@ -178,7 +178,7 @@ Dialect choose_dialect(std::span<const ForeignKey> keys, std::string_view from, 
     throw user_error(fmt::format("{}: {} has {} of its {} keys, and no other trainer has more", title, best->title,
                                  count(*best, false), all_keys),
                      fmt::format("there is {}; {}", names_of(keys), examples()),
-                     "write a run file by hand: docs/coming_from.md has the names of other programs' keys");
+                     "write a run file by hand: `hearth config docs` lists every key");
   return *best;
 }
 
