@@ -34,7 +34,7 @@ else:
     for layer in model.model.layers:
         fully_shard(layer)
     trained = fully_shard(model)
-optimizer = torch.optim.AdamW(trained.parameters(), lr=1e-4, weight_decay=0.1, fused=options.sharding == "ddp")
+optimizer = torch.optim.AdamW(trained.parameters(), lr=1e-4, weight_decay=0.1, fused=True)
 tokens = torch.randint(options.vocab_size, (options.local_batch_size, options.seq_len))
 times = []
 for step in range(options.warmup + options.steps):
