@@ -274,6 +274,16 @@ TEST_F(Processes, OneThatHangsIsNamedWithHostStepAndLastCall) {
   }
 }
 
+// A limit of several beats: what rank 0's thread does with the lease is no sign of life.
+TEST_F(Processes, OneThatHangsIsNamedAfterALimitThatIsLongerThanTheLeasesBeat) {
+  config::RunConfig c = of_ranks("run", 2);
+  c.comm.train_timeout_seconds = 10;
+  const auto process = started(c);
+  ::kill(process->ranks().at(1), SIGSTOP);
+  EXPECT_EQ(process->wait(), 4);
+  EXPECT_THAT(read_file(log), ContainsRegex("hangs: rank 1 \\(.+, process [0-9]+\\) .*, in step [0-9]+"));
+}
+
 // Also before its first step, where slow file systems hang.
 TEST_F(Processes, OneThatHangsInItsStartIsNamed) {
   config::RunConfig c = of_ranks("run", 2);

@@ -127,6 +127,9 @@ TEST_F(Resume, DamageThatAnyRankFindsMakesAllUseTheOneBefore) {
     c.training.steps = 12;
     expect_same_training(train(c), expected);
     EXPECT_EQ(tensors_of(step_of(c, 12)), tensors_of(step_of(whole, 12)));
+    const std::vector<metrics::Event> events = metrics::read_events(c.run_folder() / "metrics.jsonl");
+    ASSERT_EQ(events.size(), 1U) << "the damaged checkpoint leaves no event";
+    EXPECT_EQ(events[0].step, 8);
     for (const int64_t rank : {0, 1}) {
       const std::string log = read_file(c.run_folder() / fmt::format("logs/rank-{:05}.log", rank));
       EXPECT_THAT(log, HasSubstr("step-00000009 is damaged and not used: "));
