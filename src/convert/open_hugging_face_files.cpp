@@ -23,6 +23,11 @@ bool has_weights(std::string_view name) {
          name == "pytorch_model.bin.index.json" || name == "adapter_model.bin";
 }
 
+// transformers passes over a folder of the name.
+bool has_file(const Path& folder, const char* name) {
+  return path_exists(folder / name) && !folder_exists(folder / name);
+}
+
 void refuse_adapter(const Path& folder, bool has_weights) {
   if (!path_exists(folder / kAdapter)) return;
   const std::string path = (folder / kAdapter).string();
@@ -44,7 +49,7 @@ HuggingFaceFiles find_hugging_face_files(const Path& folder) {
   std::vector<std::string> all;
   std::copy_if(names.begin(), names.end(), std::back_inserter(all), has_weights);
   for (const char* name : kHuggingFaceFiles) {
-    if (files.name.empty() && path_exists(folder / name)) files.name = name;
+    if (files.name.empty() && has_file(folder, name)) files.name = name;
   }
   refuse_adapter(folder, !files.name.empty());
   if (files.name.empty())
@@ -66,7 +71,7 @@ HuggingFaceFiles find_hugging_face_files(const Path& folder) {
 std::vector<std::string> files_before(const Path& folder) {
   std::vector<std::string> names = {kAdapter};
   for (const char* name : kHuggingFaceFiles) {
-    if (path_exists(folder / name)) break;
+    if (has_file(folder, name)) break;
     names.emplace_back(name);
   }
   return names;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -13,12 +14,30 @@ namespace {
 
 using checkpoint::OutsideTensor;
 
+// Trainers save dicts that have the weights' dict under such a key.
+constexpr std::string_view kDictKeys[] = {"state_dict", "model", "model_state_dict", "module"};
+
+// The way on with a file that has no tensor at its top; empty: there is none of these keys.
+std::string fix_of_inner_dict(const std::string& name, const WeightFile& file) {
+  if (!file.tensors.empty()) return {};
+  for (const formats::OtherEntry& other : file.others) {
+    if (std::find(std::begin(kDictKeys), std::end(kDictKeys), other.name) == std::end(kDictKeys)) continue;
+    return fmt::format(
+        "if {0} is the dict of the weights, it is one level too deep: in Python, "
+        "torch.save(torch.load(\"{1}\")[\"{0}\"], "
+        "\"{1}\") in that folder",
+        other.name, name);
+  }
+  return {};
+}
+
 std::vector<OutsideTensor> tensors_of(const Path& folder, const std::string& name) {
   WeightFile file = read_weight_file(folder, name);
+  const std::string inner = fix_of_inner_dict(name, file);
   if (!file.others.empty())
     throw user_error(fmt::format("{}: {} is {}", (folder / name).string(), file.others[0].name, file.others[0].what),
                      "Hearth reads tensors of float32, float64, bfloat16 and float16 under the names of the weights",
-                     "save the model's state_dict again, in one of these types");
+                     inner.empty() ? "save the model's state_dict again, in one of these types" : inner);
   return std::move(file.tensors);
 }
 

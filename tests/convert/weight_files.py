@@ -2,6 +2,7 @@
 
 weight_files.py stale OUT        OUT/NAME: folders with files of several saves; OUT/NAME.truth: what transformers loads
 weight_files.py wrapped OUT HF   OUT/NAME: HF's weights under names that wrappers changed
+weight_files.py deep OUT HF      OUT/NAME: HF's weights below the key NAME of a dict
 weight_files.py dcp OUT HF       OUT/NAME: folders of torch.distributed.checkpoint with Hugging Face's names
 weight_files.py windows OUT      OUT/NAME: models with a window, and their logits beyond it
 weight_files.py masked OUT       OUT/NAME: models with is_causal = false and the logits of transformers
@@ -75,6 +76,13 @@ def stale(out):
         loaded = transformers.AutoModelForCausalLM.from_pretrained(f"{out}/{name}", dtype=torch.float32)
         os.makedirs(f"{out}/{name}.truth")
         save_file({k: v.clone() for k, v in loaded.state_dict().items()}, f"{out}/{name}.truth/model.safetensors")
+
+
+def deep(out, hf):
+    for key in ("state_dict", "model"):
+        os.makedirs(f"{out}/{key}")
+        shutil.copy(hf + "/config.json", f"{out}/{key}")
+        torch.save({"epoch": 3, key: load_file(hf + "/model.safetensors")}, f"{out}/{key}/pytorch_model.bin")
 
 
 def wrapped(out, hf):

@@ -97,6 +97,29 @@ TEST(WeightFiles, WhatAFolderHasInPlaceOfWeightsIsNamed) {
               AllOf(HasSubstr("no weights that Hearth knows"), HasSubstr("it has model-q4.gguf")));
 }
 
+TEST(WeightFiles, AFolderWithTheNameOfWeightsIsPassedOver) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string(), hf = at + "/f/hf";
+  foreign(fmt::format("make {}/f L=1 meta=0", at));
+  ASSERT_TRUE(path_exists(hf + "/model.safetensors.index.json"));
+  make_folders(hf + "/model.safetensors");
+  converted(fmt::format("--to native {} {}/native", hf, at));
+}
+
+TEST(WeightFiles, ADictOneLevelTooDeepIsNamed) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  foreign(fmt::format("make {}/f L=1 meta=0 size=1GB", at));
+  made(fmt::format("deep {0} {0}/f/hf", at));
+  for (const std::string key : {"state_dict", "model"}) {
+    EXPECT_THAT(refused(fmt::format("--to native {0}/{1} {0}/out", at, key)),
+                AllOf(HasSubstr(" is not a tensor"),
+                      HasSubstr(fmt::format("if {} is the dict of the weights, it is one level too deep", key))));
+  }
+}
+
 TEST(WrappedNames, AreTakenOffWithANote) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;

@@ -90,14 +90,22 @@ TEST(DataKinds, WhatAFolderHoldsBesideItsDataIsLeftOutAndSaid) {
   write_text(clone / "data" / "train.jsonl", "{\"text\":\"the only record\"}\n");
   write_text(clone / ".git" / "HEAD", "ref: refs/heads/main\n");
   write_text(clone / "README.md", "# Card\n");
+  write_text(clone / "notes.txt", "plain words\n");
   const std::string out = (scratch / "out").string();
   const CommandResult built = run_hearth("data build --out " + out + " " + clone.string());
   EXPECT_THAT(built.output, HasSubstr("\nleft out of folders: 1 hidden (.git), 1 about the data (README.md)\n"));
+  const std::string texts = "\nread whole as texts beside records: 1 (notes.txt)\n";
+  EXPECT_THAT(built.output, HasSubstr(texts));
   const CommandResult inspected = run_hearth("data inspect " + out);
-  EXPECT_THAT(inspected.output, AllOf(HasSubstr("1 source\n"), HasSubstr("left out    2 names in folders")));
+  EXPECT_THAT(inspected.output, AllOf(HasSubstr("2 sources\n"), HasSubstr("left out    2 names in folders")));
   const CommandResult trained =
       run_hearth(fmt::format("tokenizer train --vocab-size 260 --out {}.json {}", out, clone.string()));
-  EXPECT_THAT(trained.output, HasSubstr("left out of folders: 1 hidden (.git)")) << trained.output;
+  EXPECT_THAT(trained.output, AllOf(HasSubstr("left out of folders: 1 hidden (.git)"), HasSubstr(texts)));
+  // A pattern names files as a folder does.
+  const CommandResult matched =
+      run_hearth(fmt::format("data build --out {}2 {}", out, test::shell_quoted((clone / "*").string())));
+  EXPECT_THAT(matched.output,
+              AllOf(HasSubstr("left out of folders: 1 about the data (README.md)\n"), HasSubstr(texts)));
 }
 
 TEST(DataKinds, ANameWithALineEndIsShownOnOneLine) {
