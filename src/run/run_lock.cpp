@@ -142,7 +142,7 @@ void RunLock::wait_for_older_start(const LockTimes& times) {
 }
 
 void RunLock::watch(const LockTimes& times) {
-  const NoProgress looks_only;  // or no rank that hangs would be found: this thread reads the lease for ever
+  const NoProgress looks_only;   // or no rank that hangs would be found: this thread reads the lease for ever
   auto last_own = Clock::now();  // when the lease was seen to be ours
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, std::chrono::duration<double>(times.beat_s), [this] { return stop_; })) {

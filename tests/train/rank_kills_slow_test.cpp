@@ -62,7 +62,7 @@ TEST_P(RankKills, ChangeNothing) {
   c.training.threads = num_ranks;
   c.training.global_batch_size = 6;
   c.training.steps = 40 * launcher.kills;  // a busy machine is late with each kill
-  c.comm.train_timeout_seconds = 3600;  // is not what ends the others
+  c.comm.train_timeout_seconds = 3600;     // is not what ends the others
   c.checkpoint.interval = 3;
   c.checkpoint.keep_latest_k = 3;
   c.job.dump_folder = "whole";
