@@ -81,8 +81,9 @@ std::string ProcessControl::last_call(int64_t rank) const {
 
 // The thread that waits in the library cannot tell, and this one has to go on listening.
 void ProcessControl::check_watched() {
-  const Clock::rep since = watched_;
-  if (since == 0) return;
+  const Clock::rep began = watched_;
+  if (began == 0) return;
+  const auto since = std::max<Clock::rep>(began, heard_);  // a rank that reads or writes files is waited for
   const double waited_s =
       std::chrono::duration<double>(Clock::now() - Clock::time_point(Clock::duration(since))).count();
   if (waited_s < timeout_s_) return;

@@ -21,6 +21,11 @@ constexpr uint64_t kCallsOfMeeting = 2;
 constexpr double kHello_s = 1;
 constexpr double kOneConnect_s = 5;
 
+// HOST:PORT, in numbers.
+bool is_loopback(const std::string& place) {
+  return place.starts_with("127.") || place.starts_with("::1:") || place.starts_with("::ffff:127.");
+}
+
 }  // namespace
 
 void ProcessControl::make_exchange() {
@@ -53,13 +58,12 @@ void ProcessControl::link_parts() {
       door = Socket::listen(address, why);
       if (!door.valid())
         throw Error(ExitCode::kHardware, fmt::format("rank {} cannot listen at {}", me_.rank, address), why);
-      const auto host_and_port = [](const Socket& socket) {
-        const std::string own = socket.own_place();
-        return std::pair(own.substr(0, own.rfind(':')), own.substr(own.rfind(':') + 1));
-      };
-      place = one_host
-                  ? address
-                  : fmt::format("tcp:{}:{}", host_and_port(peers_.front().socket).first, host_and_port(door).second);
+      const std::string own = peers_.front().socket.own_place(), port = door.own_place();
+      const std::string rank_0 = me_.address.substr(0, me_.address.rfind(':'));  // "tcp:HOST"
+      // On rank 0's host that connection may have a loopback address, which other hosts cannot reach. They reach the
+      // name that all were given.
+      const std::string host = is_loopback(own) ? rank_0 : "tcp:" + own.substr(0, own.rfind(':'));
+      place = one_host ? address : host + port.substr(port.rfind(':'));
       word = random_hex(16);
       place = parts_as_bytes(std::to_string(me_.rank), place, word);
     }
