@@ -173,7 +173,7 @@ std::vector<int64_t> prune(const Path& checkpoints, const KeepRules& rules, int6
   std::vector<int64_t> deleted = steps_to_delete(checkpoints, steps, rules);
   std::erase(deleted, verified_step);
   const std::set<int64_t> doomed_steps(deleted.begin(), deleted.end());
-  for (const StepFolder& found : list_step_folders(checkpoints)) {
+  for (const StepFolder& found : list_all_step_folders(checkpoints)) {
     if (!doomed_steps.contains(found.step)) continue;
     if (is_object(checkpoints)) {
       remove_from_store(found.folder);
@@ -191,7 +191,7 @@ std::vector<int64_t> prune(const Path& checkpoints, const KeepRules& rules, int6
 void remove_older_saves(const Path& newest) {
   const std::optional<StepName> name = parse_step_name(newest.filename().string());
   if (!is_object(newest) || !name) return;
-  for (const StepFolder& other : list_step_folders(newest.parent_path()))
+  for (const StepFolder& other : list_all_step_folders(newest.parent_path()))
     if (other.step == name->step && other.number < name->number) remove_from_store(other.folder);
 }
 

@@ -73,6 +73,7 @@ std::optional<StepName> parse_step_name(std::string_view name) {
 }
 
 std::vector<StepFolder> list_step_folders(const Path& checkpoints) { return step_folders(checkpoints, is_complete); }
+std::vector<StepFolder> list_all_step_folders(const Path& checkpoints) { return step_folders(checkpoints, is_folder); }
 
 std::vector<int64_t> list_steps(const Path& checkpoints) {
   std::vector<int64_t> steps;
@@ -103,8 +104,7 @@ Path final_folder_of(const Path& temporary) {
 }
 
 int64_t unused_start(const Path& checkpoints, int64_t least) {
-  for (const StepFolder& folder : step_folders(checkpoints, is_folder))
-    least = std::max(least, folder.number.start + 1);
+  for (const StepFolder& folder : list_all_step_folders(checkpoints)) least = std::max(least, folder.number.start + 1);
   return least;
 }
 

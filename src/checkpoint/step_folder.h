@@ -49,6 +49,8 @@ struct StepFolder {
 // The folders of final names, by step; of one step the newest is the last. Empty if `checkpoints` is missing. In a
 // store they have a hearth.json: others are saves under way, or what is left of one. Nothing is opened.
 std::vector<StepFolder> list_step_folders(const Path& checkpoints);
+// With those of a store that have none. For whoever deletes them, or needs a name that was never used.
+std::vector<StepFolder> list_all_step_folders(const Path& checkpoints);
 // The steps of these, ascending, each once.
 std::vector<int64_t> list_steps(const Path& checkpoints);
 

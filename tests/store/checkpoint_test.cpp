@@ -89,6 +89,21 @@ TEST(StoredCheckpoint, ALateWriterChangesNothing) {
   EXPECT_THAT(error_of([&] { put_new_object(newer / kManifestFile, "late"); }).what(), HasSubstr("another writer"));
 }
 
+// Another process looks while a save is under way, or a late request has brought back a file of a killed one.
+TEST(StoredCheckpoint, ASaveUnderWayIsNoCheckpoint) {
+  HEARTH_NEEDS_STORE();
+  const Path checkpoints = kStore / "under-way", good = save(checkpoints, 3, {.start = 1, .save = 1});
+  for (const int64_t step : {3, 4})
+    write_rank_file(temporary_folder(checkpoints, step, {.start = 2, .save = step}), 0, flat_pieces(state_at(8), 0, 2));
+  EXPECT_THAT(list_steps(checkpoints), ElementsAre(3));
+  EXPECT_EQ(find_checkpoint(checkpoints), good);
+  EXPECT_EQ(find_checkpoint(checkpoints / "step-00000003"), good);
+  const NewestGood found = newest_good(checkpoints);
+  EXPECT_EQ(found.folder, good);
+  EXPECT_TRUE(found.damaged.empty());
+  EXPECT_EQ(unused_start(checkpoints, 1), 3);
+}
+
 TEST(StoredCheckpoint, PruneAndLeftovers) {
   HEARTH_NEEDS_STORE();
   const Path checkpoints = kStore / "kept";
