@@ -109,7 +109,7 @@ Verification verify_checkpoint(const Path& folder) {
   }
   std::sort(items.begin(), items.end(),
             [](const auto& a, const auto& b) { return in_file_order(*a.second, *b.second); });
-  for (const auto& [tensor, item] : items) whole(result, [&] { reader->check(*tensor, *item); });
+  for (const auto& of : items) whole(result, [&] { reader->check(*of.first, *of.second); });
   return result;
 }
 

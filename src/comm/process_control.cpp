@@ -26,8 +26,8 @@ constexpr auto kOwnErrorFirst = std::chrono::milliseconds(250);
 constexpr double kLongerThanRank0_s = 3;
 // How long a rank of a part that lost its connection waits for rank 0's word: the other rank has usually died.
 constexpr double kLostLink_s = 2;
-// The listener looks every kPoll. A process that did not for so long was stopped.
-constexpr double kAway_s = 4;
+// The listener looks every kPoll. A process that did not for so long, or for as long as the others wait, was stopped.
+constexpr double kAway_s = 4, kShortestAway_s = 1;
 
 }  // namespace
 
@@ -158,7 +158,8 @@ void ProcessControl::hear_all() {
   for (double looked_s = now_s(); !stop_; looked_s = now_s()) {
     const int count =
         ::epoll_wait(events_, events.data(), static_cast<int>(events.size()), static_cast<int>(kPoll.count()));
-    if (now_s() - looked_s > kAway_s) away_ = {now_s() - looked_s, now_s()};
+    if (now_s() - looked_s > std::clamp(timeout_s_.load(), kShortestAway_s, kAway_s))
+      away_ = {now_s() - looked_s, now_s()};
     for (int i = 0; i < count && !stop_; ++i) {
       if (events[static_cast<size_t>(i)].data.ptr == nullptr) continue;
       Peer& peer = *static_cast<Peer*>(events[static_cast<size_t>(i)].data.ptr);
