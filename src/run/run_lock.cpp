@@ -143,12 +143,12 @@ void RunLock::wait_for_older_start(const LockTimes& times) {
 
 void RunLock::watch(const LockTimes& times) {
   const NoProgress looks_only;   // or no rank that hangs would be found: this thread reads the lease for ever
-  auto last_own = Clock::now();  // when the lease was seen to be ours
+  auto last_own = Clock::now();  // when the lease was not yet seen to be another's
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, std::chrono::duration<double>(times.beat_s), [this] { return stop_; })) {
     lock.unlock();
+    if (!replaced_) last_own = Clock::now();  // before the look: the main thread has end_s from when it can know
     look();
-    if (!replaced_) last_own = Clock::now();
     if (seconds_since(last_own) > times.end_s) {
       // The main thread is in a call that does not return. The newer start may go on without waiting for it.
       try {
