@@ -13,6 +13,7 @@
 
 #include "ops/attention.h"
 #include "plan/activations.h"
+#include "train/product_time.h"
 
 namespace hearth::train {
 
@@ -77,8 +78,17 @@ class Recorder {
 
 Recorder* recorder = nullptr;
 
+// `sizes` as in a Call. All attention counts as its forward.
+double flops_of(const std::vector<int64_t>& sizes) {
+  double flops = 2;
+  for (const int64_t size : sizes) flops *= static_cast<double>(size);
+  const bool is_attention = sizes.size() == 5;
+  return is_attention ? flops * static_cast<double>(sizes[1]) / static_cast<double>(sizes[3]) : flops;
+}
+
 void record(const char* kernel, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes,
             std::vector<int64_t> sizes = {}) {
+  if (spend_flops && !sizes.empty()) spend_flops(flops_of(sizes));
   if (recorder != nullptr) recorder->add(kernel, reads, writes, std::move(sizes));
 }
 
