@@ -204,8 +204,9 @@ std::vector<std::string> write(const Path& work, const Options& options, const M
 
 // The folder OUT.convert.tmp, empty: a conversion writes there before its files get the name OUT. It is removed at the
 // end if it was not renamed; a killed process leaves it to the next conversion. Another one to the same OUT is kept
-// out. A store renames nothing: there it is OUT itself, which is removed unless keep() is called. An object in it tells
-// other conversions to stay away, where the store can.
+// out. A store renames nothing: there it is OUT itself, whose files are removed unless keep() is called. An object in
+// it, the mark, keeps other conversions out, where the store can. It stays after a failure: a store may execute a
+// request late, and then it must not meet the files of another conversion.
 class WorkFolder {
  public:
   explicit WorkFolder(const Path& out)
@@ -213,9 +214,10 @@ class WorkFolder {
     if (is_object(path_)) {
       require_new(out);
       const auto now = std::chrono::system_clock::now().time_since_epoch().count();  // no other has this content
-      put_new_object(mark(), fmt::format("Process {} converts a model here since {}. If it does not run, remove this "
-                                         "folder.\n",
-                                         ::getpid(), now));
+      put_new_object(mark(),
+                     fmt::format("Process {} converts a model here since {}. If it does not run any more, remove "
+                                 "this folder after some minutes.\n",
+                                 ::getpid(), now));
       return;
     }
     if (out.has_parent_path()) make_folders(out.parent_path());
@@ -246,12 +248,16 @@ class WorkFolder {
 
  private:
   Path mark() const { return path_ / ".hearth-convert"; }
-  // An error is on its way: another one would hide it.
   void remove_objects() const {
     if (kept_) return;
     try {
-      remove_tree(path_);
-    } catch (const Error&) {
+      for (const FileEntry& file : files_under(path_))
+        if (path_ / file.path != mark()) remove_file(path_ / file.path);
+      log_error(
+          "nothing but {} is left; convert to another folder, or remove this one and wait some minutes: the store "
+          "may still execute a request of this conversion",
+          mark().string());
+    } catch (const Error&) {  // an error is on its way: another one would hide it
       log_error("{} has a part of the files: remove it", path_.string());
     }
   }
@@ -266,10 +272,8 @@ Path without_slash(const Path& path) {
   return normal.has_filename() ? normal : normal.parent_path();
 }
 
-// Throws an Error where the disk is too small. For a store, zips are written to TMPDIR one after the other, and the
-// smallest of them has at least a rank's part.
-void require_room(const Options& options, const Path& work, const std::string& more_room, int64_t bytes) {
-  if (!is_object(options.out)) return require_disk_space(work, bytes, "the conversion", more_room);
+// Zips for a store are written to TMPDIR one after the other, and the smallest of them has at least a rank's part.
+void require_room_for_drafts(const Options& options, int64_t bytes) {
   if (options.to != Kind::kMeta) return;
   require_disk_space(temporary_directory(), bytes / options.tensor_parallel, "the conversion",
                      "each file is written there before it is uploaded: set TMPDIR to a folder on a larger disk");
@@ -319,9 +323,12 @@ Result convert_into(Options options, const std::string& more_room, Progress& pro
     result.bytes += bytes_of(tensor.to);
   }
   options.out = without_slash(options.out);
+  if (is_object(options.out)) require_room_for_drafts(options, result.bytes);
   WorkFolder work(options.out);
-  if (!is_object(options.out)) require_new(options.out);  // another conversion may have made it meanwhile
-  require_room(options, work.path(), more_room, result.bytes);
+  if (!is_object(options.out)) {
+    require_new(options.out);  // another conversion may have made it meanwhile
+    require_disk_space(work.path(), result.bytes, "the conversion", more_room);
+  }
   progress.all_bytes = result.bytes;
   const Model model{source.reader,
                     source.description ? *source.description : nothing,
