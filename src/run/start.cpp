@@ -15,7 +15,6 @@
 #include "config/derived.h"
 #include "config/load.h"
 #include "config/resume.h"
-#include "convert/source.h"
 #include "data/shard/same_tokenizer.h"
 #include "metrics/jsonl.h"
 #include "plan/tensor_names.h"
@@ -88,7 +87,9 @@ std::string chat_template_for(const Run& run, const checkpoint::Reader& reader, 
 
 // Continues exactly from `folder`, a checkpoint of this run.
 void continue_from(const Path& folder, Run& run, Start& start) {
-  const checkpoint::Reader reader = checkpoint::Reader::open(folder, checkpoint::FileSizes::kWhenOpened);
+  start.source = std::make_shared<convert::Source>(convert::Source{
+      convert::Kind::kNative, checkpoint::Reader::open(folder, checkpoint::FileSizes::kWhenOpened), {}, {}});
+  const checkpoint::Reader& reader = start.source->reader;
   const checkpoint::Manifest& manifest = reader.manifest();
   require_moments(reader, run);
   start.progress = progress_of(manifest, folder);
@@ -163,7 +164,8 @@ void check_vocabulary(const Run& run, const checkpoint::Manifest& manifest, cons
 // Starts a new run with a checkpoint's weights, of any kind. PyTorch's folders say nothing about their model, so only
 // shapes are checked.
 void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
-  const convert::Source source = convert::open_for_run(folder, run.config.model);
+  start.source = std::make_shared<convert::Source>(convert::open_for_run(folder, run.config.model));
+  const convert::Source& source = *start.source;
   const checkpoint::Reader& reader = source.reader;
   start.initial_load = plan_initial_load(run.config.checkpoint, run.plan, reader);
   if (reader.has_manifest() && !start.initial_load.new_vocabulary(run.plan))
@@ -234,7 +236,8 @@ void compare_rates(const convert::TrainingState& theirs, const Run& run, Start& 
 // A branch: continues from another run's checkpoint, without the parts in checkpoint.exclude_from_loading. Other
 // programs' data have no position here.
 void branch_off(const Path& folder, Run& run, Start& start) {
-  const convert::Source source = convert::open_for_run(folder, run.config.model);
+  start.source = std::make_shared<convert::Source>(convert::open_for_run(folder, run.config.model));
+  const convert::Source& source = *start.source;
   const checkpoint::Reader& reader = source.reader;
   const bool has_data = convert::has_data_state(reader);
   const bool new_data = !has_data || config::leaves_behind(run.config, "dataloader");

@@ -1,12 +1,14 @@
 // The start of a training: a checkpoint of its own folder, another source's weights, or initial values.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
 #include "checkpoint/retain.h"
+#include "convert/source.h"
 #include "parallel/sharded_weights.h"
 #include "run/initial_load.h"
 #include "run/run.h"
@@ -23,14 +25,16 @@ struct Start {
   std::string chat_template;          // of the checkpoint's model (run/chat_template.h); empty: none
   std::vector<std::string> notes;     // for the console
   std::vector<std::string> warnings;  // the same, for doubtful settings
+  // The open checkpoint, for fill() or check(): thousands of ranks read its lists from one file system.
+  std::shared_ptr<convert::Source> source;
 
   // Fills each rank's weights and moments. A checkpoint of this run is checked meanwhile: each rank checks what it
   // loads, and its share of what nobody loads. Returns its damage, which the rank that found it tells all; the weights
   // are then undefined. Throws if something else is wrong. Collective.
   std::optional<checkpoint::DamagedCheckpoint> fill(const Run& run, parallel::ShardedWeights& weights,
-                                                    comm::Control& control) const;
+                                                    comm::Control& control);
   // Checks all of this run's checkpoint, if there is one and nothing is to be loaded. Collective.
-  std::optional<checkpoint::DamagedCheckpoint> check(comm::Control& control) const;
+  std::optional<checkpoint::DamagedCheckpoint> check(comm::Control& control);
 };
 
 // Finds the start, the same on all ranks. Rank 0 looks for the newest checkpoint in the run folder, which continues

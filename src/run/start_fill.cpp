@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "checkpoint/load.h"
 #include "checkpoint/verify.h"
-#include "convert/source.h"
 #include "run/finite.h"
 #include "run/start.h"
 
@@ -32,53 +31,49 @@ void check_unread(checkpoint::Reader& reader, comm::Control& control) {
 }
 
 // Weights of initial values or of another training. Local.
-void fill_from_elsewhere(const Start& start, const Run& run, parallel::ShardedWeights& weights) {
+void fill_from_elsewhere(const Start& start, convert::Source* source, const Run& run,
+                         parallel::ShardedWeights& weights) {
   const std::vector<bool>& fresh = start.initial_load.fresh;
   const bool any_fresh = !start.checkpoint || std::find(fresh.begin(), fresh.end(), true) != fresh.end();
   if (any_fresh) initialize_weights(weights, static_cast<uint64_t>(run.config.training.seed));
-  if (!start.checkpoint) return;
-  convert::Source source = convert::open_for_run(*start.checkpoint, run.config.model);
-  load_weights(source.reader, weights, fresh, OtherTypes::kConvert);
+  if (source == nullptr) return;
+  load_weights(source->reader, weights, fresh, OtherTypes::kConvert);
   check_finite(weights, *start.checkpoint);
   if (start.moments)
-    load_moments(source.reader, *source.training, weights, fresh,
-                 source.reader.has_manifest() ? OtherTypes::kRefuse : OtherTypes::kConvert);
+    load_moments(source->reader, *source->training, weights, fresh,
+                 source->reader.has_manifest() ? OtherTypes::kRefuse : OtherTypes::kConvert);
   // One rank has read all. Each of several has read its slices, and reading the rest would take as long as the load.
-  source.reader.check_members(/*read_rest=*/run.ranks == 1);
+  source->reader.check_members(/*read_rest=*/run.ranks == 1);
 }
 
 }  // namespace
 
 std::optional<checkpoint::DamagedCheckpoint> Start::fill(const Run& run, parallel::ShardedWeights& weights,
-                                                         comm::Control& control) const {
+                                                         comm::Control& control) {
+  const std::shared_ptr<convert::Source> opened = std::move(source);
   return damage_found_by(*this, [&] {
-    std::optional<checkpoint::Reader> reader;
     std::vector<int64_t> updates;
     control.together("the first weights", [&] {
-      if (!checkpoint || from_elsewhere) return fill_from_elsewhere(*this, run, weights);
-      reader = checkpoint::Reader::open(*checkpoint, checkpoint::FileSizes::kWhenOpened);
-      load_weights(*reader, weights);
-      load_moment_values(*reader, weights);
-      if (control.rank() == 0) updates = read_updates(*reader, convert::training_of(reader->manifest()), weights);
+      if (!checkpoint || from_elsewhere) return fill_from_elsewhere(*this, opened.get(), run, weights);
+      checkpoint::Reader& reader = opened->reader;
+      load_weights(reader, weights);
+      load_moment_values(reader, weights);
+      if (control.rank() == 0) updates = read_updates(reader, convert::training_of(reader.manifest()), weights);
     });
-    if (!reader) return;
+    if (!checkpoint || from_elsewhere) return;
     const std::string counts = control.broadcast(
         "the counts of updates", {reinterpret_cast<const char*>(updates.data()), updates.size() * sizeof(int64_t)});
     updates.resize(counts.size() / sizeof(int64_t));
     std::memcpy(updates.data(), counts.data(), counts.size());
-    set_updates(weights, convert::training_of(reader->manifest()), updates);
-    check_unread(*reader, control);
+    set_updates(weights, convert::training_of(opened->reader.manifest()), updates);
+    check_unread(opened->reader, control);
   });
 }
 
-std::optional<checkpoint::DamagedCheckpoint> Start::check(comm::Control& control) const {
+std::optional<checkpoint::DamagedCheckpoint> Start::check(comm::Control& control) {
+  const std::shared_ptr<convert::Source> opened = std::move(source);
   if (!checkpoint || from_elsewhere) return std::nullopt;
-  return damage_found_by(*this, [&] {
-    std::optional<checkpoint::Reader> reader;
-    control.together("the checkpoint",
-                     [&] { reader = checkpoint::Reader::open(*checkpoint, checkpoint::FileSizes::kWhenOpened); });
-    check_unread(*reader, control);
-  });
+  return damage_found_by(*this, [&] { check_unread(opened->reader, control); });
 }
 
 }  // namespace hearth::run

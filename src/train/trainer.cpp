@@ -84,7 +84,7 @@ class Trainer {
   }
 
   // Call first. Returns the damage of the checkpoint, if there is some.
-  std::optional<checkpoint::DamagedCheckpoint> load(const run::Start& start) {
+  std::optional<checkpoint::DamagedCheckpoint> load(run::Start& start) {
     std::optional<checkpoint::DamagedCheckpoint> damage = start.fill(run_, weights_, control_);
     if (damage) return damage;
     journal_.emplace(journal_options_);
@@ -345,7 +345,7 @@ class Trainer {
 
 }  // namespace
 
-std::variant<ExitCode, checkpoint::DamagedCheckpoint> train_from(const run::Run& run, const run::Start& start,
+std::variant<ExitCode, checkpoint::DamagedCheckpoint> train_from(const run::Run& run, run::Start& start,
                                                                  comm::Group& group, RankLog& log,
                                                                  metrics::Console::Style style) {
   const c10::InferenceMode no_gradients;

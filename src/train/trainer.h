@@ -24,7 +24,7 @@ ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptio
 
 // The part of it between a start and the last step: the loop itself. Or the damage of the checkpoint that it was to
 // start from: nothing was trained then. Collective.
-std::variant<ExitCode, checkpoint::DamagedCheckpoint> train_from(const run::Run& run, const run::Start& start,
+std::variant<ExitCode, checkpoint::DamagedCheckpoint> train_from(const run::Run& run, run::Start& start,
                                                                  comm::Group& group, RankLog& log,
                                                                  metrics::Console::Style style);
 

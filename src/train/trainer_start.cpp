@@ -43,7 +43,7 @@ void write_copies(run::Run& run, comm::Control& control, bool is_done, bool& rec
     mesh::start_flight(run.folder.flight(), control.rank(), control.size());
 }
 
-Outcome check_done(const run::Start& start, comm::Control& control) {
+Outcome check_done(run::Start& start, comm::Control& control) {
   if (auto damage = start.check(control)) return std::move(*damage);
   return ExitCode::kDone;
 }

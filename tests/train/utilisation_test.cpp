@@ -24,7 +24,7 @@ struct Utilisation : TinyData {
     comm::run_ranks(c.parallelism.ranks(), 60, [&](comm::Group& group) {
       run::Run run = run::open_run(config::without_file(c), group.control());
       if (group.rank() == 0) run.throughput.peak_flops = rate;
-      const run::Start start = run::find_start(run, group.control());
+      run::Start start = run::find_start(run, group.control());
       RankLog log(run.folder.path() / "logs", group.rank());
       const auto end = train_from(run, start, group, log, metrics::Console::Style::kLines);
       ASSERT_TRUE(std::holds_alternative<ExitCode>(end));
