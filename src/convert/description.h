@@ -17,7 +17,7 @@ struct Description {
   config::ObjectiveKind objective = config::ObjectiveKind::kCausalLm;
   int64_t max_positions = 0;  // the longest sequence it was made for; 0: not known
   std::optional<int64_t> bos;
-  std::optional<int64_t> mask;  // of masked_lm: the token that hides another one
+  std::optional<int64_t> mask;  // the token that hides another one
   std::vector<int64_t> eos;     // several tokens may end a text
 };
 

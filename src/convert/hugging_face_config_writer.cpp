@@ -110,10 +110,8 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
   if (name == "llama") j["mlp_bias"] = false;
   if (name == "mistral") j["sliding_window"] = m.sliding_window;
   if (name.starts_with("qwen")) add_window_of_qwen(j, m);
-  if (d.objective == config::ObjectiveKind::kMaskedLm) {
-    j["is_causal"] = false;
-    if (d.mask) j["mask_token_id"] = *d.mask;
-  }
+  if (d.objective == config::ObjectiveKind::kMaskedLm) j["is_causal"] = false;
+  if (d.mask) j["mask_token_id"] = *d.mask;
   return j.dump(2) + "\n";
 }
 

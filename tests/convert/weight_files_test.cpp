@@ -249,6 +249,16 @@ TEST(Masked, ModelsOfTransformersAreReadWithTheirMask) {
   }
 }
 
+TEST(Masked, ACausalModelKeepsTheMaskOfItsConfig) {
+  const std::string text = R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
+    "intermediate_size": 128, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 64,
+    "rms_norm_eps": 1e-05, "vocab_size": 130, "mask_token_id": 129})";
+  std::vector<std::string> notes;
+  const Description read = parse_hugging_face_config(text, "config.json", notes);
+  EXPECT_EQ(read.objective, config::ObjectiveKind::kCausalLm);
+  EXPECT_EQ(nlohmann::json::parse(format_hugging_face_config(read, DType::kFloat32)).at("mask_token_id"), 129);
+}
+
 // A training needs no mask_id if its tokenizer has a mask. The export names the id, whatever tokenizer it gets.
 TEST(Masked, TheMaskOfTheTrainingsTokenizerIsWrittenByItsId) {
   HEARTH_NEEDS_ORACLE();
