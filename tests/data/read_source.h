@@ -22,6 +22,7 @@ inline SourceFile found_file(const Path& path, const ReadRules& rules = {}, cons
   file.size_bytes = static_cast<int64_t>(std::filesystem::file_size(path));
   file.format = recognised.format;
   file.compression = recognised.compression;
+  file.any_bytes = kinds.as_text;
   return file;
 }
 

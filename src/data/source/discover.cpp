@@ -254,6 +254,7 @@ std::vector<FoundFile> recognise_all(const std::vector<WalkedFile>& walked, cons
     file.source.real_path = from.real_path;
     file.source.size_bytes = state.size_bytes;
     file.source.modified_ns = state.modified_ns;
+    file.source.any_bytes = options.kinds.as_text;
     if (state.size_bytes == 0) return;
     try {
       const Recognised recognised = recognise(named_path(from), options.read, options.kinds);

@@ -284,6 +284,9 @@ std::optional<ForeignKind> foreign_kind(std::string_view first_bytes, const Path
   return kind;
 }
 
+namespace {
+
+// The same for the part from `position` on.
 std::optional<ForeignKind> foreign_part(std::string_view bytes, int64_t position) {
   ByteCounts counts = count(bytes);
   counts.begins_with_zeros = false;  // a stray zero may be anywhere
@@ -294,6 +297,18 @@ std::optional<ForeignKind> foreign_part(std::string_view bytes, int64_t position
                      fmt::format("{} of the {} bytes at {} are control characters, {} of them zero", counts.controls,
                                  counts.all, position, counts.zeros),
                      "take the file apart, or get it again"};
+}
+
+}  // namespace
+
+std::optional<ForeignKind> foreign_rest(int64_t size, const std::function<std::string_view(int64_t position)>& read) {
+  const auto window = static_cast<int64_t>(kKindBytes);
+  if (size <= window) return {};
+  for (const int64_t begin : {size / 2, size / 4 * 3, size - window}) {
+    const int64_t position = std::min(begin, size - window);
+    if (auto kind = foreign_part(read(position), position)) return kind;
+  }
+  return {};
 }
 
 }  // namespace hearth::data

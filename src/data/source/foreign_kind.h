@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,8 +24,9 @@ struct ForeignKind {
 // commands. Nothing for text, which may be in an 8-bit encoding, and for an empty file.
 std::optional<ForeignKind> foreign_kind(std::string_view first_bytes, const Path& path);
 
-// The kind of a part of a file that begins as text, by its control characters and zeros. `bytes` are kKindBytes from
-// `position` on. Nothing if the part is text.
-std::optional<ForeignKind> foreign_part(std::string_view bytes, int64_t position);
+// The kind of what stands behind the beginning of a text, as where an archive was appended or blocks of a disk were
+// lost: by control characters and zeros in the middle, at three quarters and at the end of `size` bytes. `read` gives
+// kKindBytes from a position on. Nothing if all are text, and for smaller texts.
+std::optional<ForeignKind> foreign_rest(int64_t size, const std::function<std::string_view(int64_t position)>& read);
 
 }  // namespace hearth::data

@@ -53,24 +53,19 @@ bool is_foreign(const Path& path, Compression compression, std::string_view text
   refuse_foreign(path, compression, *kind);
 }
 
-// Throws for a text with other bytes behind its beginning, as where an archive was appended or blocks of a disk were
-// lost. It looks at the middle, at three quarters and at the end: of a packed text, in the bytes that were unpacked.
+// Throws for a text with other bytes behind its beginning. Of a packed text it looks at the bytes that were unpacked;
+// its source looks at all of them.
 void refuse_foreign_rest(const Path& path, Compression compression, std::string_view unpacked, const KindRules& kinds) {
   if (kinds.as_text) return;
   std::optional<File> file;
   if (compression == Compression::kNone) file = File::open_read(path);
-  const int64_t size = file ? file->size_bytes() : std::ssize(unpacked);
-  const auto window = static_cast<int64_t>(kKindBytes);
-  if (size <= window) return;
   std::string bytes(kKindBytes, '\0');
-  for (const int64_t begin : {size / 2, size / 4 * 3, size - window}) {
-    const int64_t position = std::min(begin, size - window);
-    if (file)
-      file->read_at(position, std::as_writable_bytes(std::span(bytes)));
-    else
-      bytes = unpacked.substr(static_cast<size_t>(position), kKindBytes);
-    if (const auto kind = foreign_part(bytes, position)) refuse_foreign(path, compression, *kind);
-  }
+  const auto kind = foreign_rest(file ? file->size_bytes() : std::ssize(unpacked), [&](int64_t position) {
+    if (!file) return unpacked.substr(static_cast<size_t>(position), kKindBytes);
+    file->read_at(position, std::as_writable_bytes(std::span(bytes)));
+    return std::string_view(bytes);
+  });
+  if (kind) refuse_foreign(path, compression, *kind);
 }
 
 // Throws for token files where the user said how texts are read.

@@ -40,6 +40,7 @@ struct SourceFile {
   std::shared_ptr<const ArrayLabels> labels{};
   std::string label_file{};         // of token files: their label file (label_file.h), part of `hash`; empty: no file
   std::vector<FileState> beside{};  // other files that its records need: indices, labels; not stored
+  bool any_bytes = false;           // a text that the user wants to read whatever its bytes are; not stored
   bool operator==(const SourceFile&) const = default;
 };
 

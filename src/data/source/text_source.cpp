@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "data/formats/byte_stream.h"
 #include "data/formats/stream_buffer.h"
+#include "data/source/foreign_kind.h"
 
 namespace hearth::data {
 namespace {
@@ -52,9 +53,10 @@ class TextReader final : public SourceReader {
 
  private:
   void inflate(const SourceFile& file, size_t max_bytes) {
-    const auto fail = [&](RecordProblem problem, std::string why) {
+    const auto fail = [&](RecordProblem problem, std::string why, std::string fix = {}) {
       problem_.problem = problem;
       problem_.why = std::move(why);
+      problem_.fix = std::move(fix);
       problem_.location = "the text";
       content_.clear();
     };
@@ -67,6 +69,13 @@ class TextReader final : public SourceReader {
           return fail(RecordProblem::kTooLong,
                       fmt::format("it has more than {} bytes (--max-record-bytes)", max_bytes));
       }
+      if (file.any_bytes) return;
+      const auto kind = foreign_rest(std::ssize(content_), [&](int64_t position) {
+        return std::string_view(content_).substr(static_cast<size_t>(position), kKindBytes);
+      });
+      if (kind)
+        fail(RecordProblem::kUnreadable, fmt::format("it is {}: {}", kind->name, kind->why),
+             kind->fix + "; leave it out with --on-error skip, or read its bytes as they are with --as-text");
     } catch (const Error& e) {
       if (e.code() != ExitCode::kDamaged) throw;
       fail(RecordProblem::kUnreadable, e.why().empty() ? e.message() : fmt::format("{}: {}", e.message(), e.why()));

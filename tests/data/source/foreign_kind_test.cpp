@@ -149,6 +149,16 @@ TEST(ForeignKind, ATextIsLookedAtBehindItsBeginningToo) {
     ASSERT_EQ(test::run_command("gzip --force --keep " + path.string()).exit_code, 0);
     EXPECT_THAT(error_of([&] { recognise(scratch / "a.txt.gz", {}); }).message(), HasSubstr("packed by gzip"));
   }
+  // Behind that, its source finds them.
+  const Path packed = scratch / "long.txt.gz";
+  const std::string whole = words(7, 3'000'000) + zeros;
+  write_text(scratch / "long.txt", whole);
+  ASSERT_EQ(test::run_command("gzip " + (scratch / "long.txt").string()).exit_code, 0);
+  const auto records = read_source(found_file(packed));
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].problem, RecordProblem::kUnreadable);
+  EXPECT_THAT(records[0].why, HasSubstr("it is not text at byte 3"));
+  EXPECT_EQ(texts_of(read_source(found_file(packed, {}, {.as_text = true}))), std::vector<std::string>{whole});
   std::string stray = text;
   stray[200'000] = stray[399'999] = '\0';
   write_text(path, stray);
