@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/fields.h"
+#include "data/shard/manifest.h"
 
 namespace hearth::commands {
 namespace {
@@ -49,6 +50,19 @@ std::string section_keys(std::string_view section) {
     text += rows_of(config::list_fields(), list.name);
   }
   return text;
+}
+
+int64_t vocab_size_of_data(const config::RunConfig& config) {
+  const auto sources = config.sources();
+  if (sources.empty()) return 0;
+  const Path folder = config.resolve(sources.front().path);
+  if (!path_exists(folder / data::kManifestName)) return 0;
+  try {
+    return data::read_manifest(folder).vocab_size;
+  } catch (const Error& e) {
+    if (e.code() == ExitCode::kBug) throw;
+    return 0;
+  }
 }
 
 }  // namespace hearth::commands

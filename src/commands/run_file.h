@@ -1,8 +1,11 @@
 // Help about run files for several commands.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "config/config.h"
 
 namespace hearth::commands {
 
@@ -13,5 +16,8 @@ std::string sections_help();
 
 // The keys of a section and of its lists, as "key = default  help". Throws user_error for an unknown name.
 std::string section_keys(std::string_view section);
+
+// The vocabulary of the first dataset; 0 if it is missing or not a dataset, which other checks report.
+int64_t vocab_size_of_data(const config::RunConfig& config);
 
 }  // namespace hearth::commands

@@ -7,7 +7,7 @@
 #include "base/error_list.h"
 #include "base/hash.h"
 #include "config/derived.h"
-#include "convert/source.h"
+#include "convert/initial_load.h"
 #include "data/batch/array_prompt.h"
 #include "data/batch/prompt.h"
 #include "data/order/data_facts.h"
@@ -18,7 +18,6 @@
 #include "plan/optimizer/parameter_groups.h"
 #include "run/compute_device.h"
 #include "run/finite.h"
-#include "run/initial_load.h"
 #include "run/last_save.h"
 
 namespace hearth::run {
@@ -53,7 +52,10 @@ void check_initial_load(const config::RunConfig& config, const plan::ParameterPl
   errors.attempt_about("checkpoint.initial_load_path", [&] {
     convert::Source source = convert::open_for_run(normal_path(config.initial_load_path()), config.model);
     checkpoint::Reader& reader = source.reader;
-    if (shapes_are_known) errors.attempt([&] { plan_initial_load(keys, plan, reader); });
+    if (shapes_are_known) errors.attempt([&] { convert::plan_initial_load(keys, plan, reader); });
+    // A branch from a run of Hearth compares all keys.
+    if (keys.initial_load_model_only || !reader.has_manifest())
+      errors.attempt([&] { convert::check_same_model(source, config); });
     if (!all) return;
     std::vector<bool> fresh;
     for (const plan::Parameter& p : plan.parameters)

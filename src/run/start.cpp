@@ -109,7 +109,7 @@ void continue_from(const Path& folder, Run& run, Start& start) {
 
 // "12 weights are converted from bfloat16 to float32"; nullopt without conversions.
 std::optional<std::string> conversion_note(const Run& run, const checkpoint::Reader& reader,
-                                           const InitialLoad& initial_load) {
+                                           const convert::InitialLoad& initial_load) {
   const DType masters = run.precision.masters;
   int64_t count = 0;
   std::set<std::string_view> types;
@@ -124,34 +124,8 @@ std::optional<std::string> conversion_note(const Run& run, const checkpoint::Rea
   return fmt::format("{} weights are converted from {} to {}", count, fmt::join(types, " and "), dtype_name(masters));
 }
 
-// Weights of equal shapes may belong to a different model: other heads, other pairs of rotary dimensions, another norm,
-// a window.
-// These are errors. Changes that a training may make (rotary frequencies, eps) become notes.
-void check_same_model(const Run& run, const config::RunConfig& before, const Path& folder, Start& start) {
-  const plan::ModelShape theirs = plan::model_shape(before.model, 0), &ours = run.shape;
-  std::string other;
-  for (const config::Difference& d : config::differences(before, run.config)) {
-    const bool heads =
-        (d.name == "model.n_heads" && theirs.H != ours.H) || (d.name == "model.n_kv_heads" && theirs.G != ours.G);
-    if (heads || d.name == "model.rope_pairs" || d.name == "model.norm_type" || d.name == "model.sliding_window") {
-      other += fmt::format("\n    {}: {} -> {}", d.name, d.before, d.after);
-    } else if (d.name.starts_with("model.rope_") || d.name == "model.norm_eps" || d.name == "model.attention_scope" ||
-               d.name == "objective.kind") {
-      start.notes.push_back(fmt::format("differs from the checkpoint: {}: {} -> {}", d.name, d.before, d.after));
-    }
-  }
-  if (!other.empty())
-    throw user_error(fmt::format("{} holds the weights of another model:{}", folder.string(), other),
-                     "their shapes are equal, but their meaning differs", "give [model] the checkpoint's keys")
-        .about("checkpoint.initial_load_path");
-}
-
-// What another program's files say about their model, as a run of Hearth would say it.
-config::RunConfig config_of(const convert::Description& description, const Run& run) {
-  config::RunConfig config = run.config;
-  config.model = description.model;
-  config.objective.kind = description.objective;
-  return config;
+void check_model(const Run& run, const convert::Source& source, Start& start) {
+  for (std::string& note : convert::check_same_model(source, run.config)) start.notes.push_back(std::move(note));
 }
 
 void check_vocabulary(const Run& run, const checkpoint::Manifest& manifest, const Path& folder, Start& start) {
@@ -167,13 +141,10 @@ void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
   start.source = std::make_shared<convert::Source>(convert::open_for_run(folder, run.config.model));
   const convert::Source& source = *start.source;
   const checkpoint::Reader& reader = source.reader;
-  start.initial_load = plan_initial_load(run.config.checkpoint, run.plan, reader);
+  start.initial_load = convert::plan_initial_load(run.config.checkpoint, run.plan, reader);
   if (reader.has_manifest() && !start.initial_load.new_vocabulary(run.plan))
     check_vocabulary(run, reader.manifest(), folder, start);
-  if (reader.has_manifest())
-    check_same_model(run, config_of(reader), folder, start);
-  else if (source.description)
-    check_same_model(run, config_of(*source.description, run), folder, start);
+  check_model(run, source, start);
   start.chat_template = chat_template_for(run, reader, start);
   start.notes.insert(start.notes.end(), source.notes.begin(), source.notes.end());
   if (const auto note = conversion_note(run, reader, start.initial_load)) start.notes.push_back(*note);
@@ -244,7 +215,7 @@ void branch_off(const Path& folder, Run& run, Start& start) {
   const bool new_steps = config::leaves_behind(run.config, "train_state");
   const bool new_optimizer = config::leaves_behind(run.config, "optimizer");
   const convert::TrainingState theirs = state_for_branch(source, new_optimizer);
-  start.initial_load = plan_initial_load(run.config.checkpoint, run.plan, reader);
+  start.initial_load = convert::plan_initial_load(run.config.checkpoint, run.plan, reader);
   if (!new_data) {
     continue_data(run, reader.manifest(), data_state_of(reader.manifest(), folder), folder);
   } else if (reader.has_manifest() && !start.initial_load.new_vocabulary(run.plan)) {
@@ -253,8 +224,8 @@ void branch_off(const Path& folder, Run& run, Start& start) {
   if (reader.has_manifest()) {
     for (std::string& note : allowed_changes(reader, run, new_data, new_optimizer))
       start.notes.push_back(std::move(note));
-  } else if (source.description) {
-    check_same_model(run, config_of(*source.description, run), folder, start);
+  } else {
+    check_model(run, source, start);
   }
   start.chat_template = chat_template_for(run, reader, start);
   start.notes.insert(start.notes.end(), source.notes.begin(), source.notes.end());

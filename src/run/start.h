@@ -8,9 +8,8 @@
 
 #include "base/file.h"
 #include "checkpoint/retain.h"
-#include "convert/source.h"
+#include "convert/initial_load.h"
 #include "parallel/sharded_weights.h"
-#include "run/initial_load.h"
 #include "run/run.h"
 #include "run/state.h"
 
@@ -21,7 +20,7 @@ struct Start {
   std::optional<Path> checkpoint;     // empty: initial values from the seed
   bool from_elsewhere = false;        // the checkpoint is from another training
   bool moments = false;               // moments come from the checkpoint; else they start at zero
-  InitialLoad initial_load;           // the parts that are not taken over
+  convert::InitialLoad initial_load;  // the parts that are not taken over
   std::string chat_template;          // of the checkpoint's model (run/chat_template.h); empty: none
   std::vector<std::string> notes;     // for the console
   std::vector<std::string> warnings;  // the same, for doubtful settings

@@ -1,13 +1,16 @@
-// `hearth config check`: finds the errors that the run file alone shows, and prints the values that follow from its
-// keys. `hearth train` also checks the files that it names.
+// `hearth config check`: finds the errors of a run file and of the weights that it begins with, and prints the values
+// that follow from its keys. `hearth train` also reads the data.
 #include <fmt/format.h>
 
+#include "base/error_list.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "commands/commands.h"
 #include "commands/run_file.h"
 #include "config/derived.h"
 #include "config/load.h"
+#include "convert/initial_load.h"
+#include "plan/parameters.h"
 
 namespace hearth::commands {
 namespace {
@@ -27,6 +30,31 @@ std::string data_text(const config::RunConfig& config) {
   return join(paths);
 }
 
+// The weights that the run begins with, and what is not taken over; errors where they do not fit the model. Nothing for
+// a run that has checkpoints, which goes on from those, and for one that begins with random weights.
+std::vector<Row> first_weights(const config::RunConfig& config, ErrorList& errors) {
+  if (config.checkpoint.initial_load_path.empty() || path_exists(config.checkpoint_folder())) return {};
+  std::vector<Row> rows;
+  errors.attempt_about("checkpoint.initial_load_path", [&] {
+    const convert::Source source = convert::open_for_run(normal_path(config.initial_load_path()), config.model);
+    rows.push_back({"first weights", source.reader.folder().string()});
+    const auto add = [&](const std::vector<std::string>& notes) {
+      for (const std::string& note : notes) rows.push_back({"", note});
+    };
+    add(source.notes);
+    // A branch from a run of Hearth compares all keys when it starts.
+    if (config.checkpoint.initial_load_model_only || !source.reader.has_manifest())
+      errors.attempt([&] { add(convert::check_same_model(source, config)); });
+    const int64_t vocab_size = vocab_size_of_data(config);
+    if (vocab_size == 0 && config.model.vocab_size <= 0) return;
+    errors.attempt([&] {
+      const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(config.model, vocab_size));
+      add(convert::plan_initial_load(config.checkpoint, plan, source.reader).notes);
+    });
+  });
+  return rows;
+}
+
 }  // namespace
 
 int config_check(CommandLine& line) {
@@ -35,7 +63,12 @@ int config_check(CommandLine& line) {
   line.positional("RUN.toml", &toml, "the run file");
   line.option("--set", "SECTION.KEY=VALUE", &sets, kSetHelp);
   if (!line.parse()) return 0;
-  const config::RunConfig config = config::load(toml, sets);
+  const config::LoadResult loaded = config::read_and_check(toml, sets);
+  config::throw_all(loaded, {});
+  const config::RunConfig& config = loaded.config;
+  ErrorList errors;
+  const std::vector<Row> weights = first_weights(config, errors);
+  config::throw_all(loaded, errors.list());
   fmt::print("{} has no errors\n", toml.string());
   std::vector<Row> rows = {
       {"run folder", config.run_folder().lexically_normal().string()},
@@ -47,6 +80,7 @@ int config_check(CommandLine& line) {
                    counted(config.training.local_batch_size, "sequence"), counted(config.training.seq_len, "token"))},
       {"length", length_text(config)},
   };
+  rows.insert(rows.end(), weights.begin(), weights.end());
   if (const int64_t window = config.model.sliding_window; window > 0)
     rows.push_back({"sliding window", fmt::format("{}: longer sequences compute something else in this model than in "
                                                   "Hearth, and are refused",

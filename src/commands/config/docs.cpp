@@ -22,8 +22,8 @@ where it has them. What is not given has its default. An unknown key, a wrong ty
 all errors of a file are reported at once, with file and line, before anything is touched. Paths are relative to the
 folder of the TOML file.
 
-`hearth config check RUN.toml` looks for errors, `hearth config show RUN.toml` prints every key with its value and where
-that comes from. A run's start prints the keys that somebody chose, and with `--verbose` all of them. `config.toml` in the run
+`hearth config check RUN.toml` looks for errors, also in the weights that the run begins with.
+`hearth config show RUN.toml` prints every key with its value and where that comes from. A run's start prints the keys that somebody chose, and with `--verbose` all of them. `config.toml` in the run
 folder has every key with its value, as the newest start found it, and is itself a run file that goes on with the run; every
 checkpoint stores the values that it was made with.
 

@@ -9,7 +9,6 @@
 #include "commands/commands.h"
 #include "commands/run_file.h"
 #include "config/load.h"
-#include "data/shard/manifest.h"
 #include "plan/parameters.h"
 
 namespace hearth::commands {
@@ -34,20 +33,6 @@ std::string origin_text(const config::LoadResult& run, const config::Entry& entr
 std::string comment(const config::Field& field) {
   const std::string_view help = field.help.substr(0, field.help.find(';'));
   return field.unit.empty() ? std::string(help) : fmt::format("{}: {}", field.unit, help);
-}
-
-// The data's vocabulary; 0 if the data are missing or not a dataset, which other checks report.
-int64_t vocab_size_of_data(const config::RunConfig& config) {
-  const auto sources = config.sources();
-  if (sources.empty()) return 0;
-  const Path folder = config.resolve(sources.front().path);
-  if (!path_exists(folder / data::kManifestName)) return 0;
-  try {
-    return data::read_manifest(folder).vocab_size;
-  } catch (const Error& e) {
-    if (e.code() == ExitCode::kBug) throw;
-    return 0;
-  }
 }
 
 // The shape that follows from the keys of [model].

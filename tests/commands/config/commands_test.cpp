@@ -128,6 +128,30 @@ TEST_F(ConfigCommandsTest, CheckSaysWhereTheDataDecidesTheLength) {
               HasSubstr("  length      2.5 epochs; how many steps that is depends on the data\n"));
 }
 
+TEST_F(ConfigCommandsTest, CheckComparesTheModelWithTheWeightsThatTheRunBeginsWith) {
+  ASSERT_EQ(
+      run_command("python3 " + test::source_path("tests/hub/tiny_model.py") + " " + (folder_ / "m").string()).exit_code,
+      0);
+  const std::string model = run("inspect --model m").output;
+  file("run.toml", kComplete + model + "[checkpoint]\ninitial_load_path = \"m\"\n");
+  const CommandResult fits = run("config check run.toml");
+  EXPECT_EQ(fits.exit_code, 0) << fits.output;
+  EXPECT_THAT(fits.output, HasSubstr("  first weights  m\n"));
+  // Shapes, and what they do not show.
+  const CommandResult other =
+      run("config check run.toml --set model.n_layers=3 --set model.n_heads=4 --set model.sliding_window=64");
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.output, HasSubstr("m holds the weights of another model:\n"));
+  EXPECT_THAT(other.output, HasSubstr("model.n_heads: 2 -> 4\n"));
+  EXPECT_THAT(other.output, HasSubstr("model.sliding_window: 0 -> 64\n"));
+  EXPECT_THAT(other.output, HasSubstr("layers.2.attention.wq.weight: missing in the checkpoint\n"));
+  EXPECT_THAT(other.output, ContainsRegex("run.toml:[0-9]+: m does not fit the model:\n"));
+  EXPECT_THAT(run("config check run.toml --set model.n_layers=3 --set 'checkpoint.fresh=[\"layers.2\"]'").output,
+              HasSubstr("begins with initial values: layers.2."));
+  file("m/adapter_config.json", "{}");
+  EXPECT_THAT(run("config check run.toml").output, HasSubstr("has an adapter of PEFT beside the weights"));
+}
+
 TEST_F(ConfigCommandsTest, CheckAndTrainReportAllErrorsAndExitWithTwo) {
   file("run.toml", kFiveErrors);
   for (const char* words : {"config check run.toml", "train run.toml"}) {

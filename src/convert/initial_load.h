@@ -1,15 +1,16 @@
-// Which parts of another training's checkpoint a new run takes over. Every part that is not taken over is named, in the
-// run file (checkpoint.fresh, checkpoint.drop, checkpoint.exclude_from_loading) and on the console.
+// What a new run takes over of other weights (checkpoint.initial_load_path), and whether they are of its model. Every
+// part that is not taken over is named, in the run file (checkpoint.fresh, checkpoint.drop,
+// checkpoint.exclude_from_loading) and on the console.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "checkpoint/load.h"
 #include "config/config.h"
+#include "convert/source.h"
 #include "plan/parameters.h"
 
-namespace hearth::run {
+namespace hearth::convert {
 
 struct InitialLoad {
   std::vector<bool> fresh;         // by parameter of the plan: true means initial values, and moments at zero
@@ -26,4 +27,9 @@ struct InitialLoad {
 InitialLoad plan_initial_load(const config::Checkpoint& keys, const plan::ParameterPlan& plan,
                               const checkpoint::Reader& reader);
 
-}  // namespace hearth::run
+// Weights of equal shapes may belong to another model: other heads, other pairs of rotary dimensions, another norm, a
+// window. Throws one user_error for all of these. Returns the changes that a training may make (rotary frequencies,
+// eps), for the console. Folders of PyTorch say nothing about their model.
+std::vector<std::string> check_same_model(const Source& source, const config::RunConfig& ours);
+
+}  // namespace hearth::convert

@@ -1,16 +1,19 @@
-#include "run/initial_load.h"
+#include "convert/initial_load.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error_list.h"
 #include "base/text.h"
+#include "config/load.h"
+#include "config/resume.h"
 #include "convert/names.h"
 #include "plan/name_pattern.h"
 #include "plan/tensor_names.h"
 
-namespace hearth::run {
+namespace hearth::convert {
 namespace {
 
 std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
@@ -57,9 +60,22 @@ std::vector<std::string> left_over(const plan::ParameterPlan& plan, const checkp
   for (const mesh::TensorInfo& tensor : reader.tensors()) {
     std::string_view name = tensor.name;
     if (name.starts_with("model.")) name.remove_prefix(6);
-    if (!convert::is_training_state(name) && plan.find(std::string(name)) < 0) names.emplace_back(name);
+    if (!is_training_state(name) && plan.find(std::string(name)) < 0) names.emplace_back(name);
   }
   return names;
+}
+
+// The configuration of the run that wrote the weights. Another program's files describe their model alone: the other
+// keys are those of `ours`. nullopt: the files say nothing.
+std::optional<config::RunConfig> described_run(const Source& source, const config::RunConfig& ours) {
+  if (source.reader.has_manifest())
+    return config::from_toml_text(source.reader.manifest().config_toml,
+                                  (source.reader.folder() / checkpoint::kManifestFile).string(), ".");
+  if (!source.description) return std::nullopt;
+  config::RunConfig described = ours;
+  described.model = source.description->model;
+  described.objective.kind = source.description->objective;
+  return described;
 }
 
 }  // namespace
@@ -113,4 +129,28 @@ InitialLoad plan_initial_load(const config::Checkpoint& keys, const plan::Parame
   return initial_load;
 }
 
-}  // namespace hearth::run
+std::vector<std::string> check_same_model(const Source& source, const config::RunConfig& ours) {
+  const std::optional<config::RunConfig> theirs = described_run(source, ours);
+  if (!theirs) return {};
+  const plan::ModelShape their_shape = plan::model_shape(theirs->model, 0),
+                         our_shape = plan::model_shape(ours.model, 0);
+  std::string other;
+  std::vector<std::string> notes;
+  for (const config::Difference& d : config::differences(*theirs, ours)) {
+    const bool heads = (d.name == "model.n_heads" && their_shape.H != our_shape.H) ||
+                       (d.name == "model.n_kv_heads" && their_shape.G != our_shape.G);
+    if (heads || d.name == "model.rope_pairs" || d.name == "model.norm_type" || d.name == "model.sliding_window") {
+      other += fmt::format("\n    {}: {} -> {}", d.name, d.before, d.after);
+    } else if (d.name.starts_with("model.rope_") || d.name == "model.norm_eps" || d.name == "model.attention_scope" ||
+               d.name == "objective.kind") {
+      notes.push_back(fmt::format("differs from the checkpoint: {}: {} -> {}", d.name, d.before, d.after));
+    }
+  }
+  if (!other.empty())
+    throw user_error(fmt::format("{} holds the weights of another model:{}", source.reader.folder().string(), other),
+                     "their shapes are equal, but their meaning differs", "give [model] the checkpoint's keys")
+        .about("checkpoint.initial_load_path");
+  return notes;
+}
+
+}  // namespace hearth::convert
