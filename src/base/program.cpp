@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 
 namespace hearth {
 namespace {
@@ -20,6 +21,12 @@ void raise_open_files_limit() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= std::min(limit.rlim_max, kMost)) return;
   limit.rlim_cur = std::min(limit.rlim_max, kMost);
   ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int64_t open_files_limit() {
+  rlimit limit{};
+  const bool is_known = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return is_known ? static_cast<int64_t>(limit.rlim_cur) : std::numeric_limits<int64_t>::max();
 }
 
 void note_progress() {

@@ -21,6 +21,7 @@ std::string version_text();
 // Raises this process's limit of open files to what the system allows it. The limit of most shells, 1,024, is less than
 // rank 0 of a thousand needs for its connections.
 void raise_open_files_limit();
+int64_t open_files_limit();
 
 // Signs of life, for other processes that wait for this one (comm/process_control.h): it has read or written a part of
 // a file, or has done a part of something else that is long. Any thread.

@@ -195,13 +195,19 @@ void remove_older_saves(const Path& newest) {
     if (other.step == name->step && other.number < name->number) remove_from_store(other.folder);
 }
 
-std::vector<std::string> remove_leftovers(const Path& checkpoints) {
+std::vector<std::string> remove_leftovers(const Path& checkpoints, std::vector<Error>* refusals) {
   std::vector<std::string> found;
   for (const std::string& name : names_in(checkpoints)) {
     std::string base;
     if (is_object(checkpoints)) {
       if (!parse_step_name(name) || is_whole_in_store(checkpoints / name)) continue;
-      remove_tree(checkpoints / name);
+      try {
+        remove_tree(checkpoints / name);
+      } catch (const Error& error) {
+        if (refusals == nullptr) throw;
+        refusals->push_back(error);
+        continue;
+      }
     } else if (strip(name, kTemporarySuffix, base) || strip(name, kDeletedSuffix, base)) {
       // Renamed first: a start that was replaced and still writes there cannot give it a checkpoint's name any more.
       const Path doomed = checkpoints / (base + kDeletedSuffix);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "checkpoint/step_folder.h"
 #include "config/config.h"
@@ -73,7 +74,8 @@ void remove_older_saves(const Path& newest);
 
 // Call once before training, with the run's lock held. Removes folders of interrupted saves and deletions, and restores
 // a checkpoint whose replacement was interrupted. In a store, a step without hearth.json is such a folder, or with
-// hearth.json alone. Returns the names of these folders.
-std::vector<std::string> remove_leftovers(const Path& checkpoints);
+// hearth.json alone. Returns the names of these folders. `refusals`: gets the errors of a store, which do no harm, as
+// no save uses such a name again (rclone removes no folder with an unfinished upload). Null: they are thrown.
+std::vector<std::string> remove_leftovers(const Path& checkpoints, std::vector<Error>* refusals = nullptr);
 
 }  // namespace hearth::checkpoint

@@ -122,6 +122,34 @@ bool finds_holder(RunStatus& status) {
   return true;
 }
 
+// A process that the script of a local job started. The environment says so: the script's children have other parents
+// after its end.
+std::optional<int64_t> process_of(const std::string& job) {
+  const std::string variable = fmt::format("HEARTH_JOB={}", job);
+  std::error_code error;
+  for (std::filesystem::directory_iterator at("/proc", error), end; !error && at != end; at.increment(error)) {
+    const std::optional<int64_t> process = whole_number(at->path().filename().string());
+    if (!process || command_of(*process).find("hearth") == std::string::npos) continue;
+    try {
+      const std::string variables = '\0' + read_file(at->path() / "environ");
+      if (variables.find('\0' + variable + '\0') != std::string::npos) return process;
+    } catch (const Error&) {  // another user's, or it ended meanwhile
+    }
+  }
+  return std::nullopt;
+}
+
+// Ranks of a local job that start, without their script: true if there are some.
+bool finds_orphan(RunStatus& status) {
+  if (!reason_of_end(status.events).empty()) return false;
+  status.orphan = process_of(status.job);
+  if (!status.orphan) return false;
+  status.state = RunState::kRunning;
+  status.why =
+      fmt::format("the script of job {} was killed, and its ranks start: process {}", status.job, *status.orphan);
+  return true;
+}
+
 // The state of a run whose job is not active any more.
 void judge_ended(RunStatus& status) {
   if (path_exists(status.run / checkpoint::kDoneFile)) {
@@ -191,7 +219,8 @@ RunStatus run_status(const Path& run) {
                               })->host;
     if (local_job_runs(status.job, run)) {
       status.state = RunState::kRunning;
-    } else if (finds_holder(status)) {
+    } else if (finds_holder(status) || finds_orphan(status)) {
+      // its script was killed
     } else if (host != this_host() && reason_of_end(status.events).empty()) {
       status.state = RunState::kUnknown;
       status.why = fmt::format("its job runs on {}: ask there", host);

@@ -38,6 +38,8 @@ struct RunStatus {
   std::optional<SlurmJob> slurm{};  // what Slurm says of that job
   // The training that runs without such a job: it was started by hand, or its job's script was killed.
   std::optional<checkpoint::LeaseHolder> holder{};
+  // A process of a local job whose script was killed before its ranks had the run's lease.
+  std::optional<int64_t> orphan{};
   int64_t step = 0, steps = 0;  // steps: of the whole run; 0: not known
   std::optional<double> loss{}, validation_loss{};
   int64_t tokens = 0;

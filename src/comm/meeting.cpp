@@ -379,7 +379,16 @@ std::string this_process() {
   return fmt::format("{}, process {}", host, ::getpid());
 }
 
-std::vector<Met> meet_all(const Membership& me) { return Host(me).run(); }
+std::vector<Met> meet_all(const Membership& me) {
+  constexpr int64_t kOtherFiles = 24;  // libraries, logs, a checkpoint and its lists
+  if (const int64_t most = open_files_limit(); most < me.size + kOtherFiles)
+    throw user_error(
+        fmt::format("{} ranks need {} open files in rank 0, and the system allows {}", me.size, me.size + kOtherFiles,
+                    most),
+        "rank 0 has a connection to every other rank",
+        "raise the hard limit (ulimit -Hn shows it; a scheduler or container may set it), or start fewer ranks");
+  return Host(me).run();
+}
 Met meet_rank_0(const Membership& me) { return Visitor(me).run(); }
 
 }  // namespace hearth::comm

@@ -85,8 +85,14 @@ std::string damage_note(const checkpoint::DamagedCheckpoint& bad) {
 
 std::optional<Path> RunFolder::newest_checkpoint(std::vector<std::string>& notes,
                                                  const std::vector<checkpoint::DamagedCheckpoint>& given_up) {
-  for (const std::string& name : checkpoint::remove_leftovers(checkpoints_))
+  std::vector<Error> refusals;
+  for (const std::string& name : checkpoint::remove_leftovers(checkpoints_, &refusals))
     notes.push_back(fmt::format("removed {}, left by an interrupted save", name));
+  for (const Error& refusal : refusals)
+    notes.push_back(
+        fmt::format("{} ({}): an interrupted save left it, and it is no checkpoint; the next start tries "
+                    "again",
+                    refusal.message(), refusal.why()));
   const checkpoint::NewestGood found = checkpoint::newest_candidate(checkpoints_, given_up);
   for (const checkpoint::DamagedCheckpoint& bad : found.damaged) notes.push_back(damage_note(bad));
   if (found.step) return found.folder;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "checkpoint/save.h"
 #include "mesh/spans.h"
 #include "metrics/throughput.h"
@@ -103,8 +104,15 @@ void Saver::gather() {
     checkpoint::commit(temporary_, saved_.folder, items, manifest_, [&] {
       if (options_.lease) options_.lease->check();
     });
-    checkpoint::remove_older_saves(saved_.folder);
-    if (options_.keep) checkpoint::prune(options_.checkpoints, *options_.keep, manifest_.step);
+    try {
+      checkpoint::remove_older_saves(saved_.folder);
+      if (options_.keep) checkpoint::prune(options_.checkpoints, *options_.keep, manifest_.step);
+    } catch (const Error& error) {
+      // A store that deletes nothing for a while is no reason to end a training whose save is whole.
+      if (!is_object(options_.checkpoints)) throw;
+      log_message(LogLevel::kWarning,
+                  fmt::format("{} ({}): older checkpoints stay for now", error.message(), error.why()));
+    }
   });
 }
 

@@ -265,6 +265,28 @@ TEST_F(Submits, RanksWithoutTheirScriptAreSeenAndStopped) {
   EXPECT_THAT(hearth("stop " + run.string()).output, HasSubstr("runs or waits"));
 }
 
+// It was killed before they had the lease: their environment tells whose they are.
+TEST_F(Submits, RanksThatStartWithoutTheirScriptAreSeenAndStopped) {
+  make_folders(run);
+  program("hearth-train", "echo $$ >" + (scratch / "rank0").string() + "; sleep 1000 & wait");
+  const std::string job = fmt::format("local-9{}", ::getpid());  // no process has this number
+  test::run_command(
+      fmt::format("HEARTH_JOB={} setsid {} >/dev/null 2>&1 &", job, (scratch / "bin/hearth-train").string()));
+  append_start(run, {.name = "submit", .job = job, .cluster = "local"});
+  append_start(run, {.name = "start", .job = job});
+  while (!path_exists(scratch / "rank0") || read_file(scratch / "rank0").empty())
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_THAT(hearth("status " + run.string()).output,
+              HasSubstr(fmt::format("running (the script of job {} was killed, and its ranks start: process ", job)));
+  EXPECT_THAT(submit("--cluster local").output, HasSubstr("is running already: a training, the script of job " + job));
+  const CommandResult stopped = hearth("stop " + run.string());
+  EXPECT_EQ(stopped.exit_code, 0) << stopped.output;
+  EXPECT_THAT(stopped.output, HasSubstr("the training saves and ends (process "));
+  while (path_exists("/proc/" + split_lines(read_file(scratch / "rank0")).front() + "/exe"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr("stopped (`hearth stop` asked for it)"));
+}
+
 TEST_F(Submits, ATrainingOfAnotherHostIsKnownByItsBeats) {
   make_folders(run);
   const auto write_lease = [&](const std::string& beat) {

@@ -1,6 +1,7 @@
 // Processes of one start find each other, whatever else connects to rank 0 or listens in its place.
 #include "comm/meeting.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <cstring>
@@ -40,6 +41,18 @@ TEST(Meeting, ThatDoesNotComeIsNamed) {
   EXPECT_EQ(end.code, 4);
   EXPECT_THAT(end.said,
               testing::StartsWith(fmt::format("error: rank 2 did not start within {}", format_duration(timeout_s))));
+}
+
+TEST(Meeting, NeedsAnOpenFileForEveryRank) {
+  const End end = end_of(
+      40, [](Group&) {},
+      [](Membership& me) {
+        if (me.rank != 0) std::_Exit(0);
+        rlimit limit{.rlim_cur = 50, .rlim_max = 50};
+        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+      });
+  EXPECT_EQ(end.code, 2);
+  EXPECT_THAT(end.said, HasSubstr("40 ranks need 64 open files in rank 0, and the system allows 50"));
 }
 
 TEST(Meeting, RefusesOrDoesNotHearProcessesOfAnotherStart) {

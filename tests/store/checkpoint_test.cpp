@@ -113,6 +113,14 @@ TEST(StoredCheckpoint, PruneAndLeftovers) {
   EXPECT_THAT(list_steps(checkpoints), ElementsAre(2, 4));
   // An interrupted save or deletion has no hearth.json.
   remove_file(step_folder(checkpoints, 4) / kManifestFile);
+  // A store that does not delete it does no harm: it is no checkpoint.
+  std::vector<Error> refusals;
+  test::S3Server::get().set_faults("DELETE step-00000004 1 999 400");
+  EXPECT_THAT(remove_leftovers(checkpoints, &refusals), testing::IsEmpty());
+  test::S3Server::get().set_faults("");
+  ASSERT_EQ(refusals.size(), 1U);
+  EXPECT_THAT(refusals[0].message(), HasSubstr("cannot remove s3://bucket/kept/step-00000004."));
+  EXPECT_EQ(newest_good(checkpoints).step, 2);
   EXPECT_THAT(remove_leftovers(checkpoints), ElementsAre(testing::StartsWith("step-00000004.")));
   EXPECT_THAT(list_steps(checkpoints), ElementsAre(2));
   EXPECT_EQ(newest_good(checkpoints).step, 2);

@@ -153,6 +153,20 @@ TEST_F(StoredTraining, AStoreThatFailsEndsTheRunWithItsNameAndTheNextStartGoesOn
   EXPECT_EQ(tensors_of(step_of(c, 12)), tensors_of(step_of(expected, 12)));
 }
 
+TEST_F(StoredTraining, AStoreThatDeletesNothingEndsNoTraining) {
+  HEARTH_NEEDS_STORE();
+  copy_data();
+  config::RunConfig c = in_store("undeleted");
+  c.checkpoint.keep_latest_k = 1;
+  const Path file = write_run_file(c);
+  test::S3Server::get().set_faults("DELETE undeleted/ 1 99999 400");
+  RunProcess process({"train", file.string()}, scratch / "log");
+  EXPECT_EQ(process.wait(), 0) << read_file(scratch / "log");
+  test::S3Server::get().set_faults("");
+  EXPECT_THAT(read_file(scratch / "log"), HasSubstr("older checkpoints stay for now"));
+  EXPECT_THAT(checkpoint::list_steps(c.checkpoint_folder()), testing::Contains(12));
+}
+
 // The parent looks into the store before it forks them.
 TEST_F(StoredTraining, RanksOfACommandHaveConnectionsOfTheirOwn) {
   HEARTH_NEEDS_STORE();

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "base/error.h"
 #include "cluster/job_script.h"
@@ -44,6 +46,22 @@ void stop_holder(const cluster::RunStatus& status, bool now) {
   send_signal(has_group ? -::getpgid(process) : process, now ? SIGKILL : SIGTERM);
 }
 
+// Ranks of a local job whose script was killed before they had the lease.
+void stop_orphan(const cluster::RunStatus& status, bool now) {
+  cluster::append_start(status.run, {.name = "stop", .job = status.job});
+  send_signal(-::getpgid(static_cast<pid_t>(*status.orphan)), now ? SIGKILL : SIGTERM);
+}
+
+// The script sends its ranks the signal and waits for them. One that is being killed may still be seen, and does not.
+void stop_script(const cluster::RunStatus& status, int64_t process) {
+  send_signal(process, SIGUSR2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  if (cluster::local_job_runs(status.job, status.run)) return;
+  const cluster::RunStatus after = cluster::run_status(status.run);
+  if (after.holder) stop_holder(after, false);
+  if (after.orphan) stop_orphan(after, false);
+}
+
 }  // namespace
 
 int stop(CommandLine& line) {
@@ -61,6 +79,11 @@ int stop(CommandLine& line) {
     fmt::print("the training {} (process {})\n", saves, status.holder->process);
     return 0;
   }
+  if (status.orphan) {
+    stop_orphan(status, now);
+    fmt::print("the training {} (process {})\n", saves, *status.orphan);
+    return 0;
+  }
   // Written first: the script must find it when the ranks have ended.
   cluster::append_start(status.run, {.name = "stop", .job = status.job});
   if (const auto process = cluster::local_process(status.job)) {
@@ -68,7 +91,7 @@ int stop(CommandLine& line) {
     if (now)
       send_signal(-::getpgid(static_cast<pid_t>(*process)), SIGKILL);
     else
-      send_signal(*process, SIGUSR2);
+      stop_script(status, *process);
   } else {
     cluster::cancel_slurm_job(status.job, now || queued ? "" : "USR2");
   }

@@ -148,7 +148,7 @@ void refuse_second_job(const Path& run) {
                             cluster::starts_file(run).string()));
   if (status.state != cluster::RunState::kQueued && status.state != cluster::RunState::kRunning) return;
   const std::string what =
-      status.holder ? fmt::format("a training, {}", status.why) : fmt::format("job {}", status.job);
+      status.holder || status.orphan ? fmt::format("a training, {}", status.why) : fmt::format("job {}", status.job);
   throw user_error(fmt::format("the run {} is {} already: {}", run.string(), name_of(status.state), what),
                    "two jobs of one run would write into one folder",
                    fmt::format("wait for it, end it with hearth stop {}, or give this one another job.dump_folder",
