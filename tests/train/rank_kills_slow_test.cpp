@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <memory>
 
 #include "base/random.h"
 #include "run_process.h"
@@ -43,7 +45,64 @@ struct Launcher {
   int kills = 200;
 };
 
-class RankKills : public testing::TestWithParam<Launcher> {};
+class RankKills : public testing::TestWithParam<Launcher> {
+ protected:
+  config::RunConfig tiny_run() const {
+    config::RunConfig c = tiny_config(scratch_);
+    c.parallelism = GetParam().layout;
+    c.training.threads = c.parallelism.ranks();
+    c.training.global_batch_size = 6;
+    c.training.steps = 2000;
+    c.comm.train_timeout_seconds = 3600;  // is not what ends the others
+    c.checkpoint.interval = 3;
+    c.checkpoint.keep_latest_k = 3;
+    return c;
+  }
+  std::unique_ptr<RunProcess> start(const Path& run_file) {
+    const Launcher& launcher = GetParam();
+    const bool is_alone = *launcher.path == '\0';
+    std::vector<std::string> words = launcher.words;
+    if (!is_alone) words.push_back(train_binary());
+    words.insert(words.end(), {"train", run_file.string()});
+    write_file_atomic(log_, "");
+    return std::make_unique<RunProcess>(words, log_, "", is_alone ? train_binary() : launcher.path);
+  }
+  // Starts the run and kills one of its ranks at a random moment. False if the run was done before.
+  bool kill_a_rank(const config::RunConfig& c, const Path& run_file) {
+    const auto random = [this](uint64_t below) { return random_u64(key_, drawn_++) % below; };
+    if (steps_logged(c) >= c.training.steps) return false;
+    const auto process = start(run_file);
+    const int64_t at_step = steps_logged(c) + 1 + static_cast<int64_t>(random(5));
+    if (!wait_until(*process, [&] { return steps_logged(c) >= at_step; })) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(random(8000)));
+    const std::vector<pid_t> ranks = find_ranks(run_file, process->pid());
+    if (std::ssize(ranks) != c.parallelism.ranks()) return false;  // it ends
+    const pid_t victim = ranks[random(ranks.size())];
+    const auto begin = std::chrono::steady_clock::now();
+    ::kill(victim, SIGKILL);
+    std::chrono::duration<double> taken{};
+    while (std::any_of(ranks.begin(), ranks.end(), runs)) {
+      taken = std::chrono::steady_clock::now() - begin;
+      if (taken.count() > 600) {
+        ADD_FAILURE() << "ranks still run after " << victim << " was killed\n" << read_file(log_);
+        return false;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    slowest_s_ = std::max(slowest_s_, taken.count());
+    EXPECT_NE(process->wait(), 0);
+    // srun --kill-on-bad-exit ends the others at once: it may be faster than their message, and then names the task.
+    EXPECT_THAT(read_file(log_), testing::AnyOf(testing::HasSubstr(fmt::format("process {})", victim)),
+                                                testing::ContainsRegex("srun: error: .*: task [0-9]+: Killed")));
+    return true;
+  }
+
+  test::ScratchFolder scratch_;
+  const Path log_ = scratch_ / "log";
+  const RandomKey key_ = random_key(1, "rank kills");
+  uint64_t drawn_ = 0;
+  double slowest_s_ = 0;
+};
 
 TEST_P(RankKills, ChangeNothing) {
   const Launcher& launcher = GetParam();
@@ -54,62 +113,26 @@ TEST_P(RankKills, ChangeNothing) {
     if (const std::string why = Cluster::why_not(); !why.empty()) GTEST_SKIP() << why;
     cluster.emplace();
   }
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
-  config::RunConfig c = tiny_config(scratch);
-  c.parallelism = launcher.layout;
-  const int64_t num_ranks = c.parallelism.ranks();
-  c.training.threads = num_ranks;
-  c.training.global_batch_size = 6;
-  c.training.steps = 40 * launcher.kills;  // a busy machine is late with each kill
-  c.comm.train_timeout_seconds = 3600;     // is not what ends the others
-  c.checkpoint.interval = 3;
-  c.checkpoint.keep_latest_k = 3;
+  build_tiny_data(scratch_);
+  config::RunConfig c = tiny_run();
   c.job.dump_folder = "whole";
   const auto expected = train(c);
   const auto tensors = tensors_of(step_of(c, c.training.steps));
 
-  c.job.dump_folder = "killed";
-  const Path log = scratch / "log";
-  std::vector<std::string> words = launcher.words;
-  if (*launcher.path != '\0') words.push_back(train_binary());
-  const Path run_file = write_run_file(c);
-  words.insert(words.end(), {"train", run_file.string()});
-  const std::string program = *launcher.path == '\0' ? train_binary() : launcher.path;
-  const RandomKey key = random_key(1, "rank kills");
-  double slowest_s = 0;
+  // On a busy machine kills are late, and a run is over before it was killed that often: then another one begins.
   int kills = 0;
-  for (uint64_t i = 0; kills < launcher.kills && steps_logged(c) < c.training.steps; ++i) {
-    write_file_atomic(log, "");
-    RunProcess process(words, log, "", program);
-    const int64_t at_step = steps_logged(c) + 1 + static_cast<int64_t>(random_u64(key, 3 * i) % 5);
-    if (!wait_until(process, [&] { return steps_logged(c) >= at_step; })) break;  // the run is done
-    std::this_thread::sleep_for(std::chrono::microseconds(random_u64(key, 3 * i + 1) % 8000));
-    const std::vector<pid_t> ranks = find_ranks(run_file, process.pid());
-    if (std::ssize(ranks) != num_ranks) break;
-    const pid_t victim = ranks[random_u64(key, 3 * i + 2) % static_cast<uint64_t>(num_ranks)];
-    const auto begin = std::chrono::steady_clock::now();
-    ::kill(victim, SIGKILL);
-    std::chrono::duration<double> taken{};
-    while (std::any_of(ranks.begin(), ranks.end(), runs)) {
-      taken = std::chrono::steady_clock::now() - begin;
-      ASSERT_LT(taken.count(), 600) << "ranks still run after " << victim << " was killed\n" << read_file(log);
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    taken = std::chrono::steady_clock::now() - begin;
-    slowest_s = std::max(slowest_s, taken.count());
-    EXPECT_NE(process.wait(), 0);
-    // srun --kill-on-bad-exit ends the others at once: it may be faster than their message, and then names the task.
-    EXPECT_THAT(read_file(log), testing::AnyOf(testing::HasSubstr(fmt::format("process {})", victim)),
-                                               testing::ContainsRegex("srun: error: .*: task [0-9]+: Killed")));
-    ++kills;
+  for (int run = 0; kills < launcher.kills && !HasFailure(); ++run) {
+    SCOPED_TRACE(fmt::format("run {}", run));
+    c.job.dump_folder = fmt::format("killed-{}", run);
+    const Path run_file = write_run_file(c);
+    const int before = kills;
+    while (kills < launcher.kills && kill_a_rank(c, run_file)) ++kills;
+    ASSERT_GT(kills, before) << "a whole run without a kill\n" << read_file(log_);
+    EXPECT_EQ(start(run_file)->wait(), 0) << read_file(log_);
+    expect_same_training(metrics::read_metrics(c.run_folder() / "metrics.jsonl"), expected);
+    EXPECT_EQ(tensors_of(step_of(c, c.training.steps)), tensors);
   }
-  EXPECT_EQ(kills, launcher.kills) << "the run ended too early\n" << read_file(log);
-  std::printf("the slowest end took %.2f s\n", slowest_s);
-  RunProcess last(words, log, "", program);
-  EXPECT_EQ(last.wait(), 0) << read_file(log);
-  expect_same_training(metrics::read_metrics(c.run_folder() / "metrics.jsonl"), expected);
-  EXPECT_EQ(tensors_of(step_of(c, c.training.steps)), tensors);
+  std::printf("the slowest end took %.2f s\n", slowest_s_);
 }
 
 INSTANTIATE_TEST_SUITE_P(
