@@ -8,10 +8,10 @@
 
 #include "base/error.h"
 #include "config/choices.h"
-#include "convert/cast.h"
 #include "convert/names.h"
 #include "convert/neox_rank.h"
 #include "convert/target.h"
+#include "formats/cast.h"
 #include "formats/torch_file.h"
 #include "plan/parameters.h"
 
@@ -81,7 +81,7 @@ class NeoxWriter {
     if (model_.dtype == DType::kFloat32)
       tensor.values.assign(std::as_bytes(std::span(values)).begin(), std::as_bytes(std::span(values)).end());
     else
-      cast(std::as_bytes(std::span(values)), DType::kFloat32, model_.dtype, tensor.values);
+      formats::cast(std::as_bytes(std::span(values)), DType::kFloat32, model_.dtype, tensor.values);
     return tensor;
   }
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "convert/cast.h"
+#include "formats/cast.h"
 
 namespace hearth::convert {
 namespace {
@@ -49,13 +49,13 @@ class PortionReader {
     std::vector<std::byte>& stored = from_ == to ? portion.bytes : stored_;
     stored.resize(static_cast<size_t>(portion.box.numel() * dtype_size(from_)));
     reader_.read(tensor_.from, portion.box, stored);
-    if (has_nonfinite(stored, from_))
+    if (formats::has_nonfinite(stored, from_))
       throw user_error(
           fmt::format("{}: {} has an element that is NaN or infinite", reader_.folder().string(), tensor_.from),
           "a model with it computes nothing useful", "take another checkpoint");
     if (from_ == to) return;
-    cast(stored, from_, to, portion.bytes);
-    if (has_nonfinite(portion.bytes, to))
+    formats::cast(stored, from_, to, portion.bytes);
+    if (formats::has_nonfinite(portion.bytes, to))
       throw user_error(fmt::format("{}: {} has an element that {} cannot represent", reader_.folder().string(),
                                    tensor_.from, dtype_name(to)),
                        "it would become infinite", "give --dtype bfloat16 or float32");

@@ -9,12 +9,12 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "convert/cast.h"
 #include "convert/hugging_face_config.h"
 #include "convert/names.h"
 #include "convert/open.h"
 #include "convert/source.h"
 #include "convert/weights_of_model.h"
+#include "formats/cast.h"
 #include "formats/safetensors.h"
 #include "formats/torch_file.h"
 

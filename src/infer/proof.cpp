@@ -16,7 +16,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "comm/group.h"
-#include "convert/cast.h"
+#include "formats/cast.h"
 #include "model/transformer.h"
 #include "ops/tensor.h"
 #include "parallel/shard_pieces.h"
@@ -50,8 +50,8 @@ class Side {
     std::vector<std::byte> rounded, back;
     for (const parallel::ShardPiece& piece : parallel::parameter_pieces(*weights_, parallel::PiecesFor::kLoading)) {
       const std::span<std::byte> bytes = ops::bytes_of(piece.values);
-      convert::cast(bytes, piece.dtype, dtype, rounded);
-      convert::cast(rounded, dtype, piece.dtype, back);
+      formats::cast(bytes, piece.dtype, dtype, rounded);
+      formats::cast(rounded, dtype, piece.dtype, back);
       std::memcpy(bytes.data(), back.data(), back.size());
     }
     weights_->masters_changed();

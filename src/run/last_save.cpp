@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
-#include "convert/cast.h"
 #include "convert/convert.h"
 #include "convert/hugging_face_config.h"
 #include "convert/training_state.h"
+#include "formats/cast.h"
 #include "plan/tensor_names.h"
 
 namespace hearth::run {
@@ -78,7 +78,7 @@ std::string write_weights(const Path& temporary, int64_t rank, std::span<const m
   std::vector<std::byte> rounded;
   for (const mesh::TensorPiece& piece : weights) {
     checkpoint::check_stop(temporary, stop);
-    convert::cast(piece.bytes, piece.info.dtype, dtype, rounded);
+    formats::cast(piece.bytes, piece.info.dtype, dtype, rounded);
     file.add({{piece.info.name, dtype, piece.info.shape}, piece.box, rounded});
   }
   return file.finish();

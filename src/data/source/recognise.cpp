@@ -53,8 +53,8 @@ bool is_foreign(const Path& path, Compression compression, std::string_view text
   refuse_foreign(path, compression, *kind);
 }
 
-// Throws for a text with other bytes behind its beginning. Of a packed text it looks at the bytes that were unpacked;
-// its source looks at all of them.
+// Throws for a text with other bytes behind its beginning. It looks at the unpacked bytes of a packed text, whose
+// source looks at all of them.
 void refuse_foreign_rest(const Path& path, Compression compression, std::string_view unpacked, const KindRules& kinds) {
   if (kinds.as_text) return;
   std::optional<File> file;

@@ -1,4 +1,4 @@
-#include "convert/cast.h"
+#include "formats/cast.h"
 
 #include <bit>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace hearth::convert {
+namespace hearth::formats {
 namespace {
 
 float float_of_bfloat16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
@@ -135,4 +135,4 @@ bool has_nonfinite(std::span<const std::byte> values, DType dtype) {
   }
 }
 
-}  // namespace hearth::convert
+}  // namespace hearth::formats

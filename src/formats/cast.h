@@ -7,7 +7,7 @@
 
 #include "base/dtype.h"
 
-namespace hearth::convert {
+namespace hearth::formats {
 
 // `out` has the elements of `in` in another type; any two of float32, float64, bfloat16 and float16.
 void cast(std::span<const std::byte> in, DType from, DType to, std::vector<std::byte>& out);
@@ -15,4 +15,4 @@ void cast(std::span<const std::byte> in, DType from, DType to, std::vector<std::
 // Whether an element is NaN or infinite.
 bool has_nonfinite(std::span<const std::byte> values, DType dtype);
 
-}  // namespace hearth::convert
+}  // namespace hearth::formats

@@ -1,4 +1,4 @@
-#include "convert/cast.h"
+#include "formats/cast.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace hearth::convert {
+namespace hearth::formats {
 namespace {
 
 template <typename Bits>
@@ -49,4 +49,4 @@ TEST(NonFinite, WideNumbers) {
 }
 
 }  // namespace
-}  // namespace hearth::convert
+}  // namespace hearth::formats
