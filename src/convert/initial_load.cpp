@@ -148,7 +148,8 @@ std::vector<std::string> check_same_model(const Source& source, const config::Ru
   }
   if (!other.empty())
     throw user_error(fmt::format("{} holds the weights of another model:{}", source.reader.folder().string(), other),
-                     "their shapes are equal, but their meaning differs", "give [model] the checkpoint's keys")
+                     "weights mean something else under other keys, also where their shapes are equal",
+                     "give [model] the checkpoint's keys")
         .about("checkpoint.initial_load_path");
   return notes;
 }

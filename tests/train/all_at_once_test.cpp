@@ -198,19 +198,21 @@ TEST_F(RunFile, AModelThatCanBeIsHeldAgainstMemoryAndTheCheckpoint) {
       "freq = 2",
   };
   std::vector<std::string> errors = errors_of(lines);
-  ASSERT_EQ(errors.size(), 5u) << join(errors, "\n");
+  ASSERT_EQ(errors.size(), 6u) << join(errors, "\n");
   expect(errors, 1, 5, "model.vocab_size = 100 is smaller than the tokenizer's 258");
   expect(errors, 2, 8, "objective.mask_token = \"[MASK]\" is not a special token of the tokenizer");
-  expect(errors, 3, 14, poisoned + " holds NaN or infinity");
-  expect(errors, 4, 21, "validation set \"same\" is also training data");
+  expect(errors, 3, 14, poisoned + " holds the weights of another model:");  // other key/value heads
+  expect(errors, 4, 14, poisoned + " holds NaN or infinity");
+  expect(errors, 5, 21, "validation set \"same\" is also training data");
   lines[4] = "vocab_size = 258";
   errors = errors_of(lines);
-  ASSERT_EQ(errors.size(), 6u) << join(errors, "\n");
+  ASSERT_EQ(errors.size(), 7u) << join(errors, "\n");
   expect(errors, 1, 8, "objective.mask_token");
   expect(errors, 2, 14, poisoned + " does not fit the model:");
-  expect(errors, 3, 14, poisoned + " holds NaN or infinity");
-  expect(errors, 4, 16, "the training needs ");
-  expect(errors, 5, 21, "validation set ");
+  expect(errors, 3, 14, poisoned + " holds the weights of another model:");
+  expect(errors, 4, 14, poisoned + " holds NaN or infinity");
+  expect(errors, 5, 16, "the training needs ");
+  expect(errors, 6, 21, "validation set ");
 }
 
 TEST_F(RunFile, WhatIsDamagedAloneKeepsItsExitCodeAndSaysWhere) {
