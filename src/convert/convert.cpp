@@ -226,7 +226,6 @@ class WorkFolder {
       throw user_error(fmt::format("another conversion writes {}", out.string()),
                        fmt::format("its process has locked {}", lock_path_.string()),
                        "wait until it ends, or give another OUT");
-    require_new(out);  // another conversion may have made it meanwhile
     remove_tree(path_);
     make_folders(path_);
   }
@@ -326,6 +325,7 @@ Result convert_into(Options options, const std::string& more_room, Progress& pro
   options.out = without_slash(options.out);
   if (is_object(options.out)) require_room_for_drafts(options, result.bytes);
   WorkFolder work(options.out);
+  if (!is_object(options.out)) require_new(options.out);  // another conversion may have made it meanwhile
   if (!is_object(options.out)) require_disk_space(work.path(), result.bytes, "the conversion", more_room);
   progress.all_bytes = result.bytes;
   const Model model{source.reader,

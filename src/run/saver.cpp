@@ -109,7 +109,7 @@ void Saver::gather() {
       if (options_.keep) checkpoint::prune(options_.checkpoints, *options_.keep, manifest_.step);
     } catch (const Error& error) {
       // A store that deletes nothing for a while is no reason to end a training whose save is whole.
-      if (!is_object(options_.checkpoints)) throw;
+      if (!is_object(options_.checkpoints) || error.code() == ExitCode::kBug) throw;
       log_message(LogLevel::kWarning,
                   fmt::format("{} ({}): older checkpoints stay for now", error.message(), error.why()));
     }
