@@ -48,12 +48,16 @@ class HubFolders {
     if (is_new) known->second = is_hub_folder(folder);
     return known->second;
   }
-  // The repository that has the folder, up to the root of the search.
+  // The repository that has the folder; the root of the search, where it is only a part of a repository: clone/data.
   std::optional<Path> above(Path folder, const Path& root) {
     for (;; folder = folder_of(folder)) {
       if (is_hub(folder)) return folder;
-      if (folder == root || folder == folder_of(folder)) return {};
+      if (folder == root || folder == folder_of(folder)) break;
     }
+    for (Path outer = absolute_path(root); outer != outer.parent_path(); outer = outer.parent_path()) {
+      if (is_hub(outer)) return root;
+    }
+    return {};
   }
 
  private:

@@ -273,9 +273,27 @@ TEST(Discover, SplitsOfARepositoryOfTheHubAreNotJoined) {
   const Error e = error_of([&] { search(clone); });
   EXPECT_EQ(e.message(), (clone / "sets").string() + " holds several splits: train, test");
   EXPECT_THAT(e.fix(), HasSubstr((clone / "sets" / "train").string()));
-  // In other folders the names are the user's.
+  // In other folders the names are the user's, also below a home folder.
   remove_file(clone / ".gitattributes");
+  write_text(scratch / ".cache" / "huggingface" / "hub" / "version.txt", "1");
   EXPECT_EQ(search(clone).sources.size(), 5u);
+}
+
+TEST(Discover, APartOfARepositoryOfTheHubIsTreatedAsThatRepository) {
+  const ScratchFolder scratch;
+  const Path clone = scratch / "clone", part = clone / "data" / "en";
+  write_text(clone / ".gitattributes", kLfs);
+  write_text(part / "train.jsonl", kRecord);
+  write_text(part / "NOTES.md", "about the records");
+  EXPECT_EQ(names_of(search(part), clone), "data/en/train.jsonl");
+  write_text(part / "test.jsonl", kRecord);
+  for (const Path& folder : {part, part.parent_path()})
+    EXPECT_EQ(error_of([&] { search(folder); }).message(), part.string() + " holds several splits: train.jsonl, test.jsonl");
+  // The same where the shell stands in the repository.
+  const Path before = std::filesystem::current_path();
+  std::filesystem::current_path(clone);
+  EXPECT_EQ(error_of([&] { search("data"); }).message(), "data/en holds several splits: train.jsonl, test.jsonl");
+  std::filesystem::current_path(before);
 }
 
 TEST(Discover, AFileThatIsNamedIsReadAndPatternsDecide) {
