@@ -58,7 +58,8 @@ Lease take_lease(const Path& run, const Path& checkpoints) {
 
 }  // namespace
 
-RunLock::RunLock(const Path& run, const Path& checkpoints, const LockTimes& times) : run_(run) {
+RunLock::RunLock(const Path& run, const Path& checkpoints, const LockTimes& times)
+    : run_(run), trust_s_(times.trust_s), looked_at_(Clock::now()) {
   try_lock();
   const std::optional<LeaseHolder> holder = has_lock_ ? std::nullopt : lease_now(run);
   const bool replaces = holder && job_of_start().replaces(*holder);
@@ -93,7 +94,9 @@ RunLock::~RunLock() {
 }
 
 void RunLock::check() const {
-  if (replaced_) lease_->check();
+  if (replaced_) return lease_->check();
+  if (seconds_since(looked_at_) < trust_s_) return;
+  if (const auto now = lease_now(run_); now && now->id != lease_->id()) lease_->check();
 }
 
 void RunLock::try_lock() {
@@ -173,6 +176,7 @@ void RunLock::look() {
     // A file system that is away for a moment has no lease either.
     if ((now && now->id != lease_->id()) || misses_ >= kMisses) replaced_ = true;
     if (!has_lock_ && !replaced_) try_lock();
+    looked_at_ = Clock::now();
   } catch (const Error&) {  // no answer is no news; a save looks again
   }
 }

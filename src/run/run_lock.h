@@ -11,6 +11,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -27,7 +28,8 @@ struct LockTimes {
   double older_start_s = 30;  // for an older start of this job to end
   double dead_host_s = 240;   // for the file system to release a dead host's lock: NFSv4 takes 90 s, and as much again
   double beat_s = checkpoint::kBeat_s;
-  double end_s = 20;  // for a training that was replaced to end by itself
+  double end_s = 20;                         // for a training that was replaced to end by itself
+  double trust_s = 2 * checkpoint::kBeat_s;  // an older look at the lease no longer says who has it
 };
 
 // Holds a run folder. A thread shows every two seconds that this start lives (the lease's beat), looks whether a newer
@@ -45,7 +47,8 @@ class RunLock {
 
   const Lease& lease() const { return *lease_; }
   bool has_lock() const { return has_lock_; }
-  // Throws Lease::check's Error once the thread has seen that a newer start has the lease. Costs nothing otherwise.
+  // Throws Lease::check's Error once the thread has seen that a newer start has the lease. Costs nothing otherwise,
+  // unless the process was stopped: it looks itself then, because it may wake up after the newer start has ended.
   void check() const;
 
  private:
@@ -64,6 +67,8 @@ class RunLock {
   int64_t beat_at_ = 0, beats_ = 0;
   int misses_ = 0;  // looks in a row that found no lease
   std::atomic<bool> has_lock_ = false, replaced_ = false;
+  const double trust_s_;
+  std::atomic<std::chrono::steady_clock::time_point> looked_at_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stop_ = false;

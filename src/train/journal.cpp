@@ -26,7 +26,7 @@ std::string summary(const metrics::SampleBins& bins) {
 
 }  // namespace
 
-Journal::Journal(const Options& options) {
+Journal::Journal(const Options& options) : check_lease_(options.check_lease) {
   if (!options.speaks) return;
   log_ = options.log;
   const bool again = options.first_step > 0 || options.next_sample > 0 || path_exists(options.metrics_file);
@@ -51,7 +51,8 @@ Journal::Options journal_options(const run::Run& run, const run::Progress& progr
           .log = &log,
           .tensorboard = run.folder.tensorboard(),
           .configuration = run.config_toml,
-          .style = style};
+          .style = style,
+          .check_lease = [&folder = run.folder] { folder.check_lease(); }};
 }
 
 void Journal::open_tensorboard(const Options& options, double now) {
@@ -68,6 +69,7 @@ void Journal::open_tensorboard(const Options& options, double now) {
 }
 
 void Journal::step(const metrics::Record& record) {
+  if (file_) check_lease_();
   if (file_) file_->append(record);
   if (tensorboard_) tensorboard_->step(record);
   if (console_) console_->step(record);
@@ -76,6 +78,7 @@ void Journal::step(const metrics::Record& record) {
 // On one line: texts stand in quotes, with line breaks as \\n.
 void Journal::sample(const metrics::SampleText& sample) {
   if (!file_) return;
+  check_lease_();
   file_->append(sample);
   message(LogLevel::kInfo, fmt::format("step {}  sample {} -> {}", sample.step, metrics::quoted(sample.prompt),
                                        sample.bins.made.empty() ? metrics::quoted(sample.text) : summary(sample.bins)));
@@ -88,6 +91,7 @@ void Journal::message(LogLevel level, std::string_view text) {
 
 void Journal::rewind(const metrics::Event& event) {
   if (!file_) return;
+  check_lease_();
   file_->append(event);
   file_->sync();
   if (tensorboard_) tensorboard_->rewind(event.time, event.step);

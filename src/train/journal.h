@@ -2,6 +2,7 @@
 // every other rank's is silent, so the trainer does not need to know its rank.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,9 @@ class Journal {
     Path tensorboard{};        // the folder of TensorBoard's files; empty: none are written
     std::string configuration{};
     metrics::Console::Style style = metrics::Console::Style::kLines;
+    // Called before every line of the metrics file. Throws where a newer start has the run: a line of an older start
+    // would cancel its steps.
+    std::function<void()> check_lease = [] {};
   };
   // Opens the files. Writes a resume event if the training does not begin with step 1 and sample 0, or if there are
   // metrics of an earlier start. The event cancels all earlier records of steps after first_step.
@@ -48,6 +52,7 @@ class Journal {
  private:
   void open_tensorboard(const Options& options, double now);
 
+  std::function<void()> check_lease_;
   std::optional<metrics::JsonlWriter> file_;
   Path metrics_file_;
   std::optional<metrics::Tensorboard> tensorboard_;

@@ -163,6 +163,16 @@ TEST_F(RunLocks, ATrainingThatWasReplacedIsEndedIfItHangs) {
       testing::ExitedWithCode(4), "this training was replaced by another start");
 }
 
+// The thread that looks is asleep, as after a SIGSTOP or on a node whose virtual machine was paused.
+TEST_F(RunLocks, AProcessThatWasStoppedLooksItselfBeforeItGoesOn) {
+  times.beat_s = 3600;
+  times.trust_s = 0;
+  const RunLock lock(run, checkpoints, times);
+  lock.check();
+  Lease::take(run);
+  EXPECT_THAT(test::error_of([&] { lock.check(); }).message(), HasSubstr("was replaced by another start"));
+}
+
 TEST_F(RunLocks, AFileSystemThatIsAwayForAMomentIsNoNewerStart) {
   const RunLock lock(run, checkpoints, times);
   std::filesystem::create_symlink(".", run / "away");
