@@ -1,4 +1,5 @@
-// The activations of one micro-batch: the buffers of plan/activations.h as tensors over one arena, allocated once.
+// The buffers of a program (models/program.h) as tensors over one arena, allocated once, at the places of
+// plan/activations.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,6 +10,7 @@
 
 #include "base/dtype.h"
 #include "comm/group.h"
+#include "models/program.h"
 #include "ops/tensor.h"
 #include "plan/activations.h"
 #include "plan/context_parallel.h"
@@ -24,10 +26,10 @@ struct ContextRanks {
 
 // Options of a model's computation.
 struct ComputeOptions {
-  DType dtype = DType::kFloat32;                    // of activations
-  int64_t loss_chunk_tokens = 1024;                 // number of positions whose logits exist at a time
-  bool training = false;                            // keeps the values that backward needs
-  std::span<const plan::Recompute> recompute = {};  // what backward recomputes, for each layer; empty: nothing
+  DType dtype = DType::kFloat32;                      // of activations
+  int64_t loss_chunk_tokens = 1024;                   // number of positions whose logits exist at a time
+  bool training = false;                              // keeps the values that backward needs
+  std::span<const models::Recompute> recompute = {};  // what backward recomputes, for each layer; empty: nothing
   at::Device device = at::kCPU;
   bool float8 = false;  // linear layers multiply in float8 (model/linear.h)
   // The ranks that share the layers; its size and this rank are those of ModelShape::tensor. Null: one.
@@ -45,34 +47,30 @@ struct ActivationMemory {
   at::Tensor rope_SK;        // ops::rope_table of positions 0..S-1
 };
 
-// The shared data of all parts of the model, or of a stage: sizes, inputs and outputs, and the rotation table.
 class Activations {
  public:
+  // `plan`: of a stage's program.
+  Activations(plan::ActivationPlan plan, const ComputeOptions& options, const ActivationMemory& memory);
   // Allocates the memory of a whole model.
-  Activations(const plan::ModelShape& shape, int64_t B, int64_t S, const ComputeOptions& options);
-  // `plan`: of `shape`, which may be a stage's.
-  Activations(const plan::ModelShape& shape, int64_t B, int64_t S, const ComputeOptions& options,
-              plan::ActivationPlan plan, const ActivationMemory& memory);
+  Activations(plan::ActivationPlan plan, const ComputeOptions& options);
 
-  // The tensor of an activation. plan/activations.h and plan/micro_batch_ops.h give its shape and lifetime. `layer` is
-  // for activations of a layer; the first layer here is 0.
-  const at::Tensor& operator()(plan::Activation which, int64_t layer = 0) const {
-    return tensors_[slot_][static_cast<size_t>(which)][static_cast<size_t>(layer)];
-  }
+  // A buffer of the program, or its columns; undefined for none.
+  at::Tensor operator()(const models::Ref& ref) const;
+  // The same as heads beside each other: [B, positions, heads of K, K].
+  at::Tensor heads(const models::Ref& ref) const;
   // From now on the activations are those of the micro-batch in this slot.
   void use_slot(int64_t slot) { slot_ = static_cast<size_t>(slot); }
 
+  const models::Program& program() const { return plan_.program; }
+  const plan::ModelShape& shape() const { return plan_.program.shape; }
   int64_t num_slots() const { return plan_.num_slots; }
-  // Gradients of weights are computed later than those of inputs.
-  bool in_halves() const { return plan_.backward == plan::Backward::kInHalves; }
-  plan::Recompute recompute(int64_t layer) const { return plan_.recompute[static_cast<size_t>(layer)]; }
-  int64_t tokens() const { return B * S / shape.context; }  // of this rank
+  int64_t tokens() const { return plan_.program.tokens(); }  // of this rank
+  int64_t B() const { return plan_.program.size.B; }         // whole sequences, also where ranks share them
+  int64_t S() const { return plan_.program.size.S; }
   // This rank's part of every sequence, and the positions of queries in its attention.
   plan::SequencePart sequence_part() const;
-  plan::Chunks queries() const { return plan::chunks_of(sequence_part(), S); }
+  plan::Chunks queries() const { return plan::chunks_of(sequence_part(), S()); }
   at::Device device() const { return rope_SK.device(); }
-  const plan::ModelShape shape;
-  const int64_t B, S;          // of whole sequences, also where ranks share them
   const bool float8;           // ComputeOptions::float8
   comm::Group* const tensor;   // ComputeOptions::tensor
   const ContextRanks context;  // ComputeOptions::context
@@ -80,7 +78,7 @@ class Activations {
 
  private:
   const plan::ActivationPlan plan_;
-  std::vector<std::vector<std::vector<at::Tensor>>> tensors_;  // [slot][which][layer]
+  std::vector<std::vector<at::Tensor>> tensors_;  // [slot][buffer]
   size_t slot_ = 0;
 };
 

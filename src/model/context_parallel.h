@@ -12,19 +12,17 @@
 #pragma once
 
 #include "model/activations.h"
+#include "models/ops.h"
 
 namespace hearth::model {
 
-// What a row holds: queries, keys and values of all heads, or one vector of each query head.
-enum class RowsOf { kQkv, kQueries };
-
-void rows_to_heads(const Activations& a, RowsOf what, const at::Tensor& heads, const at::Tensor& rows);
+void rows_to_heads(const Activations& a, const models::RowsToHeads& op);
 // Overwrites the rows. Keys and values that went to several ranks are summed.
-void heads_to_rows(const Activations& a, RowsOf what, const at::Tensor& rows, const at::Tensor& heads);
+void heads_to_rows(const Activations& a, const models::HeadsToRows& op);
 
-// Keys and values of kQkv -> kKeysValues, those of all positions.
-void gather_keys(const Activations& a, int64_t layer);
-// kKeysValuesGradient -> the keys' and values' part of dqkv [B*Q, (H+2G)*K], of a rank's heads.
-void sum_key_gradients(const Activations& a, const at::Tensor& dqkv);
+// Keys and values of `qkv` -> `all`, of all positions.
+void gather_keys(const Activations& a, const models::GatherKeys& op);
+// `dall` -> the keys' and values' part of `dqkv` [B*Q, heads of q, k, v], of a rank's heads.
+void sum_key_gradients(const Activations& a, const models::SumKeyGradients& op);
 
 }  // namespace hearth::model

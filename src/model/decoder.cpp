@@ -1,20 +1,16 @@
 #include "model/decoder.h"
 
 #include "base/error.h"
-#include "model/attention.h"
-#include "model/feedforward.h"
-#include "model/unit_views.h"
+#include "model/execution.h"
+#include "model/parameter_view.h"
+#include "models/stage_program.h"
 #include "ops/attention.h"
-#include "ops/embedding.h"
 #include "ops/matmul.h"
-#include "ops/norm.h"
 #include "ops/rope.h"
 #include "ops/rows.h"
 #include "ops/tensor.h"
 
 namespace hearth::model {
-
-using enum plan::Activation;
 
 Decoder::Decoder(const plan::ModelShape& shape, const plan::ParameterPlan& plan, Weights& weights, int64_t capacity,
                  DType dtype, at::Device device, int64_t rows)
@@ -33,14 +29,16 @@ Decoder::Decoder(const plan::ModelShape& shape, const plan::ParameterPlan& plan,
 }
 
 std::unique_ptr<Activations> Decoder::activations(int64_t tokens, int64_t logits) const {
-  return std::make_unique<Activations>(shape_, 1, tokens,
-                                       ComputeOptions{.dtype = dtype_, .loss_chunk_tokens = logits, .device = device_});
+  models::Program program =
+      models::stage_program(shape_, {1, tokens, dtype_, logits}, models::Backward::kNone, {}, /*uses_cache=*/true);
+  return std::make_unique<Activations>(plan::activation_plan(std::move(program)),
+                                       ComputeOptions{.dtype = dtype_, .device = device_});
 }
 
 at::Tensor Decoder::append(std::span<const int32_t> tokens, int64_t row) {
   const auto N = std::ssize(tokens);
   HEARTH_CHECK(N > 0 && size(row) + N <= capacity_, "{} + {} tokens, capacity {}", size(row), N, capacity_);
-  if (!of_row_ || of_row_->S != N) of_row_ = activations(N, 1);
+  if (!of_row_ || of_row_->S() != N) of_row_ = activations(N, 1);
   const at::Tensor logits = forward(*of_row_, tokens, {.row = row}, 1).view({shape_.V});
   sizes_[static_cast<size_t>(row)] += N;
   return logits;
@@ -76,62 +74,55 @@ at::Tensor Decoder::append_to_each(std::span<const int64_t> rows, std::span<cons
 
 at::Tensor Decoder::forward(const Activations& a, std::span<const int32_t> tokens, const Places& places,
                             int64_t logits) {
-  const at::Tensor embedding_VD = parameter_view(weights_.gather(0), plan_.parameters.front());
-  ops::embedding_forward(a(kStream), embedding_VD, ops::from_int32(tokens, device_));
+  using models::Section;
+  const MicroBatch batch{.tokens_T = ops::from_int32(tokens, device_), .labels_T = {}};
+  Inputs inputs;
+  inputs.batch = &batch;
+  const auto run = [&](Section section, int64_t layer, const UnitTensors& unit) {
+    inputs.attend_cached = [&, layer](const at::Tensor& out, const at::Tensor& qkv) {
+      attend(layer, places, out, qkv);
+    };
+    execute(a, a.program().ops_of(section, layer), unit, inputs);
+  };
+  const at::Tensor embedding = weights_.gather(0);
+  run(Section::kEmbedding, 0, {plan_, 0, embedding, {}});
   if (!shape_.tied) weights_.release(0);
   for (int64_t layer = 0; layer < shape_.L; ++layer) {
-    const BlockViews w = block_views(weights_.gather(1 + layer), plan_, layer);
-    if (layer == 0) {
-      ops::norm_forward(shape_.norm, a(kAttentionInput), a(kAttentionStatistics), a(kStream), w.attention_norm_D);
-    } else {
-      ops::add_norm_forward(shape_.norm, a(kStream, layer), a(kAttentionInput, layer), a(kAttentionStatistics, layer),
-                            a(kMiddle, layer - 1), a(kBranch), w.attention_norm_D);
-    }
-    attend(a, w, layer, places);
-    ops::add_norm_forward(shape_.norm, a(kMiddle, layer), a(kFeedForwardInput, layer), a(kFeedForwardStatistics, layer),
-                          a(kStream, layer), a(kBranch), w.ffn_norm_D);
-    feedforward_forward(a, w, layer);
+    run(Section::kForward, layer, {plan_, 1 + layer, weights_.gather(1 + layer), {}});
     weights_.release(1 + layer);
   }
-
   const int64_t last_unit = static_cast<int64_t>(plan_.units.size()) - 1;
-  const at::Tensor last_flat = weights_.gather(last_unit);
-  const at::Tensor norm_D = final_norm_view(last_flat, plan_);
-  ops::add_norm_forward(shape_.norm, a(kStream, shape_.L), a(kFinalInput), a(kFinalStatistics),
-                        a(kMiddle, shape_.L - 1), a(kBranch), norm_D);
-  const at::Tensor output_VD = shape_.tied ? embedding_VD : parameter_view(last_flat, plan_.parameters.back());
-  const at::Tensor logits_NV = a(kLogits).narrow(0, 0, logits);
-  ops::matmul(logits_NV, a(kFinalInput).narrow(0, std::ssize(tokens) - logits, logits), output_VD);
+  const at::Tensor last = weights_.gather(last_unit);
+  run(Section::kFinalNorm, 0, {plan_, last_unit, last, {}});
+  const at::Tensor output_VD =
+      shape_.tied ? parameter_view(embedding, plan_.parameters.front()) : parameter_view(last, plan_.parameters.back());
+  const at::Tensor logits_NV = a(a.program().logits).narrow(0, 0, logits);
+  ops::matmul(logits_NV, a(a.program().final_input).narrow(0, std::ssize(tokens) - logits, logits), output_VD);
   weights_.release(last_unit);
   if (shape_.tied) weights_.release(0);
   return logits_NV;
 }
 
-// Like attention_forward, but with new keys and values in the cache.
-void Decoder::attend(const Activations& a, const BlockViews& weights, int64_t layer, const Places& places) {
+// Rotates the new queries and keys, adds keys and values to the cache, and attends to all that is there.
+void Decoder::attend(int64_t layer, const Places& places, const at::Tensor& out, const at::Tensor& qkv) const {
   const plan::ModelShape& s = shape_;
-  ops::matmul(a(kQkv, layer), a(kAttentionInput, layer), weights.wqkv_ND);
-  bias_and_norm_heads(a, weights, a(kQkv, layer), layer);
-  const at::Tensor qkv = a(kQkv, layer);
   const int64_t N = qkv.size(0);
-  const at::Tensor out_NHK = a(kAttention, layer).view({N, s.H, s.K});
-  const at::Tensor turned = qkv.view({1, N, s.H + 2 * s.G, s.K}).narrow(2, 0, s.H + s.G);
-  const auto [q, k, v] = qkv_views(qkv, s, 1, N);
+  const at::Tensor out_NHK = out.view({N, s.H, s.K}), heads = qkv.view({1, N, s.H + 2 * s.G, s.K});
+  const at::Tensor turned = heads.narrow(2, 0, s.H + s.G);
+  const at::Tensor q = heads.narrow(2, 0, s.H), k = heads.narrow(2, s.H, s.G), v = heads.narrow(2, s.H + s.G, s.G);
   const at::Tensor &keys = keys_[static_cast<size_t>(layer)], &values = values_[static_cast<size_t>(layer)];
   if (places.rows_N.defined()) {
     ops::rope_forward(turned, places.rope_NK, s.rope.halves);
     ops::scatter_rows(keys.flatten(0, 1), k.squeeze(0), places.index_N);
     ops::scatter_rows(values.flatten(0, 1), v.squeeze(0), places.index_N);
-    ops::decode_attention_of_rows(out_NHK, q.squeeze(0), keys, values, places.rows_N, places.lengths_N);
-  } else {
-    const int64_t before = size(places.row);
-    const at::Tensor own_keys = keys.narrow(0, places.row, 1), own_values = values.narrow(0, places.row, 1);
-    ops::rope_forward(turned, rope_CK_, s.rope.halves, {}, {.first = before});
-    ops::copy_(own_keys.narrow(1, before, N), k);
-    ops::copy_(own_values.narrow(1, before, N), v);
-    ops::decode_attention(out_NHK.unsqueeze(0), q, own_keys, own_values, before + N);
+    return ops::decode_attention_of_rows(out_NHK, q.squeeze(0), keys, values, places.rows_N, places.lengths_N);
   }
-  ops::matmul(a(kBranch), a(kAttention, layer), weights.wo_DN);
+  const int64_t before = size(places.row);
+  const at::Tensor own_keys = keys.narrow(0, places.row, 1), own_values = values.narrow(0, places.row, 1);
+  ops::rope_forward(turned, rope_CK_, s.rope.halves, {}, {.first = before});
+  ops::copy_(own_keys.narrow(1, before, N), k);
+  ops::copy_(own_values.narrow(1, before, N), v);
+  ops::decode_attention(out_NHK.unsqueeze(0), q, own_keys, own_values, before + N);
 }
 
 }  // namespace hearth::model

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "model/activations.h"
-#include "model/unit_views.h"
 #include "model/weights.h"
 
 namespace hearth::model {
@@ -51,7 +50,7 @@ class Decoder {
   // The logits after the last tokens, [logits, V].
   at::Tensor forward(const Activations& activations, std::span<const int32_t> tokens, const Places& places,
                      int64_t logits);
-  void attend(const Activations& activations, const BlockViews& weights, int64_t layer, const Places& places);
+  void attend(int64_t layer, const Places& places, const at::Tensor& out, const at::Tensor& qkv) const;
   std::unique_ptr<Activations> activations(int64_t tokens, int64_t logits) const;
 
   const plan::ModelShape shape_;

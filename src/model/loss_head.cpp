@@ -2,21 +2,21 @@
 
 #include <algorithm>
 
-#include "model/tensor_parallel.h"
 #include "ops/matmul.h"
 #include "ops/rows.h"
 #include "ops/tensor.h"
 
 namespace hearth::model {
 
-using enum plan::Activation;
-
 namespace {
 
-// The head's input and its gradient, of all rows. The gradient is undefined without training.
-struct Rows {
-  at::Tensor input_TD, gradient_TD;
+// The head's tensors. Gradients are undefined without training; what counted positions need, where there are no others.
+struct Head {
+  at::Tensor logits_CV, input_TD, gradient_TD, counted_CD, counted_gradient_CD;
 };
+Head head_of(const Activations& a, const models::Loss& op) {
+  return {a(op.logits), a(op.input), a(op.dinput), a(op.counted), a(op.dcounted)};
+}
 
 // A group of positions in the head: a range of positions, or counted ones.
 struct Chunk {
@@ -29,40 +29,39 @@ at::Tensor part_of(const at::Tensor& tensor, int64_t first, int64_t count) {
   return tensor.defined() && tensor.numel() > 0 ? tensor.narrow(0, first, count) : at::Tensor();
 }
 
-Chunk stretch(const Rows& rows, const MicroBatch& batch, int64_t first, int64_t count) {
-  return {part_of(rows.input_TD, first, count),
-          part_of(rows.gradient_TD, first, count),
+Chunk stretch(const Head& head, const MicroBatch& batch, int64_t first, int64_t count) {
+  return {part_of(head.input_TD, first, count),
+          part_of(head.gradient_TD, first, count),
           part_of(batch.labels_T, first, count),
           part_of(batch.weights_T, first, count),
           {}};
 }
 
-Chunk counted(const Activations& a, const Rows& rows, const MicroBatch& batch, int64_t first, int64_t count) {
-  Chunk chunk{part_of(a(kHeadInput), 0, count),
-              part_of(a(kHeadGradient), 0, count),
+Chunk counted(const Head& head, const MicroBatch& batch, int64_t first, int64_t count) {
+  Chunk chunk{part_of(head.counted_CD, 0, count),
+              part_of(head.counted_gradient_CD, 0, count),
               {},
               {},
               part_of(batch.counted_N, first, count)};
-  ops::gather_rows(chunk.input_CD, rows.input_TD, chunk.index_C);
+  ops::gather_rows(chunk.input_CD, head.input_TD, chunk.index_C);
   chunk.labels_C = ops::gathered(batch.labels_T, chunk.index_C);
   if (batch.weights_T.defined()) chunk.weights_C = ops::gathered(batch.weights_T, chunk.index_C);
   return chunk;
 }
 
-bool only_counted(const Activations& a, const MicroBatch& batch) {
-  return batch.counted_N.defined() && a(kHeadInput).size(0) > 0;
+bool only_counted(const Head& head, const MicroBatch& batch) {
+  return batch.counted_N.defined() && head.counted_CD.defined();
 }
 
 // Calls body(chunk, logits) for each chunk, with logits = input output^T.
 template <typename Body>
-void for_each_chunk(const Activations& a, const Rows& rows, const at::Tensor& output_VD, const MicroBatch& batch,
-                    Body body) {
-  const bool some = only_counted(a, batch);
-  const int64_t N = some ? batch.counted_N.numel() : a.tokens(), C = a(kLogits).size(0);
+void for_each_chunk(const Head& head, const at::Tensor& output_VD, const MicroBatch& batch, Body body) {
+  const bool some = only_counted(head, batch);
+  const int64_t N = some ? batch.counted_N.numel() : head.input_TD.size(0), C = head.logits_CV.size(0);
   for (int64_t first = 0; first < N; first += C) {
     const int64_t count = std::min(C, N - first);
-    const Chunk chunk = some ? counted(a, rows, batch, first, count) : stretch(rows, batch, first, count);
-    const at::Tensor logits_CV = a(kLogits).narrow(0, 0, count);
+    const Chunk chunk = some ? counted(head, batch, first, count) : stretch(head, batch, first, count);
+    const at::Tensor logits_CV = head.logits_CV.narrow(0, 0, count);
     ops::matmul(logits_CV, chunk.input_CD, output_VD);
     body(chunk, logits_CV);
   }
@@ -79,34 +78,33 @@ void chunk_loss(const at::Tensor& sums_2, const Activations& a, const Chunk& chu
   const int64_t C = logits_CV.size(0), R = a.tensor->size();
   const at::Tensor statistics_RC2 = ops::empty({R, C, 2}, DType::kFloat64, a.device());
   const at::Tensor own_C2 = statistics_RC2.select(0, a.tensor->rank());
-  ops::cross_entropy_statistics(own_C2, logits_CV, chunk.labels_C, a.shape.vocabulary);
+  ops::cross_entropy_statistics(own_C2, logits_CV, chunk.labels_C, a.shape().vocabulary);
   a.tensor->all_gather(statistics_RC2, own_C2);
-  ops::vocabulary_parallel_cross_entropy(sums_2, logits_CV, chunk.labels_C, statistics_RC2, a.shape.vocabulary,
+  ops::vocabulary_parallel_cross_entropy(sums_2, logits_CV, chunk.labels_C, statistics_RC2, a.shape().vocabulary,
                                          scale.scale_1, chunk.weights_C, scale.z_factor);
 }
 
 }  // namespace
 
-void loss_forward(const at::Tensor& sums_2, const Activations& a, const at::Tensor& output_VD,
+void loss_forward(const at::Tensor& sums_2, const Activations& a, const models::Loss& op, const at::Tensor& output_VD,
                   const MicroBatch& batch) {
-  const Rows rows{all_rows(a, a(kFinalInput)), {}};
-  for_each_chunk(a, rows, output_VD, batch,
+  for_each_chunk(head_of(a, op), output_VD, batch,
                  [&](const Chunk& chunk, const at::Tensor& logits_CV) { chunk_loss(sums_2, a, chunk, logits_CV, {}); });
 }
 
-void loss_forward_backward(const at::Tensor& sums_2, const Activations& a, const at::Tensor& output_VD,
-                           const at::Tensor& output_gradient_VD, const MicroBatch& batch, const LossScale& scale) {
-  const Rows rows{all_rows(a, a(kFinalInput)), summands_of(a, a(kInputGradient))};
+void loss_forward_backward(const at::Tensor& sums_2, const Activations& a, const models::Loss& op,
+                           const at::Tensor& output_VD, const at::Tensor& output_gradient_VD, const MicroBatch& batch,
+                           const LossScale& scale) {
+  const Head head = head_of(a, op);
   // Positions that do not go through the head have gradient 0.
-  if (only_counted(a, batch)) ops::zero_(rows.gradient_TD);
-  for_each_chunk(a, rows, output_VD, batch, [&](const Chunk& chunk, const at::Tensor& logits_CV) {
+  if (only_counted(head, batch)) ops::zero_(head.gradient_TD);
+  for_each_chunk(head, output_VD, batch, [&](const Chunk& chunk, const at::Tensor& logits_CV) {
     chunk_loss(sums_2, a, chunk, logits_CV, scale);
     const at::Tensor& dlogits_CV = logits_CV;
     ops::matmul_weight_gradient(output_gradient_VD, dlogits_CV, chunk.input_CD);
     ops::matmul_input_gradient(chunk.input_gradient_CD, dlogits_CV, output_VD, /*accumulate=*/false);
-    if (chunk.index_C.defined()) ops::scatter_rows(rows.gradient_TD, chunk.input_gradient_CD, chunk.index_C);
+    if (chunk.index_C.defined()) ops::scatter_rows(head.gradient_TD, chunk.input_gradient_CD, chunk.index_C);
   });
-  sum_rows(a, a(kInputGradient));
 }
 
 }  // namespace hearth::model

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "model/activations.h"
+#include "models/ops.h"
 #include "ops/cross_entropy.h"
 
 namespace hearth::model {
@@ -33,12 +34,13 @@ struct LossScale {
   double z_factor = 0;
 };
 
-// Reads kFinalInput. Adds the sums over the counted positions, with their weights, to sums_2 (ops/cross_entropy.h).
-void loss_forward(const at::Tensor& sums_2, const Activations& a, const at::Tensor& output_VD, const MicroBatch& batch);
+// Adds the sums over the counted positions, with their weights, to sums_2 (ops/cross_entropy.h).
+void loss_forward(const at::Tensor& sums_2, const Activations& a, const models::Loss& op, const at::Tensor& output_VD,
+                  const MicroBatch& batch);
 
-// The same; writes the gradient of kFinalInput to kInputGradient and adds that of the output matrix to
-// `output_gradient_VD`.
-void loss_forward_backward(const at::Tensor& sums_2, const Activations& a, const at::Tensor& output_VD,
-                           const at::Tensor& output_gradient_VD, const MicroBatch& batch, const LossScale& scale);
+// The same; writes the gradient of the input, and adds that of the output matrix to `output_gradient_VD`.
+void loss_forward_backward(const at::Tensor& sums_2, const Activations& a, const models::Loss& op,
+                           const at::Tensor& output_VD, const at::Tensor& output_gradient_VD, const MicroBatch& batch,
+                           const LossScale& scale);
 
 }  // namespace hearth::model

@@ -1,12 +1,6 @@
-// The Llama decoder with explicit forward and backward, or the layers of it that a stage of a pipeline has, written for
-// one device. Pre-norm blocks:
-//
-//   stream = embedding(tokens)                                              first stage; others receive it: input()
-//   for each block:  stream += attention(norm(stream));  stream += feedforward(norm(stream))
-//   loss = cross_entropy(output(norm(stream)), labels)                      last stage; others send it: output()
-//
-// A branch's output is added to the stream together with the next norm (one pass over memory). So each block begins
-// with the addition of the previous block's output.
+// The layers of a model, or of a stage of a pipeline, on one device: runs the stage's program (models/stage_program.h)
+// section by section. The first stage has the token embedding; others receive their input. The last one has the final
+// norm and the loss; others send their output.
 //
 // Weights come unit by unit through model::Weights, which may gather and reduce over ranks. So every call here with
 // weights is Collective over dp, and over the ranks that share the layers (model/tensor_parallel.h). The next unit is
@@ -19,10 +13,9 @@
 #include <utility>
 
 #include "model/activations.h"
+#include "model/execution.h"
 #include "model/loss_head.h"
-#include "model/unit_views.h"
 #include "model/weights.h"
-#include "ops/attention.h"
 
 namespace hearth::model {
 
@@ -54,26 +47,31 @@ class Stage {
   // the whole vocabulary, also where ranks share it.
   at::Tensor logits(Weights& weights, const at::Tensor& positions_N);
 
-  // [T, D], or this rank's rows. An output's place later has its gradient, and at last that of the input.
-  const at::Tensor& input() const { return a_(plan::Activation::kStream); }
-  const at::Tensor& output() const { return a_(plan::Activation::kStreamGradient); }
+  // [T, D], or this rank's rows. An output's place later has its gradient, and at last the gradient of the input.
+  at::Tensor input() const { return a_(a_.program().input); }
+  at::Tensor output() const { return a_(a_.program().dstream); }
 
   const Activations& activations() const { return a_; }
 
  private:
-  ops::AttentionMask mask_of(const MicroBatch& batch) const;
-  // Units of the model: of a layer here, from 0, and the last one.
-  int64_t unit_of(int64_t layer) const { return 1 + a_.shape.layers.first + layer; }
+  using Section = models::Section;
+  const plan::ModelShape& shape() const { return a_.shape(); }
+  Inputs inputs_of(const MicroBatch& batch) const;
+  // Units of the model: of a layer here, from 0; the last one; the output matrix's, which is the embedding's if the
+  // weights are tied.
+  int64_t unit_of(int64_t layer) const { return 1 + shape().layers.first + layer; }
   int64_t last_unit() const { return static_cast<int64_t>(plan_.units.size()) - 1; }
-  BlockViews block(const at::Tensor& flat, int64_t layer) const;
-  // The output matrix and its unit: the embedding's if the weights are tied.
-  int64_t output_unit() const { return a_.shape.tied ? 0 : last_unit(); }
-  const plan::Parameter& output_matrix() const {
-    return a_.shape.tied ? plan_.parameters.front() : plan_.parameters.back();
+  int64_t output_unit() const { return shape().tied ? 0 : last_unit(); }
+  // Ops of a section with the weights of a unit, and with its gradients where a training has them.
+  void run(Section section, int64_t layer, const UnitTensors& unit, const Inputs& inputs) const {
+    execute(a_, a_.program().ops_of(section, layer), unit, inputs);
   }
-  at::Tensor output_VD(Weights& weights);
+  UnitTensors forward_of(Weights& weights, int64_t unit) const { return {plan_, unit, weights.gather(unit), {}}; }
+  UnitTensors backward_of(Weights& weights, int64_t unit) const {
+    return {plan_, unit, weights.gather(unit), weights.gradient(unit)};
+  }
+  at::Tensor output_VD(Weights& weights) const;
   at::Tensor all_columns(const at::Tensor& part_NV) const;
-  at::Tensor output_gradient_VD(Weights& weights);
 
   const plan::ParameterPlan& plan_;
   Activations a_;

@@ -32,17 +32,15 @@ Transformer::Transformer(const plan::ModelShape& shape, const plan::ParameterPla
   HEARTH_CHECK(pipeline_.ranks == (group_ == nullptr ? 1 : group_->size()), "a pipeline of {}", pipeline_.ranks);
   std::vector<plan::ActivationPlan> plans = plan::stage_activations(
       shape, B, S, options.dtype, options.loss_chunk_tokens, options.training, options.recompute, pipeline, rank);
-  const plan::ActivationPlan all = plan::sum_of_stages(plans);
+  const plan::ActivationBytes all = plan::sum_of_stages(plans);
   ops::Arena arena(all.total_bytes, options.device);
   ActivationMemory memory{.shared = arena.take({all.shared_bytes}, DType::kUInt8),
                           .slots = {},
                           .rope_SK = ops::rope_table(S, shape.K, shape.rope, options.dtype, options.device)};
   memory_bytes_ = all.total_bytes + static_cast<int64_t>(memory.rope_SK.nbytes());
-  const std::vector<plan::StageLayers> layers = pipeline.stages_of(rank);
   for (size_t i = 0; i < plans.size(); ++i) {
-    const plan::ModelShape stage = group_ == nullptr ? shape : plan::stage_part(shape, layers[i]);
     memory.slots = arena.take({plans[i].num_slots * plans[i].slot_bytes}, DType::kUInt8);
-    stages_.emplace_back(plan, Activations(stage, B, S, options, std::move(plans[i]), memory));
+    stages_.emplace_back(plan, Activations(std::move(plans[i]), options, memory));
   }
 }
 
@@ -97,7 +95,7 @@ void Transformer::run(const Call& call) {
 void Transformer::compute(Stage& stage, const plan::Action& action, const Call& call) {
   const auto micro_batch = static_cast<size_t>(action.micro_batch);
   const MicroBatch& batch = call.batches[micro_batch];
-  const bool has_output = stage.activations().shape.has_output(), trains = !call.scales.empty();
+  const bool has_output = stage.activations().shape().has_output(), trains = !call.scales.empty();
   const auto sums_2 = [&] { return call.sums_M2.select(0, action.micro_batch); };
   switch (action.kind) {
     case ActionKind::kForward: {

@@ -46,11 +46,11 @@ class Transformer {
   at::Tensor logits(Weights& weights, const at::Tensor& positions_N = {});
 
   // Whether the computation depends on document boundaries or padding, in addition to the batch's shape.
-  bool needs_boundaries() const { return activations().shape.document_scope || !activations().shape.causal; }
+  bool needs_boundaries() const { return activations().shape().document_scope || !activations().shape().causal; }
 
   // The number of micro-batches that one call takes in training.
   int64_t micro_batches() const { return pipeline_.micro_batches; }
-  bool has_output() const { return stages_.back().activations().shape.has_output(); }
+  bool has_output() const { return stages_.back().activations().shape().has_output(); }
   int64_t tokens() const { return activations().tokens(); }  // of a micro-batch, on this rank
   // This rank's part of every sequence.
   plan::SequencePart sequence_part() const { return activations().sequence_part(); }

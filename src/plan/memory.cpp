@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "config/derived.h"
+#include "models/flops.h"
 #include "plan/muon.h"
 #include "plan/name_pattern.h"
 #include "plan/scratch.h"
@@ -300,14 +301,9 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
 }
 
 double recompute_flops_per_token(const ModelShape& s, int64_t seq_len, std::span<const Recompute> levels) {
-  const auto qkv = static_cast<double>(2 * s.D * (s.H + 2 * s.G) * s.K);
-  const double attention = 4.0 * static_cast<double>(s.H * s.K * seq_len) / (s.causal ? 2 : 1);
-  const auto wo_w13 = static_cast<double>(2 * s.H * s.K * s.D + 4 * s.D * s.F);
+  const models::BlockFlops block = models::block_flops(s, 0, seq_len);
   double flops = 0;
-  for (const Recompute level : levels) {
-    if (level >= Recompute::kAttention) flops += qkv + attention;
-    if (level == Recompute::kBlock) flops += wo_w13;
-  }
+  for (const Recompute level : levels) flops += block.again[static_cast<size_t>(level)];
   return flops;
 }
 
@@ -330,8 +326,8 @@ std::vector<MemoryItem> memory_items(const MemoryPlan& plan) {
 
 std::vector<MemoryItem> peak_activations(const MemoryPlan& plan) {
   std::vector<MemoryItem> items;
-  for (const ActivationBuffer& buffer : plan.activations.buffers)
-    if (buffer.peak_bytes > 0) items.push_back({std::string(buffer.name), buffer.peak_bytes});
+  for (const auto& [name, bytes] : plan.activations.at_peak)
+    if (bytes > 0) items.push_back({std::string(name), bytes});
   std::stable_sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   if (const int64_t holes = plan.activations.total_bytes - plan.activations.peak_bytes; holes > 0)
     items.push_back({"between them", holes});
@@ -359,7 +355,7 @@ std::string format_memory(const MemoryPlan& plan) {
   };
   for (const MemoryItem& item : memory_items(plan)) line(item.name, item.bytes);
   text += fmt::format("      recomputed: {}; most is alive at \"{}\":\n", describe(plan.recompute),
-                      plan.activations.peak_op);
+                      plan.activations.peak_step);
   for (const MemoryItem& item : peak_activations(plan)) line("  " + item.name, item.bytes);
   text += format_beside(plan);
   if (plan.host_bytes > 0)

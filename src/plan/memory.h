@@ -45,7 +45,7 @@ inline constexpr std::pair<Recompute, Recompute> kRecomputePairs[] = {{Recompute
 
 struct MemoryPlan {
   std::vector<MemoryItem> weights;   // weights, masters, gradients, moments, of the rank that owns most
-  ActivationPlan activations;        // of all stages of the rank
+  ActivationBytes activations;       // of all stages of the rank
   std::vector<Recompute> recompute;  // of every layer of the model
   std::vector<MemoryItem> work;      // scratch of CPU kernels and of reproducible sums (plan/scratch.h)
   int64_t weights_bytes = 0;

@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "models/flops.h"
+#include "models/stage_program.h"
 #include "plan/context_parallel.h"
 
 namespace hearth::plan {
@@ -36,19 +38,11 @@ double initial_std(config::InitLaw law, const config::Model& model) {
   return model.init_std;
 }
 
-struct Law {
-  Init init;
-  double std = 0, bound = 0;
-};
-
 // The part of `n` equal things that a rank has; the first ranks have one more if they do not divide.
 Slice part_of(int64_t n, Part part) {
   const auto begin = [&](int64_t rank) { return rank * (n / part.size) + std::min(rank, n % part.size); };
   return {begin(part.rank), begin(part.rank + 1)};
 }
-
-// The dimension that ranks share.
-enum class Shared { kNothing, kRows, kColumns };
 
 // Places parameters in units, one after the other.
 class Layout {
@@ -63,71 +57,34 @@ class Layout {
     end_ = 0;
   }
 
-  // Starts at an aligned offset.
-  void add(std::string name, std::vector<int64_t> shape, Shared shared, Law law) {
-    end_ = round_up(end_of_unit(), alignment_);
-    add_adjacent(std::move(name), std::move(shape), shared, law);
-  }
-  // Starts at the end of the previous parameter: for the GEMM both are rows of one matrix.
-  void add_adjacent(std::string name, std::vector<int64_t> shape, Shared shared, Law law) {
-    mesh::Box part{std::vector<int64_t>(shape.size()), shape};
+  void add(const std::string& prefix, const models::ParameterSpec& spec) {
+    if (!spec.is_adjacent) end_ = round_up(plan_.units.back().numel, alignment_);
+    mesh::Box part{std::vector<int64_t>(spec.shape.size()), spec.shape};
     plan_.num_parameters += part.numel();
-    if (shared != Shared::kNothing) {
-      const size_t dimension = shared == Shared::kRows ? 0 : 1;
-      const Slice mine = part_of(shape[dimension], plan_.tensor);
+    const bool is_shared = spec.cut != models::Cut::kNothing;
+    if (is_shared) {
+      const size_t dimension = spec.cut == models::Cut::kRows ? 0 : 1;
+      const Slice mine = part_of(spec.shape[dimension], plan_.tensor);
       part.offsets[dimension] = mine.begin;
       part.sizes[dimension] = mine.numel();
     }
     const bool is_here = plan_.units.back().is_here;
-    const bool counts = is_here && counts_ && (shared != Shared::kNothing || plan_.tensor.rank == 0);
+    const bool counts = is_here && counts_ && (is_shared || plan_.tensor.rank == 0);
     if (!is_here) std::fill(part.sizes.begin(), part.sizes.end(), 0);
     const int64_t numel = part.numel(), unit = std::ssize(plan_.units) - 1;
-    plan_.parameters.push_back({std::move(name), std::move(shape), std::move(part), numel, unit, end_, law.init,
-                                law.std, law.bound, shared != Shared::kNothing, counts});
+    plan_.parameters.push_back({prefix + spec.name, spec.shape, std::move(part), numel, unit, end_, spec.law.init,
+                                spec.law.std, spec.law.bound, is_shared, counts});
     end_ += numel;
     plan_.units.back().num_parameters += 1;
     plan_.units.back().numel = round_up(end_, alignment_);
   }
 
  private:
-  int64_t end_of_unit() const { return plan_.units.back().numel; }
   ParameterPlan& plan_;
   const int64_t alignment_;
   bool counts_ = true;
   int64_t end_ = 0;
 };
-
-// Initialisation of torchtitan's Llama: std 0.02, and smaller with depth for the matrices that write to the residual
-// stream (and for w3, which torchtitan's code treats alike). Its truncation bounds are absolute: +-2.
-constexpr double kStd = 0.02, kBound = 2;
-
-void add_block(Layout& layout, const ModelShape& s, int64_t layer) {
-  using enum Shared;
-  const std::string prefix = fmt::format("layers.{}.", layer);
-  const Initialization& init = s.initialization;
-  const double deep_std = kStd / std::sqrt(2.0 * static_cast<double>(init.by_depth ? layer + 1 : s.L));
-  const Law in = init.torchtitan ? Law{Init::kTruncatedNormal, kStd, kBound} : Law{Init::kNormal, init.std};
-  const Law w3 = init.torchtitan ? Law{Init::kTruncatedNormal, deep_std, kBound} : in;
-  const Law out = init.torchtitan ? w3 : Law{Init::kNormal, init.output_std};
-  if (has_weight(s.norm.type)) layout.add(prefix + "attention_norm.weight", {s.D}, kNothing, {Init::kOnes});
-  layout.add(prefix + "attention.wq.weight", {s.H * s.K, s.D}, kRows, in);
-  layout.add_adjacent(prefix + "attention.wk.weight", {s.G * s.K, s.D}, kRows, in);
-  layout.add_adjacent(prefix + "attention.wv.weight", {s.G * s.K, s.D}, kRows, in);
-  if (s.qkv_bias) {
-    layout.add(prefix + "attention.wq.bias", {s.H * s.K}, kRows, {Init::kZeros});
-    layout.add_adjacent(prefix + "attention.wk.bias", {s.G * s.K}, kRows, {Init::kZeros});
-    layout.add_adjacent(prefix + "attention.wv.bias", {s.G * s.K}, kRows, {Init::kZeros});
-  }
-  if (s.qk_norm) {
-    layout.add(prefix + "attention.q_norm.weight", {s.K}, kNothing, {Init::kOnes});
-    layout.add(prefix + "attention.k_norm.weight", {s.K}, kNothing, {Init::kOnes});
-  }
-  layout.add(prefix + "attention.wo.weight", {s.D, s.H * s.K}, kColumns, out);
-  if (has_weight(s.norm.type)) layout.add(prefix + "ffn_norm.weight", {s.D}, kNothing, {Init::kOnes});
-  layout.add(prefix + "feed_forward.w1.weight", {s.F, s.D}, kRows, in);
-  layout.add_adjacent(prefix + "feed_forward.w3.weight", {s.F, s.D}, kRows, w3);
-  layout.add(prefix + "feed_forward.w2.weight", {s.D, s.F}, kColumns, out);
-}
 
 }  // namespace
 
@@ -248,21 +205,15 @@ ParameterPlan parameter_plan(const ModelShape& s, Part part, const std::vector<S
   ParameterPlan plan;
   plan.tensor = part;
   Layout layout(plan);
-  // torchtitan: the output matrix is cut at three standard deviations. A tied matrix is initialised as output matrix:
-  // an embedding of N(0, 1) would start with logits of size sqrt(D).
-  const double output_std = 1 / std::sqrt(static_cast<double>(s.D));
-  const Law normal{Init::kNormal, s.initialization.std};
-  const Law output = s.initialization.torchtitan ? Law{Init::kTruncatedNormal, output_std, 3 * output_std} : normal;
-  const Law embedding = s.tied || !s.initialization.torchtitan ? output : Law{Init::kNormal, 1};
-  layout.begin_unit(is_first || (s.tied && is_last), /*counts=*/is_first);
-  layout.add("tok_embeddings.weight", {s.V, s.D}, Shared::kRows, embedding);
-  for (int64_t layer = 0; layer < s.L; ++layer) {
-    layout.begin_unit(is_here(layer));
-    add_block(layout, s, layer);
+  const std::vector<models::UnitSpec> units = models::unit_specs(s);
+  for (size_t unit = 0; unit < units.size(); ++unit) {
+    if (unit == 0) {
+      layout.begin_unit(is_first || (s.tied && is_last), /*counts=*/is_first);
+    } else {
+      layout.begin_unit(unit + 1 == units.size() ? is_last : is_here(static_cast<int64_t>(unit) - 1));
+    }
+    for (const models::ParameterSpec& spec : units[unit].parameters) layout.add(units[unit].prefix, spec);
   }
-  layout.begin_unit(is_last);
-  if (has_weight(s.norm.type)) layout.add("norm.weight", {s.D}, Shared::kNothing, {Init::kOnes});
-  if (!s.tied) layout.add("output.weight", {s.V, s.D}, Shared::kRows, output);
   return plan;
 }
 
@@ -274,14 +225,11 @@ Slice unit_slice(const Unit& unit, int64_t rank, int64_t ranks) {
 int64_t slice_numel(const Unit& unit, int64_t ranks) { return round_up(div_ceil(unit.numel, ranks), kSliceAlignment); }
 
 double flops_per_token(const ModelShape& s, int64_t seq_len) {
-  const int64_t block = s.D * (s.H + 2 * s.G) * s.K + s.D * s.H * s.K + 3 * s.D * s.F;
-  const int64_t matrices = s.L * block + s.V * s.D;
-  const double attention = 12.0 * static_cast<double>(s.L * s.H * s.K * seq_len) / (s.causal ? 2 : 1);
-  return 6.0 * static_cast<double>(matrices) + attention;
+  return static_cast<double>(s.L) * models::block_flops(s, 0, seq_len).step() + models::output_flops(s);
 }
 
 double computed_flops_per_token(const ModelShape& s, int64_t seq_len) {
-  return flops_per_token(s, seq_len) - 6.0 * static_cast<double>(s.V * s.D) * (1 - s.counted);
+  return flops_per_token(s, seq_len) - models::output_flops(s) * (1 - s.counted);
 }
 
 }  // namespace hearth::plan

@@ -25,82 +25,23 @@
 
 #include "config/config.h"
 #include "mesh/tensor_box.h"
+#include "models/parameter_list.h"
+#include "models/shape.h"
 #include "plan/pipeline_stages.h"
 
 namespace hearth::plan {
 
-// The angle by which a position rotates each pair of a head's elements.
-struct Rope {
-  double theta = 10000;
-  double scaling_factor = 1;  // Llama 3.1's scaling; 1: none
-  double low_freq_factor = 1, high_freq_factor = 4;
-  int64_t original_seq_len = 8192;
-  bool halves = false;  // pairs are (i, i + K/2); else (2i, 2i + 1)
-};
-
-// A norm of ops/norm.h; eps is added to a row's mean square or variance.
-using config::NormType;
-struct Norm {
-  NormType type = NormType::kRmsNorm;
-  double eps = 1e-5;
-};
-constexpr bool has_weight(NormType type) { return type != NormType::kNpLayerNorm; }
-constexpr bool is_centred(NormType type) { return type == NormType::kLayerNorm || type == NormType::kNpLayerNorm; }
-
-// The law of initial weights: torchtitan's, or N(0, std) for all but wo and w2. These write to the residual stream and
-// get N(0, output_std).
-struct Initialization {
-  bool torchtitan = true;
-  bool by_depth = true;  // torchtitan: by the layer's own depth, not the model's
-  double std = 0, output_std = 0;
-};
-
-// A rank of the ranks that share every layer, or every sequence.
-struct Part {
-  int64_t rank = 0, size = 1;
-};
-
-// Ids whose rows of embedding and output a rank has: they begin at `first`. total: of the vocabulary; 0: this is all.
-struct VocabularyPart {
-  int64_t first = 0, total = 0;
-};
-
-// The layers of a pipeline's stage: they begin at `first`. total: of the model; 0: this is all.
-struct LayersPart {
-  int64_t first = 0, total = 0;
-};
-
-// The model's shape; all defaults are resolved. For a part of a model (model_part), H, G, F and V are the part's. For a
-// stage of a pipeline (stage_part), L is the stage's.
-struct ModelShape {
-  int64_t D, H, G, K, F, V, L;
-  Norm norm;
-  Rope rope;
-  Initialization initialization;
-  bool tied;
-  bool qkv_bias = false;        // queries, keys and values have biases
-  bool qk_norm = false;         // every head of queries and keys is normed before its rotation
-  bool causal = true;           // a position sees positions up to its own; else all
-  bool document_scope = false;  // a position sees its own document only, and positions begin there at 0
-  bool sparse_labels = false;   // labels of many positions do not count; these positions skip the output matrix
-  double counted = 1;           // approximate share of positions that count
-  Part tensor = {};
-  VocabularyPart vocabulary = {};
-  int64_t context = 1;    // ranks that share every sequence
-  int64_t key_ranks = 1;  // of them, those with different positions in attention (plan/context_parallel.h)
-  LayersPart layers = {};
-
-  bool has_embedding() const { return layers.first == 0; }
-  bool has_output() const { return layers.total == 0 || layers.first + L == layers.total; }
-  int64_t head_ranks() const { return context / key_ranks; }
-  int64_t qk_heads() const { return H + G; }  // those that are rotated, next to each other in a row
-  int64_t qkv_width() const { return (H + 2 * G) * K; }
-  // The norm of a head: [K] for queries, [K] for keys.
-  Norm head_norm() const { return {NormType::kRmsNorm, norm.eps}; }
-  // The heads of a rank in attention. More head ranks than key/value heads: several have the same one.
-  int64_t attention_heads() const { return H / head_ranks(); }
-  int64_t attention_key_heads() const { return G < head_ranks() ? 1 : G / head_ranks(); }
-};
+using models::has_weight;
+using models::Init;
+using models::Initialization;
+using models::is_centred;
+using models::LayersPart;
+using models::ModelShape;
+using models::Norm;
+using models::NormType;
+using models::Part;
+using models::Rope;
+using models::VocabularyPart;
 
 // The shape that [model] alone describes; plan/run_shape.h adds the rest of the run. `tokenizer_vocab_size` replaces
 // model.vocab_size = 0. Throws user_error if a size does not divide.
@@ -113,8 +54,6 @@ ModelShape model_part(const ModelShape& whole, Part part, int64_t context = 1);
 
 // A stage of it.
 ModelShape stage_part(const ModelShape& shape, const StageLayers& layers);
-
-enum class Init { kZeros, kOnes, kNormal, kTruncatedNormal };
 
 struct Parameter {
   std::string name;            // torchtitan's: "layers.0.attention.wq.weight"

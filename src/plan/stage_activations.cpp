@@ -37,19 +37,18 @@ std::vector<ActivationPlan> stage_activations(const ModelShape& shape, int64_t B
   return plans;
 }
 
-ActivationPlan sum_of_stages(const std::vector<ActivationPlan>& stages) {
+ActivationBytes sum_of_stages(const std::vector<ActivationPlan>& stages) {
   const auto at_peak = [](const ActivationPlan& plan) { return plan.peak_bytes - plan.num_slots * plan.slot_bytes; };
   const auto peak = std::max_element(stages.begin(), stages.end(),
                                      [&](const auto& a, const auto& b) { return at_peak(a) < at_peak(b); });
-  ActivationPlan sum = *peak;
+  ActivationBytes sum = *peak;
   for (auto stage = stages.begin(); stage != stages.end(); ++stage) {
     sum.shared_bytes = std::max(sum.shared_bytes, stage->shared_bytes);
     if (stage == peak) continue;
     sum.peak_bytes += stage->num_slots * stage->slot_bytes;
-    for (size_t i = 0; i < sum.buffers.size(); ++i) {
-      const ActivationBuffer& buffer = stage->buffers[i];
-      const auto kept = std::count(buffer.in_slot.begin(), buffer.in_slot.end(), true);
-      sum.buffers[i].peak_bytes += kept * stage->num_slots * buffer.size_bytes;
+    for (size_t i = 0; i < stage->places.size(); ++i) {
+      const BufferPlace& place = stage->places[i];
+      if (place.is_in_slot) add_at_peak(sum, stage->program.buffers()[i].name, stage->num_slots * place.size_bytes);
     }
   }
   sum.total_bytes = sum.shared_bytes;

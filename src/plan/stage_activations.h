@@ -18,7 +18,7 @@ std::vector<ActivationPlan> stage_activations(const ModelShape& shape, int64_t B
                                               std::span<const Recompute> recompute, const PipelinePlan& pipeline,
                                               int64_t rank);
 
-// The stages' plans as one, for display: its buffers have names and sizes at the peak only.
-ActivationPlan sum_of_stages(const std::vector<ActivationPlan>& stages);
+// What they take together.
+ActivationBytes sum_of_stages(const std::vector<ActivationPlan>& stages);
 
 }  // namespace hearth::plan

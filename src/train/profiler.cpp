@@ -169,7 +169,7 @@ void Profiler::write_snapshot(int64_t t) {
                      {"plan",
                       {{"total_bytes", memory.total_bytes},
                        {"items", items_json(plan::memory_items(memory))},
-                       {"peak_at", memory.activations.peak_op},
+                       {"peak_at", memory.activations.peak_step},
                        {"activations", items_json(plan::peak_activations(memory))}}},
                      {"measured",
                       {{"before_bytes", before_bytes_},

@@ -183,7 +183,7 @@ class Example(unittest.TestCase):
             logs = [self.path("logs", f"build-{dataset}-{part}.log") for part in range(1, parts + 1)]
             for log in logs:
                 with open(log, encoding="utf-8") as file:
-                    self.assertRegex(file.read(), r"wrote [1-9]\d* shards of")
+                    self.assertRegex(file.read(), r"wrote [1-9]\d* shards? of")
         if self.has_slurm:
             self.assertIn(f"$ sbatch --wait --quiet --array=1-{parts}", self.output)
             self.assertIn("job ", self.output)

@@ -1,4 +1,7 @@
 // The whole table: 200 steps of every layout and task.
+#include <algorithm>
+#include <cmath>
+
 #include "layouts.h"
 
 namespace hearth::test {
@@ -26,15 +29,32 @@ TEST_F(Layouts, InFloat64AllStepsAreThoseOfOneRank) {
   }
 }
 
-TEST_F(Layouts, InFloat32StepsAreNearThoseOfOneRank) {
+// Root mean square over all steps of a loss's relative distance.
+double distance(const std::vector<metrics::Record>& a, const std::vector<metrics::Record>& b) {
+  double sum = 0;
+  int64_t count = 0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (!a[i].loss) continue;
+    sum += std::pow(*a[i].loss / *b[i].loss - 1, 2);
+    ++count;
+  }
+  return std::sqrt(sum / static_cast<double>(count));
+}
+
+// Rounding differences grow from step to step, by an amount that depends on the processor. So float64 is the measure: a
+// layout in float32 is no farther from it than a few times the distance of one rank in float32.
+TEST_F(Layouts, InFloat32AllStepsAreAsNearToFloat64AsThoseOfOneRank) {
   for (const Task task : kTasks) {
+    const Result exact = result_of(long_run(task, DType::kFloat64));
     const config::RunConfig run = long_run(task, DType::kFloat32);
     const Result one = result_of(run);
+    const double rounding = distance(one.records, exact.records);
+    EXPECT_LT(rounding, 1e-4) << name_of(task);
     for (const Layout& layout : kLayouts) {
       SCOPED_TRACE(fmt::format("{} {}", name_of(task), layout.name));
-      Result several = trained(run, layout);
+      const Result several = trained(run, layout);
       expect_losses_near(several, one, 20, 1e-6);
-      expect_losses_near(several, one, kSteps, 1e-5);
+      EXPECT_LT(distance(several.records, exact.records), 4 * rounding);
     }
   }
 }

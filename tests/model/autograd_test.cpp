@@ -26,8 +26,8 @@
 #include <cmath>
 
 #include "local_weights.h"
+#include "model/parameter_view.h"
 #include "model/transformer.h"
-#include "model/unit_views.h"
 #include "support/distance.h"
 
 namespace hearth::model {

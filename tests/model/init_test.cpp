@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "model/unit_views.h"
+#include "model/parameter_view.h"
 #include "ops/tensor.h"
 
 namespace hearth::model {

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "local_weights.h"
+#include "model/parameter_view.h"
 #include "model/transformer.h"
-#include "model/unit_views.h"
 #include "support/distance.h"
 #include "support/environment.h"
 #include "support/python.h"

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <span>
-
-#include "plan/micro_batch_ops.h"
 
 namespace hearth::plan {
 namespace {
@@ -20,36 +19,49 @@ ModelShape small_shape(int64_t layers, NormType norm_type = NormType::kRmsNorm) 
   return model_shape(m, 258);
 }
 
-int64_t bytes_of(const ActivationBuffer& b) {
+int64_t bytes_of(const models::Buffer& b) {
   int64_t bytes = dtype_size(b.dtype);
   for (const int64_t size : b.shape) bytes *= size;
   return bytes;
 }
 
-// Runs the ops on the plan's bytes. Every op marks the bytes that it writes, and checks that the bytes it reads still
-// have their writer's mark. The test uses nothing of how the plan was made.
-void run_on_bytes(const ActivationPlan& plan, const ModelShape& shape) {
+// The shape of a buffer of this name; empty: the plan has none.
+std::vector<int64_t> shape_of(const ActivationPlan& plan, std::string_view name) {
+  for (const models::Buffer& buffer : plan.program.buffers())
+    if (buffer.name == name) return buffer.shape;
+  return {};
+}
+
+// Runs the steps on the plan's bytes. Every step marks the bytes that it writes, and checks that the bytes it reads
+// still have their writer's mark. The test uses nothing of how the plan was made.
+void run_on_bytes(const ActivationPlan& plan) {
   std::vector<int32_t> memory(static_cast<size_t>(plan.total_bytes / 4));  // who wrote these four bytes last
-  std::map<std::pair<Activation, int64_t>, int32_t> stamps;
+  std::map<int32_t, int32_t> stamps;                                       // of each buffer
   int32_t now = 0;
-  for (const Op& op : micro_batch_ops(shape, plan.recompute, plan.backward)) {
+  for (const models::Step& step : plan.program.steps()) {
     ++now;
-    const auto range = [&](const BufferRef& p) {
-      const ActivationBuffer& b = plan[p.which];
-      const int64_t offset = b.offset_bytes.at(static_cast<size_t>(p.copy));
+    const auto range = [&](int32_t buffer) {
+      const auto i = static_cast<size_t>(buffer);
+      const int64_t offset = plan.places[i].offset_bytes, bytes = bytes_of(plan.program.buffers()[i]);
       EXPECT_EQ(offset % 64, 0);
-      EXPECT_LE(offset + bytes_of(b), plan.total_bytes);
-      return std::span(memory).subspan(static_cast<size_t>(offset / 4), static_cast<size_t>(bytes_of(b) / 4));
+      EXPECT_LE(offset + bytes, plan.total_bytes);
+      return std::span(memory).subspan(static_cast<size_t>(offset / 4), static_cast<size_t>(bytes / 4));
     };
-    for (const BufferRef& p : op.writes) std::fill_n(range(p).begin(), range(p).size(), now);
-    // After the writes: what an op reads must not be overwritten by what it writes, but where it is the same buffer.
-    for (const BufferRef& p : op.reads) {
-      const bool also_written = std::any_of(op.writes.begin(), op.writes.end(),
-                                            [&](const BufferRef& w) { return w.which == p.which && w.copy == p.copy; });
-      const int32_t expected = also_written ? now : stamps.at({p.which, p.copy});
-      for (const int32_t stamp : range(p)) ASSERT_EQ(stamp, expected) << op.name << " reads " << plan[p.which].name;
+    std::set<int32_t> reads, writes;  // of what is there before the step; of all its ops
+    for (const models::Op& op : plan.program.ops_of(step)) {
+      for (const models::Ref& ref : models::reads_of(op))
+        if (!writes.contains(ref.buffer)) reads.insert(ref.buffer);
+      for (const models::Ref& ref : models::writes_of(op)) writes.insert(ref.buffer);
     }
-    for (const BufferRef& p : op.writes) stamps[{p.which, p.copy}] = now;
+    for (const int32_t buffer : writes) std::fill_n(range(buffer).begin(), range(buffer).size(), now);
+    // After the writes: what a step reads must not be overwritten by what it writes, unless it is the same buffer.
+    for (const int32_t buffer : reads) {
+      const int32_t expected = writes.contains(buffer) ? now : stamps.at(buffer);
+      for (const int32_t stamp : range(buffer))
+        ASSERT_EQ(stamp, expected) << step.full_name() << " reads "
+                                   << plan.program.buffers()[static_cast<size_t>(buffer)].name;
+    }
+    for (const int32_t buffer : writes) stamps[buffer] = now;
   }
 }
 
@@ -58,12 +70,12 @@ TEST(Activations, NoOpFindsWhatItReadsOverwritten) {
     for (const NormType norm : {NormType::kRmsNorm, NormType::kLayerNorm}) {
       const ModelShape shape = small_shape(layers, norm);
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-        run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, Backward::kNone), shape);
+        run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, Backward::kNone));
         for (const Recompute level : {kNone, kNorms, kAttention, kBlock}) {
           Levels levels(static_cast<size_t>(layers), level);
-          run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, Backward::kWhole, levels), shape);
+          run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, Backward::kWhole, levels));
           levels.front() = kNone, levels.back() = kBlock;
-          run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, Backward::kWhole, levels), shape);
+          run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, Backward::kWhole, levels));
         }
       }
     }
@@ -73,14 +85,14 @@ TEST(Activations, NoOpFindsWhatItReadsOverwritten) {
 TEST(Activations, OfAPartOfAModelAreNotOverwrittenEitherAndTheirRowsAreShared) {
   for (const int64_t layers : {1, 3}) {
     const ModelShape part = model_part(small_shape(layers), {1, 2});
-    run_on_bytes(activation_plan(part, 2, 7, DType::kFloat32, 5, Backward::kNone), part);
+    run_on_bytes(activation_plan(part, 2, 7, DType::kFloat32, 5, Backward::kNone));
     for (const Recompute level : {kNone, kNorms, kAttention, kBlock}) {
       const Levels levels(static_cast<size_t>(layers), level);
       const ActivationPlan plan = activation_plan(part, 2, 7, DType::kFloat32, 5, Backward::kWhole, levels);
-      run_on_bytes(plan, part);
-      EXPECT_EQ(plan[Activation::kStream].shape, (std::vector<int64_t>{7, 24}));
-      EXPECT_EQ(plan[Activation::kGatheredRows].shape, (std::vector<int64_t>{14, 24}));
-      EXPECT_EQ(plan[Activation::kQkv].shape, (std::vector<int64_t>{14, 24}));
+      run_on_bytes(plan);
+      EXPECT_EQ(shape_of(plan, "stream"), (std::vector<int64_t>{7, 24}));
+      EXPECT_EQ(shape_of(plan, "gathered_rows"), (std::vector<int64_t>{14, 24}));
+      EXPECT_EQ(shape_of(plan, "qkv"), (std::vector<int64_t>{14, 24}));
     }
   }
 }
@@ -92,14 +104,14 @@ TEST(Activations, WhereRanksShareSequencesAttentionHasAllPositionsOfSomeHeads) {
   const int64_t context = whole.H, K = whole.K;
   ASSERT_GT(whole.H, whole.G);
   const ModelShape part = model_part(whole, {}, context);
-  run_on_bytes(activation_plan(part, 2, 8, DType::kFloat32, 5, Backward::kNone), part);
+  run_on_bytes(activation_plan(part, 2, 8, DType::kFloat32, 5, Backward::kNone));
   for (const Recompute level : {kNone, kNorms, kAttention, kBlock}) {
     const ActivationPlan plan = activation_plan(part, 2, 8, DType::kFloat32, 5, Backward::kWhole, Levels(3, level));
-    run_on_bytes(plan, part);
-    EXPECT_EQ(plan[Activation::kStream].shape, (std::vector<int64_t>{16 / context, whole.D}));
-    EXPECT_EQ(plan[Activation::kQkv].shape, (std::vector<int64_t>{16, 3 * K}));
-    EXPECT_EQ(plan[Activation::kLogSumExp].shape, (std::vector<int64_t>{2, 1, 8}));
-    EXPECT_EQ(plan[Activation::kAttention].shape, (std::vector<int64_t>{16 / context, whole.H * K}));
+    run_on_bytes(plan);
+    EXPECT_EQ(shape_of(plan, "stream"), (std::vector<int64_t>{16 / context, whole.D}));
+    EXPECT_EQ(shape_of(plan, "qkv"), (std::vector<int64_t>{16, 3 * K}));
+    EXPECT_EQ(shape_of(plan, "log_sum_exp"), (std::vector<int64_t>{2, 1, 8}));
+    EXPECT_EQ(shape_of(plan, "attention"), (std::vector<int64_t>{16 / context, whole.H * K}));
   }
 }
 
@@ -114,7 +126,7 @@ TEST(Activations, TheArenaIsHardlyLargerThanThePeak) {
       const ActivationPlan plan = activation_plan(shape, 1, 8192, DType::kBFloat16, 1024, Backward::kWhole, levels);
       EXPECT_GE(plan.total_bytes, plan.peak_bytes);
       EXPECT_LE(static_cast<double>(plan.total_bytes), 1.035 * static_cast<double>(plan.peak_bytes))
-          << static_cast<int>(level) << " " << plan.peak_op;
+          << static_cast<int>(level) << " " << plan.peak_step;
     }
   }
 }
@@ -137,20 +149,22 @@ TEST(Activations, EveryLevelNeedsLessThanTheOneBefore) {
 
 TEST(Activations, OnlyWhatIsNeededWithoutBackwardHasMemory) {
   const ActivationPlan plan = activation_plan(small_shape(3), 2, 7, DType::kFloat32, 5, Backward::kNone);
-  EXPECT_EQ(plan[Activation::kStreamGradient].shape, (std::vector<int64_t>{0, 24}));
-  EXPECT_EQ(plan[Activation::kLogits].shape, (std::vector<int64_t>{5, 258}));
-  EXPECT_EQ(plan[Activation::kStream].offset_bytes.size(), 4U);
+  EXPECT_EQ(shape_of(plan, "stream_gradient"), std::vector<int64_t>());
+  EXPECT_EQ(shape_of(plan, "logits"), (std::vector<int64_t>{5, 258}));
+  EXPECT_EQ(std::count_if(plan.program.buffers().begin(), plan.program.buffers().end(),
+                          [](const models::Buffer& buffer) { return buffer.name == "stream"; }),
+            4);
 }
 
 TEST(Activations, PositionsThatCountHaveAPlaceOfTheirOwnWhereOthersDoNotCount) {
   ModelShape shape = small_shape(2);
-  EXPECT_EQ(activation_plan(shape, 2, 7, DType::kFloat32, 5, Backward::kWhole)[Activation::kHeadInput].shape,
-            (std::vector<int64_t>{0, 24}));
+  EXPECT_EQ(shape_of(activation_plan(shape, 2, 7, DType::kFloat32, 5, Backward::kWhole), "head_input"),
+            std::vector<int64_t>());
   shape.sparse_labels = true;
   const ActivationPlan plan = activation_plan(shape, 2, 7, DType::kFloat32, 5, Backward::kWhole);
-  for (const Activation which : {Activation::kHeadInput, Activation::kHeadGradient})
-    EXPECT_EQ(plan[which].shape, (std::vector<int64_t>{5, 24}));
-  run_on_bytes(plan, small_shape(2));
+  for (const char* name : {"head_input", "head_gradient"})
+    EXPECT_EQ(shape_of(plan, name), (std::vector<int64_t>{5, 24}));
+  run_on_bytes(plan);
 }
 
 }  // namespace

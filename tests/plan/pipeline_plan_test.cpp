@@ -9,7 +9,6 @@
 #include <set>
 #include <span>
 
-#include "plan/micro_batch_ops.h"
 #include "plan/pipeline_simulation.h"
 #include "plan/stage_activations.h"
 #include "support/errors.h"
@@ -106,63 +105,70 @@ class MarkedMemory {
         plans_(stage_activations(shape, 2, 8, DType::kFloat32, 5, true, recompute, plan, rank)),
         memory_(static_cast<size_t>(sum_of_stages(plans_).total_bytes / 4)) {
     int64_t begin = sum_of_stages(plans_).shared_bytes;
-    const std::vector<StageLayers> layers = plan.stages_of(rank);
-    for (size_t i = 0; i < plans_.size(); ++i) {
+    for (const ActivationPlan& stage : plans_) {
       begins_.push_back(begin);
-      begin += plans_[i].num_slots * plans_[i].slot_bytes;
-      const ModelShape stage = plan.pipeline.ranks == 1 ? shape : stage_part(shape, layers[i]);
-      ops_.push_back(micro_batch_ops(stage, plans_[i].recompute, plans_[i].backward));
+      begin += stage.num_slots * stage.slot_bytes;
     }
     EXPECT_EQ(begin, sum_of_stages(plans_).total_bytes);
   }
 
   void run(const PlacedAction& placed) {
     const auto stage = static_cast<size_t>(placed.action.stage / pipeline_.ranks);
-    const BufferRef stream{Activation::kStream}, gradient{Activation::kStreamGradient};
+    const models::Program& program = plans_[stage].program;
     switch (placed.action.kind) {
       case kRecvForward:
-        return run_op({Pass::kForward, "receive", {}, {stream}}, placed, stage);
+        return run_step("receive", {}, {program.input}, placed, stage);
       case kRecvBackward:
-        return run_op({Pass::kBackward, "receive", {}, {gradient}}, placed, stage);
+        return run_step("receive", {}, {program.dstream}, placed, stage);
       case kSendForward:
       case kSendBackward:
-        return run_op({Pass::kForward, "send", {gradient}, {}}, placed, stage);
+        return run_step("send", {program.dstream}, {}, placed, stage);
       case kForward:
-        return run_pass(Pass::kForward, placed, stage);
+        return run_pass(models::Pass::kForward, placed, stage);
       case kWeightGradient:
-        return run_pass(Pass::kWeightGradients, placed, stage);
+        return run_pass(models::Pass::kWeightGradients, placed, stage);
       default:
-        return run_pass(Pass::kBackward, placed, stage);
+        return run_pass(models::Pass::kBackward, placed, stage);
     }
   }
 
  private:
-  using Key = std::tuple<size_t, int32_t, Activation, int64_t>;
+  using Key = std::tuple<size_t, int32_t, int32_t>;  // stage, micro-batch, buffer
 
-  void run_pass(Pass pass, const PlacedAction& placed, size_t stage) {
-    for (const Op& op : ops_[stage])
-      if (op.pass == pass && op.name != "input") run_op(op, placed, stage);
+  void run_pass(models::Pass pass, const PlacedAction& placed, size_t stage) {
+    for (const models::Step& step : plans_[stage].program.steps()) {
+      if (step.pass != pass || step.name == "input") continue;
+      models::Refs reads, writes;  // of what is there before the step; of all its ops
+      for (const models::Op& op : plans_[stage].program.ops_of(step)) {
+        for (const models::Ref& ref : models::reads_of(op))
+          if (std::none_of(writes.begin(), writes.end(), [&](const auto& w) { return w.buffer == ref.buffer; }))
+            reads.push_back(ref);
+        for (const models::Ref& ref : models::writes_of(op)) writes.push_back(ref);
+      }
+      run_step(step.full_name(), reads, writes, placed, stage);
+    }
   }
 
-  void run_op(const Op& op, const PlacedAction& placed, size_t stage) {
+  void run_step(const std::string& name, const models::Refs& reads, const models::Refs& writes,
+                const PlacedAction& placed, size_t stage) {
     ++now_;
     const ActivationPlan& plan = plans_[stage];
-    const auto range = [&](const BufferRef& of) {
-      const ActivationBuffer& buffer = plan[of.which];
-      const auto copy = static_cast<size_t>(of.copy);
-      int64_t begin = buffer.offset_bytes.at(copy), bytes = dtype_size(buffer.dtype);
-      if (buffer.in_slot.at(copy)) begin += begins_[stage] + placed.slot * plan.slot_bytes;
+    const auto range = [&](const models::Ref& of) {
+      const models::Buffer& buffer = plan.program.buffer(of);
+      const BufferPlace& place = plan.places[static_cast<size_t>(of.buffer)];
+      int64_t begin = place.offset_bytes, bytes = dtype_size(buffer.dtype);
+      if (place.is_in_slot) begin += begins_[stage] + placed.slot * plan.slot_bytes;
       for (const int64_t size : buffer.shape) bytes *= size;
       return std::span(memory_).subspan(static_cast<size_t>(begin / 4), static_cast<size_t>(bytes / 4));
     };
-    const auto key = [&](const BufferRef& of) { return Key{stage, placed.action.micro_batch, of.which, of.copy}; };
-    for (const BufferRef& of : op.reads) {
+    const auto key = [&](const models::Ref& of) { return Key{stage, placed.action.micro_batch, of.buffer}; };
+    for (const models::Ref& of : reads) {
       const int32_t mark = marks_.at(key(of));
       const auto marks = range(of);
       ASSERT_EQ(std::count(marks.begin(), marks.end(), mark), std::ssize(marks))
-          << to_string(placed.action) << ": " << op.name << " reads " << plan[of.which].name;
+          << to_string(placed.action) << ": " << name << " reads " << plan.program.buffer(of).name;
     }
-    for (const BufferRef& of : op.writes) {
+    for (const models::Ref& of : writes) {
       std::fill_n(range(of).begin(), range(of).size(), now_);
       marks_[key(of)] = now_;
     }
@@ -170,7 +176,6 @@ class MarkedMemory {
 
   const Pipeline pipeline_;
   std::vector<ActivationPlan> plans_;
-  std::vector<std::vector<Op>> ops_;
   std::vector<int64_t> begins_;
   std::vector<int32_t> memory_;
   std::map<Key, int32_t> marks_;

@@ -7,14 +7,15 @@ import re
 
 # The rooms of src/, in include order: a room includes itself and what stands to its left. Rooms that no file needs yet
 # have their places: storage (local disk, S3), convert (name maps), launch (ranks, Slurm).
-CORE = ["base", "machine", "hub", "storage", "mesh", "config", "plan", "formats", "tokenizer", "data", "checkpoint",
-        "convert", "metrics", "report", "launch", "cluster", "commands"]
-TORCH = ["base", "machine", "hub", "storage", "mesh", "config", "plan", "comm", "kernels", "ops", "model", "parallel",
-         "optim", "run", "train", "infer", "bench"]
+CORE = ["base", "machine", "hub", "storage", "mesh", "config", "models", "plan", "formats", "tokenizer", "data",
+        "checkpoint", "convert", "metrics", "report", "launch", "cluster", "commands"]
+TORCH = ["base", "machine", "hub", "storage", "mesh", "config", "models", "plan", "comm", "kernels", "ops", "model",
+         "parallel", "optim", "run", "train", "infer", "bench"]
 # The folders of a room, in include order. All of them share the headers in the room itself, which stand to their left.
 # The sources in the room itself put the parts together, and stand to their right.
 FOLDERS = {
     "config": ["import"],
+    "models": ["llama"],
     "plan": ["optimizer", "layouts"],
     "comm": ["notes"],
     "tokenizer": ["unicode", "pretokenizer", "normalizer", "bpe", "unigram", "formats", "arrays"],

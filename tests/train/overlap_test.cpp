@@ -14,7 +14,7 @@
 #include "parallel/sharded_weights.h"
 #include "run/state.h"
 #include "support/simulated_time.h"
-#include "train/product_time.h"
+#include "timed_products.h"
 
 namespace hearth::train {
 namespace {

@@ -138,7 +138,7 @@ Json plan_json(const Planned& p, const Layouts& layouts) {
                     {"items", items_json(plan::memory_items(p.memory))},
                     {"beside", items_json(p.memory.beside)},
                     {"recompute", plan::describe(p.memory.recompute)},
-                    {"peak_op", p.memory.activations.peak_op},
+                    {"peak_op", p.memory.activations.peak_step},
                     {"activations", items_json(plan::peak_activations(p.memory))}};
   json["traffic"] = {{"shard_bytes", p.traffic.shard},
                      {"replicate_bytes", p.traffic.replicate},

@@ -44,8 +44,8 @@ bool is_about_data(const Path& path);
 bool has_page_ending(const Path& path);
 
 // Whether the folder is a repository of a dataset: it has a .gitattributes that stores large files elsewhere (git-lfs),
-// the marks of a clone or download from Hugging Face's Hub, or a README.md that begins as the Hub's cards do. A home
-// folder with the Hub's cache (.cache/huggingface/hub) is none.
+// the marks of a clone or download from Hugging Face's Hub, or a README.md that begins as the Hub's cards do. The
+// cache of the Hub in a home folder (.cache/huggingface/hub) is no such mark.
 bool is_hub_folder(const Path& folder);
 
 // "3 hidden (.git, .gitattributes and .DS_Store), 1 about the data (README.md)"; empty for no entries.

@@ -288,7 +288,8 @@ TEST(Discover, APartOfARepositoryOfTheHubIsTreatedAsThatRepository) {
   EXPECT_EQ(names_of(search(part), clone), "data/en/train.jsonl");
   write_text(part / "test.jsonl", kRecord);
   for (const Path& folder : {part, part.parent_path()})
-    EXPECT_EQ(error_of([&] { search(folder); }).message(), part.string() + " holds several splits: train.jsonl, test.jsonl");
+    EXPECT_EQ(error_of([&] { search(folder); }).message(),
+              part.string() + " holds several splits: train.jsonl, test.jsonl");
   // The same where the shell stands in the repository.
   const Path before = std::filesystem::current_path();
   std::filesystem::current_path(clone);

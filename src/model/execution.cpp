@@ -1,0 +1,140 @@
+#include "model/execution.h"
+
+#include <variant>
+
+#include "base/error.h"
+#include "model/context_parallel.h"
+#include "ops/embedding.h"
+#include "ops/float8.h"
+#include "ops/matmul.h"
+#include "ops/norm.h"
+#include "ops/rope.h"
+#include "ops/rows.h"
+#include "ops/swiglu.h"
+#include "ops/tensor.h"
+
+namespace hearth::model {
+
+at::Tensor UnitTensors::view(const at::Tensor& flat, const models::Weight& which) const {
+  if (!which.exists() || !flat.defined()) return {};
+  const size_t begin = static_cast<size_t>(plan.units[static_cast<size_t>(unit)].first_parameter + which.first);
+  const plan::Parameter& first = plan.parameters[begin];
+  int64_t numel = 0;
+  for (size_t i = begin; i < begin + static_cast<size_t>(which.count); ++i) numel += plan.parameters[i].numel;
+  const at::Tensor all = flat.narrow(0, first.offset, numel);
+  return first.part.sizes.size() == 1 ? all : all.view({-1, first.part.sizes[1]});
+}
+
+namespace {
+
+class Executor {
+ public:
+  Executor(const Activations& activations, const UnitTensors& unit_tensors, const Inputs& op_inputs)
+      : a(activations), unit(unit_tensors), inputs(op_inputs), s(a.shape()) {}
+
+  void operator()(const models::Embedding& op) const {
+    ops::embedding_forward(a(op.out), unit.weight(op.weight), inputs.batch->tokens_T, s.vocabulary);
+  }
+  void operator()(const models::EmbeddingGradient& op) const {
+    ops::embedding_backward(unit.gradient(op.weight), a(op.dout), inputs.batch->tokens_T, s.vocabulary);
+  }
+  void operator()(const models::Receive& /*op*/) const {}  // the pipeline has received it (model/pipeline.h)
+
+  void operator()(const models::NormForward& op) const {
+    ops::norm_forward(op.norm, groups(op.out, op.width), a(op.statistics), groups(op.x, op.width),
+                      unit.weight(op.weight));
+  }
+  void operator()(const models::AddNormForward& op) const {
+    ops::add_norm_forward(op.norm, a(op.sum), a(op.out), a(op.statistics), a(op.x), a(op.branch),
+                          unit.weight(op.weight));
+  }
+  void operator()(const models::NormGradient& op) const {
+    ops::norm_backward(op.norm, groups(op.dx, op.width), unit.gradient(op.weight), groups(op.dy, op.width),
+                       groups(op.x, op.width), a(op.statistics), unit.weight(op.weight), op.adds);
+  }
+
+  void operator()(const models::Linear& op) const {
+    const at::Tensor out = a(op.out), x = a(op.x), w = unit.weight(op.weight);
+    a.float8 ? ops::matmul_float8(out, x, w) : ops::matmul(out, x, w);
+  }
+  void operator()(const models::LinearInputGradient& op) const { input_gradient(a(op.dx), a(op.dy), op.weight); }
+  // Always from bfloat16 or wider: sums over many steps would show errors of float8 first.
+  void operator()(const models::LinearWeightGradient& op) const {
+    ops::matmul_weight_gradient(unit.gradient(op.weight), a(op.dy), a(op.x));
+  }
+  void operator()(const models::SharedLinearGradients& op) const {
+    const at::Tensor gathered = a(op.gathered), partial = a(op.partial), x = a(op.x), dx = a(op.dx);
+    const comm::Work gather = a.tensor->start([group = a.tensor, gathered, x] { group->all_gather(gathered, x); });
+    input_gradient(partial, a(op.dy), op.weight);
+    gather.wait();
+    const comm::Work sum = a.tensor->start([group = a.tensor, dx, partial] { group->reduce_scatter(dx, partial); });
+    ops::matmul_weight_gradient(unit.gradient(op.weight), a(op.dy), gathered);
+    sum.wait();
+  }
+  void operator()(const models::AddBias& op) const { ops::add_bias(a(op.x), unit.weight(op.weight)); }
+  void operator()(const models::BiasGradient& op) const { ops::bias_gradient(unit.gradient(op.weight), a(op.dx)); }
+
+  void operator()(const models::Copy& op) const { ops::copy_(a(op.to), a(op.from)); }
+  void operator()(const models::Add& op) const { ops::add_(a(op.to), a(op.from)); }
+  void operator()(const models::GatherRows& op) const { a.tensor->all_gather(a(op.all), a(op.own)); }
+  void operator()(const models::SumRows& op) const { a.tensor->reduce_scatter(a(op.own), a(op.summands)); }
+
+  void operator()(const models::RowsToHeads& op) const { rows_to_heads(a, op); }
+  void operator()(const models::HeadsToRows& op) const { heads_to_rows(a, op); }
+  void operator()(const models::GatherKeys& op) const { gather_keys(a, op); }
+  void operator()(const models::SumKeyGradients& op) const { sum_key_gradients(a, op); }
+
+  void operator()(const models::Rotate& op) const {
+    const auto rotate = op.is_gradient ? ops::rope_backward : ops::rope_forward;
+    rotate(a.heads(op.heads), a.rope_SK, s.rope.halves, inputs.mask.document_starts_N, inputs.mask.queries);
+  }
+  void operator()(const models::Attention& op) const {
+    ops::attention_forward(a.heads(op.out), a(op.log_sum_exp), a.heads(op.q), a.heads(op.k), a.heads(op.v),
+                           inputs.mask);
+  }
+  void operator()(const models::AttentionGradient& op) const {
+    ops::attention_backward(a.heads(op.dq), a.heads(op.dk), a.heads(op.dv), a.heads(op.dout), a.heads(op.out),
+                            a(op.log_sum_exp), a.heads(op.q), a.heads(op.k), a.heads(op.v), inputs.mask);
+  }
+  void operator()(const models::CachedAttention& op) const { inputs.attend_cached(a(op.out), a(op.qkv)); }
+
+  void operator()(const models::SwiGlu& op) const { ops::swiglu_forward(a(op.out), a(op.gate_up)); }
+  void operator()(const models::SwiGluGradient& op) const {
+    ops::swiglu_backward(a(op.gate_up), a(op.dout), a(op.gate_up), a(op.again));
+  }
+
+  void operator()(const models::Loss& op) const {
+    if (op.dinput.exists()) {
+      loss_forward_backward(inputs.sums_2, a, op, unit.weight(op.weight), unit.gradient(op.weight), *inputs.batch,
+                            inputs.scale);
+    } else {
+      loss_forward(inputs.sums_2, a, op, unit.weight(op.weight), *inputs.batch);
+    }
+  }
+
+ private:
+  // Rows in groups of `width` elements, [T, groups, width]; 0: as they are.
+  at::Tensor groups(const models::Ref& ref, int64_t width) const {
+    const at::Tensor rows = a(ref);
+    return width == 0 ? rows : rows.view({rows.size(0), rows.size(1) / width, width});
+  }
+  void input_gradient(const at::Tensor& dx, const at::Tensor& dy, const models::Weight& weight) const {
+    const at::Tensor w = unit.weight(weight);
+    a.float8 ? ops::matmul_input_gradient_float8(dx, dy, w)
+             : ops::matmul_input_gradient(dx, dy, w, /*accumulate=*/false);
+  }
+
+  const Activations& a;
+  const UnitTensors& unit;
+  const Inputs& inputs;
+  const plan::ModelShape& s;
+};
+
+}  // namespace
+
+void execute(const Activations& a, std::span<const models::Op> ops, const UnitTensors& unit, const Inputs& inputs) {
+  const Executor executor(a, unit, inputs);
+  for (const models::Op& op : ops) std::visit(executor, op);
+}
+
+}  // namespace hearth::model

@@ -1,0 +1,45 @@
+// Computes the ops of a program (models/ops.h) with LibTorch: the only place that knows both. Every op is a call or two
+// of ops/, and a message where ranks share layers or sequences.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <span>
+
+#include "model/activations.h"
+#include "model/loss_head.h"
+#include "models/ops.h"
+#include "ops/attention.h"
+#include "plan/parameters.h"
+
+namespace hearth::model {
+
+// A unit of the model: its flat buffer and the buffer of its gradient, which may be undefined.
+struct UnitTensors {
+  const plan::ParameterPlan& plan;
+  int64_t unit;
+  at::Tensor weights, gradients;
+
+  // [rows, columns] or [elements] of parameters that are adjacent; undefined for none.
+  at::Tensor weight(const models::Weight& which) const { return view(weights, which); }
+  at::Tensor gradient(const models::Weight& which) const { return view(gradients, which); }
+
+ private:
+  at::Tensor view(const at::Tensor& flat, const models::Weight& which) const;
+};
+
+// What the ops need besides activations and weights.
+struct Inputs {
+  const MicroBatch* batch = nullptr;  // of Embedding and Loss
+  ops::AttentionMask mask{};          // of attention
+  at::Tensor sums_2{};                // Loss adds to it (ops/cross_entropy.h)
+  LossScale scale{};
+  // CachedAttention of heads [N, heads, K]: qkv -> out.
+  std::function<void(const at::Tensor& out, const at::Tensor& qkv)> attend_cached{};
+};
+
+// Collective over the ranks that share the layers or the sequences.
+void execute(const Activations& a, std::span<const models::Op> ops, const UnitTensors& unit, const Inputs& inputs);
+
+}  // namespace hearth::model

@@ -1,0 +1,44 @@
+// A block of a model: its parameters, the buffers that a micro-batch needs, and what it computes, told once.
+// models/FAMILY/ has the block of a family.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "models/parameter_list.h"
+#include "models/program.h"
+#include "models/shape.h"
+
+namespace hearth::models {
+
+// The residual stream behind a block: x, or x + branch where the next norm adds the two in its pass over memory.
+struct Stream {
+  Ref x, branch{};
+};
+
+class Block {
+ public:
+  virtual ~Block() = default;
+  const std::vector<ParameterSpec>& parameters() const { return list_.specs(); }
+
+  // Adds the buffers that forward leaves for backward; and those that it works with, of which all layers may share one.
+  virtual void add_kept_buffers(Program& p, int64_t layer) = 0;
+  virtual void add_working_buffers(Program& p, int64_t layer) = 0;
+
+  // Computes the stream behind the block. `entry`: the buffer of the stream before it, which the block writes if
+  // `before` has a branch to add.
+  virtual Stream forward(Program& p, const Stream& before, const Ref& entry) = 0;
+  // `dstream`: the gradient of the stream behind the block; becomes the gradient of the stream before it. Where the
+  // program is in halves, the gradients of matrices are left for weight_gradients.
+  virtual void backward(Program& p, const Ref& dstream, Recompute level) = 0;
+  virtual void weight_gradients(Program& p) = 0;
+
+ protected:
+  ParameterList list_;
+};
+
+// The block of a layer. `depth`: the layer's number in the model.
+std::unique_ptr<Block> make_block(const ModelShape& shape, int64_t depth);
+
+}  // namespace hearth::models

@@ -1,0 +1,72 @@
+#include "models/flops.h"
+
+#include <variant>
+
+#include "models/stage_program.h"
+
+namespace hearth::models {
+namespace {
+
+class Counter {
+ public:
+  explicit Counter(const Program& program) : p(program) {}
+
+  double operator()(const Linear& op) const { return product(op.out, op.x); }
+  double operator()(const LinearInputGradient& op) const { return product(op.dx, op.dy); }
+  double operator()(const LinearWeightGradient& op) const { return product(op.dy, op.x); }
+  double operator()(const SharedLinearGradients& op) const { return 2 * product(op.dx, op.dy); }
+  double operator()(const Attention& op) const { return attention(op.out); }
+  double operator()(const AttentionGradient& op) const { return 2 * attention(op.out); }
+  double operator()(const Loss& op) const {
+    const double counted = op.counted.exists() ? p.shape.counted : 1;
+    return (op.dinput.exists() ? 3 : 1) * counted * product(op.logits, op.input);
+  }
+  template <class Other>
+  double operator()(const Other& /*op*/) const {
+    return 0;
+  }
+
+ private:
+  double columns(const Ref& ref) const {
+    return static_cast<double>(ref.columns > 0 ? ref.columns : p.buffer(ref).shape.at(1));
+  }
+  double product(const Ref& a, const Ref& b) const { return 2 * columns(a) * columns(b); }
+  // Two products over all pairs of positions, of which a causal mask leaves half.
+  double attention(const Ref& out) const {
+    const double rows = static_cast<double>(p.buffer(out).shape.at(0)) / static_cast<double>(p.tokens());
+    return 4 * columns(out) * rows * static_cast<double>(p.size.S) / (p.shape.causal ? 2 : 1);
+  }
+
+  const Program& p;
+};
+
+}  // namespace
+
+double flops_per_token(const Program& p, const Op& op) { return std::visit(Counter(p), op); }
+
+BlockFlops block_flops(const ModelShape& shape, int64_t depth, int64_t seq_len) {
+  // The layer as a stage of its own, between two others.
+  ModelShape stage = shape;
+  stage.layers = {.first = depth + 1, .total = depth + 3};
+  stage.L = 1;
+  BlockFlops flops;
+  for (const Recompute level : {Recompute::kNone, Recompute::kNorms, Recompute::kAttention, Recompute::kBlock}) {
+    const Program program =
+        stage_program(stage, {1, seq_len, DType::kFloat32, 1}, Backward::kWhole, std::span(&level, 1));
+    double& again = flops.again[static_cast<size_t>(level)];
+    for (const Step& step : program.steps()) {
+      for (const Op& op : program.ops_of(step)) {
+        const double of_op = flops_per_token(program, op);
+        if (step.is_repeated) again += of_op;
+        if (level == Recompute::kNone) (step.pass == Pass::kForward ? flops.forward : flops.backward) += of_op;
+      }
+    }
+  }
+  return flops;
+}
+
+double output_flops(const ModelShape& shape) {
+  return 6.0 * static_cast<double>(shape.V) * static_cast<double>(shape.D);
+}
+
+}  // namespace hearth::models

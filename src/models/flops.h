@@ -1,0 +1,27 @@
+// The floating-point operations of products and attention, which are what a step's time is counted by. Sums and norms
+// do not count. Source: PaLM (arXiv 2204.02311) appendix B.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "models/program.h"
+
+namespace hearth::models {
+
+// The count of an op, for each of this rank's tokens.
+double flops_per_token(const Program& p, const Op& op);
+
+// The counts of a layer, for each token: forward and backward; and what backward computes again at each level of recomputation.
+struct BlockFlops {
+  double forward = 0, backward = 0;
+  std::array<double, 4> again{};
+  double step() const { return forward + backward; }
+};
+// `shape`: of a whole model. For sequences of `seq_len` positions; shorter documents count as whole windows.
+BlockFlops block_flops(const ModelShape& shape, int64_t depth, int64_t seq_len);
+
+// The output matrix: forward and backward, if every position counts.
+double output_flops(const ModelShape& shape);
+
+}  // namespace hearth::models

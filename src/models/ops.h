@@ -1,0 +1,232 @@
+// What a block does to a micro-batch, as data: a block writes a list of these ops once (models/program.h). The planner
+// reads the list: memory, FLOPs and messages follow from it, without LibTorch. model/execution.cpp computes it.
+//
+// Every op says what it reads and writes. An op that changes a buffer in place reads and writes it. `weight` is a
+// parameter of the part of the model that the op belongs to, and ops of backward add to its gradient.
+//
+// A new kind of op is a struct here, a line in `Op`, and a function in model/execution.cpp.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "models/parameter_list.h"
+#include "models/shape.h"
+
+namespace hearth::models {
+
+// A buffer of a program, [rows, all its columns], or some columns of its rows.
+struct Ref {
+  int32_t buffer = -1;  // none
+  int64_t first = 0, columns = 0;
+
+  bool exists() const { return buffer >= 0; }
+  // `count` columns from `begin` on.
+  Ref part(int64_t begin, int64_t count) const { return {buffer, first + begin, count}; }
+  bool operator==(const Ref&) const = default;
+};
+using Refs = std::vector<Ref>;
+
+// The first rows of the stream: token embeddings. A rank of tensor parallel has summands.
+struct Embedding {
+  Weight weight;
+  Ref out;
+  Refs reads() const { return {}; }
+  Refs writes() const { return {out}; }
+};
+struct EmbeddingGradient {
+  Weight weight;
+  Ref dout;
+  Refs reads() const { return {dout}; }
+  Refs writes() const { return {}; }
+};
+// Another stage of a pipeline has sent it.
+struct Receive {
+  Ref out;
+  Refs reads() const { return {}; }
+  Refs writes() const { return {out}; }
+};
+
+// out = norm(x). `width`: elements of a row that are normed together, where it has several such groups; 0: all.
+struct NormForward {
+  Norm norm;
+  Ref out, statistics, x;
+  Weight weight;
+  int64_t width = 0;
+  Refs reads() const { return {x}; }
+  Refs writes() const { return {out, statistics}; }
+};
+// sum = x + branch, out = norm(sum): one pass over memory.
+struct AddNormForward {
+  Norm norm;
+  Ref sum, out, statistics, x, branch;
+  Weight weight;
+  Refs reads() const { return {x, branch}; }
+  Refs writes() const { return {sum, out, statistics}; }
+};
+// dx is the gradient of x, or has it added. dx may be dy where it is not added.
+struct NormGradient {
+  Norm norm;
+  Ref dx, dy, x, statistics;
+  Weight weight;
+  bool adds = false;
+  int64_t width = 0;
+  Refs reads() const { return adds ? Refs{dy, x, statistics, dx} : Refs{dy, x, statistics}; }
+  Refs writes() const { return {dx}; }
+};
+
+// out = x w^T
+struct Linear {
+  Ref out, x;
+  Weight weight;
+  Refs reads() const { return {x}; }
+  Refs writes() const { return {out}; }
+};
+// dx = dy w
+struct LinearInputGradient {
+  Ref dx, dy;
+  Weight weight;
+  Refs reads() const { return {dy}; }
+  Refs writes() const { return {dx}; }
+};
+// dw += dy^T x
+struct LinearWeightGradient {
+  Weight weight;
+  Ref dy, x;
+  Refs reads() const { return {dy, x}; }
+  Refs writes() const { return {}; }
+};
+// Both gradients of a product whose input was gathered from tensor-parallel ranks: the rows of x are gathered beside
+// the one product, and those of dx are summed beside the other.
+struct SharedLinearGradients {
+  Ref dx, dy, x;
+  Weight weight;
+  Ref gathered, partial;
+  Refs reads() const { return {dy, x}; }
+  Refs writes() const { return {gathered, partial, dx}; }
+};
+struct AddBias {
+  Ref x;
+  Weight weight;
+  Refs reads() const { return {x}; }
+  Refs writes() const { return {x}; }
+};
+struct BiasGradient {
+  Weight weight;
+  Ref dx;
+  Refs reads() const { return {dx}; }
+  Refs writes() const { return {}; }
+};
+
+struct Copy {
+  Ref to, from;
+  Refs reads() const { return {from}; }
+  Refs writes() const { return {to}; }
+};
+struct Add {
+  Ref to, from;
+  Refs reads() const { return {to, from}; }
+  Refs writes() const { return {to}; }
+};
+
+// Tensor-parallel ranks have some rows of the stream each (arXiv 2205.05198): all rows of `own`, and the sum over ranks
+// of the summands of all rows, of which `own` are this rank's.
+struct GatherRows {
+  Ref all, own;
+  Refs reads() const { return {own}; }
+  Refs writes() const { return {all}; }
+};
+struct SumRows {
+  Ref own, summands;
+  Refs reads() const { return {summands}; }
+  Refs writes() const { return {own}; }
+};
+
+// Context-parallel ranks exchange positions for heads (plan/context_parallel.h). `exchange`: what one sequence's ranks
+// send each other. `has_keys`: rows of queries, keys and values; else one vector of each query head.
+struct RowsToHeads {
+  Ref heads, rows, exchange;
+  bool has_keys;
+  Refs reads() const { return {rows}; }
+  Refs writes() const { return {exchange, heads}; }
+};
+struct HeadsToRows {
+  Ref rows, heads, exchange;
+  bool has_keys;
+  Refs reads() const { return {heads}; }
+  Refs writes() const { return {exchange, rows}; }
+};
+// Keys and values of all positions, where ranks have different ones; and the sum of their gradients.
+struct GatherKeys {
+  Ref all, qkv, exchange;
+  Refs reads() const { return {qkv}; }
+  Refs writes() const { return {exchange, all}; }
+};
+struct SumKeyGradients {
+  Ref dqkv, dall, exchange;
+  Refs reads() const { return {dall, dqkv}; }
+  Refs writes() const { return {exchange, dqkv}; }
+};
+
+// Rotates heads in place, or rotates their gradients back.
+struct Rotate {
+  Ref heads;
+  bool is_gradient = false;
+  Refs reads() const { return {heads}; }
+  Refs writes() const { return {heads}; }
+};
+
+// Scaled dot-product attention. q, k and v are heads of `width` elements beside each other. The mask is the batch's.
+struct Attention {
+  Ref out, log_sum_exp, q, k, v;
+  Refs reads() const { return {q, k, v}; }
+  Refs writes() const { return {out, log_sum_exp}; }
+};
+struct AttentionGradient {
+  Ref dq, dk, dv, dout, out, log_sum_exp, q, k, v;
+  Refs reads() const { return {q, k, v, dout, out, log_sum_exp}; }
+  Refs writes() const { return {dq, dk, dv}; }
+};
+// Token by token: rotates q and k, keeps k and v in the cache of the layer, and attends to all that is there.
+struct CachedAttention {
+  Ref out, qkv;
+  Refs reads() const { return {qkv}; }
+  Refs writes() const { return {out}; }
+};
+
+// out = silu(g) u, where gate_up is [g | u].
+struct SwiGlu {
+  Ref out, gate_up;
+  Refs reads() const { return {gate_up}; }
+  Refs writes() const { return {out}; }
+};
+// gate_up becomes its gradient. `again`: receives the output of forward, where backward must compute it again; may be
+// dout.
+struct SwiGluGradient {
+  Ref gate_up, dout, again;
+  Refs reads() const { return {dout, gate_up}; }
+  Refs writes() const { return again.exists() ? Refs{gate_up, again} : Refs{gate_up}; }
+};
+
+// The output matrix and the loss, some positions at a time: `logits` has as many rows. `counted`, `dcounted`: rows of
+// the positions that count, where others skip the output matrix; else none. With `dinput` it also leaves the gradient
+// of the input, summands where tensor-parallel ranks share the vocabulary.
+struct Loss {
+  Weight weight;
+  Ref input, logits, counted, dcounted{}, dinput{};
+  Refs reads() const { return {input}; }
+  Refs writes() const {
+    Refs written = {logits};
+    for (const Ref& more : {counted, dcounted, dinput})
+      if (more.exists()) written.push_back(more);
+    return written;
+  }
+};
+
+using Op = std::variant<Embedding, EmbeddingGradient, Receive, NormForward, AddNormForward, NormGradient, Linear,
+                        LinearInputGradient, LinearWeightGradient, SharedLinearGradients, AddBias, BiasGradient, Copy,
+                        Add, GatherRows, SumRows, RowsToHeads, HeadsToRows, GatherKeys, SumKeyGradients, Rotate,
+                        Attention, AttentionGradient, CachedAttention, SwiGlu, SwiGluGradient, Loss>;
+
+}  // namespace hearth::models

@@ -1,0 +1,56 @@
+// The parameters of a block, or of another part of a model, in the order of their names on disk. plan/parameters.h
+// gives them places in memory.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hearth::models {
+
+enum class Init { kZeros, kOnes, kNormal, kTruncatedNormal };
+
+// The law of a parameter's initial values. bound: of kTruncatedNormal, absolute.
+struct Law {
+  Init init;
+  double std = 0, bound = 0;
+};
+
+// What tensor-parallel ranks have of a parameter: all of it, or some of its rows or columns. The rows of a vector are
+// its elements.
+enum class Cut { kNothing, kRows, kColumns };
+
+struct ParameterSpec {
+  std::string name;            // within its block: "attention.wq.weight"
+  std::vector<int64_t> shape;  // of the whole, row-major, [out, in] for matrices
+  Cut cut = Cut::kNothing;
+  Law law = {Init::kOnes};
+  bool is_adjacent = false;  // begins where the one before it ends: both are rows of one matrix
+};
+
+// Parameters of a list that are adjacent: one matrix or one vector for the ops. count = 0: the model has none.
+struct Weight {
+  int32_t first = 0, count = 0;
+  bool exists() const { return count > 0; }
+};
+
+class ParameterList {
+ public:
+  // The first of `specs`, and others whose rows follow.
+  Weight add(std::initializer_list<ParameterSpec> specs) {
+    const Weight added{static_cast<int32_t>(specs_.size()), static_cast<int32_t>(specs.size())};
+    for (const ParameterSpec& spec : specs) {
+      specs_.push_back(spec);
+      specs_.back().is_adjacent = specs_.size() > static_cast<size_t>(added.first) + 1;
+    }
+    return added;
+  }
+  const std::vector<ParameterSpec>& specs() const { return specs_; }
+
+ private:
+  std::vector<ParameterSpec> specs_;
+};
+
+}  // namespace hearth::models

@@ -1,0 +1,149 @@
+// What a stage of a model does to a micro-batch: buffers, and the ops on them in order. The blocks of the model write
+// it (models/block.h), the planner places its buffers (plan/activations.h), and model/stage.h computes it.
+//
+// Ops are in steps. Everything that a step reads or writes is in memory during the whole of it, so a step's ops may run
+// at once. A buffer lives from the step that writes it to the last step that reads it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/dtype.h"
+#include "models/ops.h"
+#include "models/shape.h"
+
+namespace hearth::models {
+
+// Activations that a layer's forward does not keep and its backward computes again, with the same bits:
+//   kNorms      outputs of norms and SwiGLU: no further matrix product
+//   kAttention  also queries, keys, values and attention
+//   kBlock      all except the block's input
+enum class Recompute { kNone, kNorms, kAttention, kBlock };
+
+// kInHalves: gradients of inputs, and those of weights later, from what the first half leaves.
+enum class Backward { kNone, kWhole, kInHalves };
+
+// The parts of a micro-batch's work. In a pipeline other micro-batches come between them.
+enum class Pass { kForward, kBackward, kWeightGradients };
+
+// The parts of a stage. Ops of one part use the weights of one unit: of the embedding, a block, the final norm, or the
+// output matrix (kLoss, kLossAndGradient).
+enum class Section {
+  kEmbedding,  // or what another stage has sent
+  kForward,
+  kFinalNorm,  // or what another stage will get
+  kLoss,
+  kLossAndGradient,
+  kFinalNormGradient,
+  kBackward,
+  kWeightGradients,
+  kEmbeddingGradient,
+};
+
+struct Buffer {
+  std::string_view name;
+  int64_t layer;  // of the stage; -1: one for all layers
+  std::vector<int64_t> shape;
+  DType dtype;
+};
+
+struct Step {
+  Pass pass;
+  int64_t layer;  // -1: of no layer
+  std::string_view name;
+  bool is_repeated;  // computes again what forward has computed
+  size_t first_op, num_ops;
+
+  std::string full_name() const;  // "layer 3: w1 w3 again"
+};
+
+// Sequences of a micro-batch, and how they are computed. `loss_chunk_tokens`: positions whose logits exist at a time.
+struct MicroBatchSize {
+  int64_t B, S;
+  DType dtype;
+  int64_t loss_chunk_tokens;
+};
+
+class Program {
+ public:
+  // `shape`: of this rank's part of the model, and of a stage of it. `uses_cache`: tokens come after others, whose keys
+  // and values are cached.
+  Program(const ModelShape& shape, const MicroBatchSize& size, Backward backward, bool uses_cache = false)
+      : shape(shape), size(size), backward(backward), uses_cache(uses_cache) {}
+
+  ModelShape shape;
+  MicroBatchSize size;
+  Backward backward;
+  bool uses_cache;
+
+  int64_t tokens() const { return size.B * size.S / shape.context; }  // of this rank
+  int64_t rows() const { return tokens() / shape.tensor.size; }       // of the stream, between products
+  bool in_halves() const { return backward == Backward::kInHalves; }
+  // The type of row statistics and sums: float32 where activations are bfloat16.
+  DType exact() const { return size.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
+
+  const std::vector<Buffer>& buffers() const { return buffers_; }
+  const Buffer& buffer(const Ref& ref) const { return buffers_[static_cast<size_t>(ref.buffer)]; }
+  const std::vector<Step>& steps() const { return steps_; }
+  std::span<const Op> ops_of(const Step& step) const { return std::span(ops_).subspan(step.first_op, step.num_ops); }
+  // In their order; none where the stage has no such section.
+  std::span<const Op> ops_of(Section section, int64_t layer = 0) const;
+
+  // For the parts of a model, which write the program.
+
+  // A new buffer of a layer; and one of all layers, new or known by its name. Where buffers are equally large, the
+  // planner places them in the order in which their names came.
+  Ref add_buffer(std::string_view name, int64_t layer, std::vector<int64_t> shape, DType dtype);
+  Ref add_buffer(std::string_view name, int64_t layer, std::vector<int64_t> shape) {
+    return add_buffer(name, layer, std::move(shape), size.dtype);
+  }
+  Ref shared_buffer(std::string_view name, std::vector<int64_t> shape, DType dtype);
+  Ref shared_buffer(std::string_view name, std::vector<int64_t> shape) {
+    return shared_buffer(name, std::move(shape), size.dtype);
+  }
+  // The next ops are of this section of this pass. A section that begins beside another one runs in its place: it is no
+  // part of the order of steps, and uses nothing that the other one does not use.
+  void begin(Pass pass, Section section, int64_t layer = 0);
+  void begin_beside(Section section);
+  // The next ops are of this step.
+  void step(std::string_view name, bool is_repeated = false);
+  void add(Op op);
+
+  // The buffers of the three calls below.
+  void add_row_buffers();
+  // All rows of the stream, where tensor-parallel ranks have some of `own` each: `own`, or the buffer that they are
+  // gathered into, valid until the next call.
+  Ref all_rows(const Ref& own);
+  // Where products write summands of `own`: `own`, or a buffer from which sum_rows adds them up.
+  Ref summands(const Ref& own) const { return shape.tensor.size > 1 ? partial_rows : own; }
+  void sum_rows(const Ref& own);
+  // dx = dy w and dw += dy^T x, where out = x w^T with x = all_rows(own).
+  void linear_gradients(const Ref& dx, const Ref& dy, const Ref& own, const Weight& weight);
+
+  // The stage's ends. [rows, D]: the stream before the first block; and the gradient of the stream behind the last
+  // block, which becomes the gradient of `input`. Before backward that is the place of what another stage gets.
+  Ref input, dstream;
+  Ref final_input;  // [rows, D]: the normed stream, input of the output matrix
+  Ref logits;       // [positions at a time, V]; become their gradient in place
+  // [T, D], where tensor-parallel ranks share the layers.
+  Ref gathered_rows, partial_rows;
+
+ private:
+  std::vector<Buffer> buffers_;
+  std::vector<Op> ops_;
+  std::vector<Step> steps_;
+  std::map<std::pair<Section, int64_t>, std::pair<size_t, size_t>> sections_;  // [first op, end)
+  std::pair<Section, int64_t> section_{};
+  Pass pass_ = Pass::kForward;
+  bool is_beside_ = false;
+};
+
+Refs reads_of(const Op& op);
+Refs writes_of(const Op& op);
+
+}  // namespace hearth::models

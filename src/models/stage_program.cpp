@@ -1,0 +1,167 @@
+#include "models/stage_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "models/llama/block.h"
+
+namespace hearth::models {
+
+std::unique_ptr<Block> make_block(const ModelShape& shape, int64_t depth) {
+  return std::make_unique<LlamaBlock>(shape, depth);
+}
+
+std::vector<UnitSpec> unit_specs(const ModelShape& s) {
+  // torchtitan: the output matrix is cut at three standard deviations. A tied matrix is initialised as output matrix:
+  // an embedding of N(0, 1) would start with logits of size sqrt(D).
+  const double output_std = 1 / std::sqrt(static_cast<double>(s.D));
+  const Law normal{Init::kNormal, s.initialization.std};
+  const Law output = s.initialization.torchtitan ? Law{Init::kTruncatedNormal, output_std, 3 * output_std} : normal;
+  const Law embedding = s.tied || !s.initialization.torchtitan ? output : Law{Init::kNormal, 1};
+  std::vector<UnitSpec> units = {{"", {{"tok_embeddings.weight", {s.V, s.D}, Cut::kRows, embedding}}}};
+  for (int64_t layer = 0; layer < s.L; ++layer)
+    units.push_back({fmt::format("layers.{}.", layer), make_block(s, layer)->parameters()});
+  UnitSpec& last = units.emplace_back();
+  if (has_weight(s.norm.type)) last.parameters.push_back({"norm.weight", {s.D}});
+  if (!s.tied) last.parameters.push_back({"output.weight", {s.V, s.D}, Cut::kRows, output});
+  return units;
+}
+
+namespace {
+
+constexpr Weight kTokenEmbeddings{0, 1};
+
+// Writes the program of a stage, section by section.
+class StageWriter {
+ public:
+  StageWriter(Program& p, std::span<const Recompute> recompute) : p_(p), s_(p.shape), recompute_(recompute) {
+    for (int64_t layer = 0; layer < s_.L; ++layer) blocks_.push_back(make_block(s_, s_.layers.first + layer));
+    if (has_weight(s_.norm.type)) norm_ = {0, 1};
+    output_ = s_.tied ? kTokenEmbeddings : Weight{norm_.count, 1};
+    add_buffers();
+  }
+
+  void forward() {
+    p_.begin(Pass::kForward, Section::kEmbedding);
+    if (s_.has_embedding()) {
+      p_.step("embedding");
+      p_.add(Embedding{kTokenEmbeddings, p_.summands(stream_.front())});
+      p_.sum_rows(stream_.front());
+    } else {
+      p_.step("input");
+      p_.add(Receive{stream_.front()});
+    }
+    Stream stream{stream_.front()};
+    for (int64_t layer = 0; layer < s_.L; ++layer) {
+      p_.begin(Pass::kForward, Section::kForward, layer);
+      stream = block(layer).forward(p_, stream, stream_[static_cast<size_t>(layer)]);
+    }
+    p_.begin(Pass::kForward, Section::kFinalNorm);
+    if (s_.has_output()) {
+      p_.step("last norm");
+      p_.add(
+          AddNormForward{s_.norm, stream_.back(), p_.final_input, final_statistics_, stream.x, stream.branch, norm_});
+    } else {
+      p_.step("output");
+      p_.add(Copy{p_.dstream, stream.x});
+      p_.add(Add{p_.dstream, stream.branch});
+    }
+  }
+
+  void loss() {
+    p_.begin(Pass::kForward, Section::kLoss);
+    p_.step("output and loss");
+    p_.add(Loss{output_, p_.all_rows(p_.final_input), p_.logits, head_input_});
+  }
+
+  void loss_and_gradient() {
+    p_.begin(Pass::kBackward, Section::kLossAndGradient);
+    p_.step("output, loss and their gradients");
+    p_.add(Loss{output_, p_.all_rows(p_.final_input), p_.logits, head_input_, head_gradient_,
+                p_.summands(input_gradient_)});
+    p_.sum_rows(input_gradient_);
+    // A training is validated by the same program: this section in place of the one above.
+    p_.begin_beside(Section::kLoss);
+    p_.add(Loss{output_, p_.all_rows(p_.final_input), p_.logits, head_input_});
+    p_.begin(Pass::kBackward, Section::kFinalNormGradient);
+    p_.step("last norm's gradient");
+    p_.add(NormGradient{s_.norm, p_.dstream, input_gradient_, stream_.back(), final_statistics_, norm_});
+  }
+
+  void backward() {
+    for (int64_t layer = s_.L - 1; layer >= 0; --layer) {
+      p_.begin(Pass::kBackward, Section::kBackward, layer);
+      block(layer).backward(p_, p_.dstream,
+                            recompute_.empty() ? Recompute::kNone : recompute_[static_cast<size_t>(layer)]);
+    }
+    if (s_.has_embedding()) {
+      p_.begin(Pass::kBackward, Section::kEmbeddingGradient);
+      p_.step("embedding's gradient");
+      p_.add(EmbeddingGradient{kTokenEmbeddings, p_.all_rows(p_.dstream)});
+    }
+    if (!p_.in_halves()) return;
+    for (int64_t layer = s_.L - 1; layer >= 0; --layer) {
+      p_.begin(Pass::kWeightGradients, Section::kWeightGradients, layer);
+      block(layer).weight_gradients(p_);
+    }
+  }
+
+ private:
+  Block& block(int64_t layer) { return *blocks_[static_cast<size_t>(layer)]; }
+
+  void add_buffers() {
+    const std::vector<int64_t> stream = {p_.rows(), s_.D};
+    const bool trains = p_.backward != Backward::kNone;
+    for (int64_t layer = 0; layer < s_.L; ++layer) stream_.push_back(p_.add_buffer("stream", layer, stream));
+    if (s_.has_output()) stream_.push_back(p_.add_buffer("stream", s_.L, stream));
+    for (int64_t layer = 0; layer < s_.L; ++layer) block(layer).add_kept_buffers(p_, layer);
+    p_.input = stream_.front();
+    if (s_.has_output()) {
+      p_.final_input = p_.shared_buffer("final_input", stream);
+      final_statistics_ =
+          p_.shared_buffer("final_statistics", {is_centred(s_.norm.type) ? 2 : 1, p_.rows()}, p_.exact());
+    }
+    p_.shared_buffer("branch", stream);
+    if (s_.has_output()) {
+      const int64_t chunk = std::min(p_.tokens(), p_.size.loss_chunk_tokens);
+      p_.logits = p_.shared_buffer("logits", {chunk, s_.V});
+      if (s_.sparse_labels || !s_.causal) {
+        head_input_ = p_.shared_buffer("head_input", {chunk, s_.D});
+        if (trains) head_gradient_ = p_.shared_buffer("head_gradient", {chunk, s_.D});
+      }
+    }
+    if (trains || !s_.has_output()) p_.dstream = p_.shared_buffer("stream_gradient", stream);
+    if (trains) input_gradient_ = p_.shared_buffer("input_gradient", stream);
+    for (int64_t layer = 0; layer < s_.L; ++layer) block(layer).add_working_buffers(p_, layer);
+  }
+
+  Program& p_;
+  const ModelShape& s_;
+  std::span<const Recompute> recompute_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  Weight norm_, output_;
+  std::vector<Ref> stream_;  // before each block, and before the final norm
+  Ref final_statistics_, head_input_, head_gradient_, input_gradient_;
+};
+
+}  // namespace
+
+Program stage_program(const ModelShape& stage, const MicroBatchSize& size, Backward backward,
+                      std::span<const Recompute> recompute, bool uses_cache) {
+  Program p(stage, size, backward, uses_cache);
+  StageWriter writer(p, recompute);
+  writer.forward();
+  if (backward == Backward::kNone) {
+    if (stage.has_output()) writer.loss();
+    return p;
+  }
+  if (stage.has_output()) writer.loss_and_gradient();
+  writer.backward();
+  return p;
+}
+
+}  // namespace hearth::models

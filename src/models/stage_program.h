@@ -1,0 +1,28 @@
+// The layers of a model, or of a stage of a pipeline, between the token embedding and the loss.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/block.h"
+#include "models/parameter_list.h"
+#include "models/program.h"
+#include "models/shape.h"
+
+namespace hearth::models {
+
+// The parameters of the model's units, in forward order: the token embedding, each block, and the final norm with the
+// output matrix. Tied weights: the embedding is the output matrix, too.
+struct UnitSpec {
+  std::string prefix;  // of the names: "layers.3."
+  std::vector<ParameterSpec> parameters;
+};
+std::vector<UnitSpec> unit_specs(const ModelShape& whole);
+
+// The program of a stage, whose shape may be a rank's part. `recompute`: one level per layer of the stage; empty: none.
+Program stage_program(const ModelShape& stage, const MicroBatchSize& size, Backward backward,
+                      std::span<const Recompute> recompute, bool uses_cache = false);
+
+}  // namespace hearth::models

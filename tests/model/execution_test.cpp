@@ -1,0 +1,212 @@
+// Every op reads and writes what its description says (models/ops.h), because the planner gives the memory of what is
+// not read, or not written any more, to other buffers. Each op runs twice: on what came before it, and on the same with
+// everything destroyed that it does not read.
+#include <ATen/ops/randint.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <utility>
+
+#include "comm/mesh_groups.h"
+#include "comm/ranks.h"
+#include "local_weights.h"
+#include "model/execution.h"
+#include "models/stage_program.h"
+#include "ops/rope.h"
+
+namespace hearth::model {
+namespace {
+
+using models::Backward;
+using models::Ref;
+using models::Section;
+using plan::Recompute;
+
+constexpr int64_t kExecutedB = 2, kExecutedS = 24, kExecutedChunk = 10;
+
+// A plan in which no two buffers share memory.
+plan::ActivationPlan spread_plan(models::Program program) {
+  plan::ActivationPlan plan = plan::activation_plan(std::move(program));
+  plan.total_bytes = 0;
+  for (plan::BufferPlace& place : plan.places) {
+    place.offset_bytes = plan.total_bytes;
+    plan.total_bytes += place.size_bytes;
+  }
+  plan.shared_bytes = plan.total_bytes;
+  return plan;
+}
+
+// A rank that computes a training step op by op.
+class OpByOp {
+ public:
+  OpByOp(const plan::ModelShape& part, const plan::ParameterPlan& parameters, DType dtype, Backward backward,
+         Recompute level, const ComputeOptions& options)
+      : parameters_(parameters),
+        weights_(parameters, dtype, 5),
+        plan_(spread_plan(models::stage_program(part, {kExecutedB, kExecutedS, dtype, kExecutedChunk}, backward,
+                                                std::vector<Recompute>(static_cast<size_t>(part.L), level)))),
+        arena_(ops::zeros({plan_.total_bytes}, DType::kUInt8)),
+        a_(plan_, options,
+           {.shared = arena_, .slots = {}, .rope_SK = ops::rope_table(kExecutedS, part.K, part.rope, dtype)}) {
+    weights_.vary_vectors(parameters);
+    at::manual_seed(9);
+    const int64_t T = a_.tokens();
+    batch_.tokens_T = at::randint(100, {T}, at::kInt);
+    batch_.labels_T = at::randint(100, {T}, at::kInt);
+    if (part.sparse_labels)
+      batch_.counted_N = ops::from_int64(std::vector<int64_t>{0, 3, 4, 5, 9, 11, 17, 20, 21, 30, 31, 40, 41}, at::kCPU);
+    inputs_.batch = &batch_;
+    inputs_.sums_2 = ops::zeros({2}, DType::kFloat64);
+    inputs_.scale.scale_1 = ops::from_float64(std::vector<double>{0.01}, at::kCPU);
+    inputs_.mask.causal = part.causal;
+    inputs_.mask.queries = a_.queries();
+    if (part.document_scope)
+      inputs_.mask.document_starts_N = ops::from_int32(std::vector<int32_t>{0, 9, kExecutedS}, at::kCPU);
+  }
+
+  void run() {
+    const int64_t L = a_.shape().L, last = L + 1, output = a_.shape().tied ? 0 : last;
+    run(Section::kEmbedding, 0, 0);
+    for (int64_t layer = 0; layer < L; ++layer) run(Section::kForward, layer, 1 + layer);
+    run(Section::kFinalNorm, 0, last);
+    run(Section::kLoss, 0, output);
+    run(Section::kLossAndGradient, 0, output);
+    run(Section::kFinalNormGradient, 0, last);
+    for (int64_t layer = L - 1; layer >= 0; --layer) run(Section::kBackward, layer, 1 + layer);
+    run(Section::kEmbeddingGradient, 0, 0);
+    for (int64_t layer = L - 1; layer >= 0; --layer) run(Section::kWeightGradients, layer, 1 + layer);
+  }
+
+  int64_t num_ops = 0;
+
+ private:
+  void run(Section section, int64_t layer, int64_t unit) {
+    for (const models::Op& op : a_.program().ops_of(section, layer)) {
+      ++num_ops;
+      check(op, {parameters_, unit, weights_.gather(unit), weights_.gradient(unit)});
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+
+  void check(const models::Op& op, const UnitTensors& unit) {
+    SCOPED_TRACE(fmt::format("op {} of kind {}", num_ops, op.index()));
+    std::set<int32_t> reads, writes;
+    for (const Ref& ref : models::reads_of(op)) reads.insert(ref.buffer);
+    for (const Ref& ref : models::writes_of(op)) writes.insert(ref.buffer);
+    const at::Tensor before = arena_.clone(), gradients = unit.gradients.clone(), sums = inputs_.sums_2.clone();
+    execute(a_, std::span(&op, 1), unit, inputs_);
+    const at::Tensor normal = arena_.clone(), normal_gradients = unit.gradients.clone();
+
+    ops::copy_(arena_, before);
+    ops::copy_(unit.gradients, gradients);
+    ops::copy_(inputs_.sums_2, sums);
+    for (size_t i = 0; i < plan_.places.size(); ++i)
+      if (!reads.contains(static_cast<int32_t>(i))) bytes(arena_, i).fill_(0xff);  // NaN in every type
+    execute(a_, std::span(&op, 1), unit, inputs_);
+    EXPECT_TRUE(unit.gradients.equal(normal_gradients));
+    for (size_t i = 0; i < plan_.places.size(); ++i) {
+      const std::string_view name = a_.program().buffers()[i].name;
+      const bool is_read = reads.contains(static_cast<int32_t>(i));
+      if (!writes.contains(static_cast<int32_t>(i))) {
+        EXPECT_TRUE(bytes(normal, i).equal(bytes(before, i))) << "writes " << name;
+        EXPECT_TRUE(is_read || bytes(arena_, i).eq(0xff).all().item<bool>()) << "writes " << name;
+      }
+    }
+    // Scratch of the head has more rows than an op may fill.
+    if (!std::holds_alternative<models::Loss>(op)) {
+      for (const Ref& ref : models::writes_of(op)) {
+        // What a sequence's ranks exchange has room for queries, keys and values, and may be queries alone.
+        if (a_.program().buffer(ref).name == "exchange") continue;
+        const at::Tensor destroyed = a_(ref).clone();
+        const at::Tensor whole = arena_.clone();
+        ops::copy_(arena_, normal);
+        EXPECT_TRUE(destroyed.equal(a_(ref))) << a_.program().buffer(ref).name << " depends on what is not read";
+        EXPECT_FALSE(a_(ref).isnan().any().item<bool>()) << a_.program().buffer(ref).name << " is not written whole";
+        ops::copy_(arena_, whole);
+      }
+    }
+    ops::copy_(arena_, normal);
+    ops::copy_(unit.gradients, normal_gradients);
+  }
+
+  at::Tensor bytes(const at::Tensor& arena, size_t buffer) const {
+    return arena.narrow(0, plan_.places[buffer].offset_bytes, plan_.places[buffer].size_bytes);
+  }
+
+  const plan::ParameterPlan& parameters_;
+  test::LocalWeights weights_;
+  const plan::ActivationPlan plan_;
+  const at::Tensor arena_;
+  Activations a_;
+  MicroBatch batch_{};
+  Inputs inputs_;
+};
+
+struct ExecutedModel {
+  const char* name;
+  bool causal = true, sparse = false, documents = false, tied = false, biases = false, normed_heads = false;
+};
+const ExecutedModel kExecuted[] = {{.name = "causal"},
+                                   {.name = "masked", .causal = false, .sparse = true},
+                                   {.name = "within documents, tied", .documents = true, .tied = true},
+                                   {.name = "wide heads with norms and biases", .biases = true, .normed_heads = true}};
+
+plan::ModelShape executed_shape(const ExecutedModel& c) {
+  config::Model m;
+  m.dim = 32, m.n_layers = 2, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 48;
+  m.enable_weight_tying = c.tied, m.qkv_bias = c.biases, m.qk_norm = c.normed_heads;
+  if (c.normed_heads) m.head_dim = 16;
+  plan::ModelShape shape = plan::model_shape(m, 100);
+  shape.causal = c.causal, shape.sparse_labels = c.sparse, shape.document_scope = c.documents;
+  return shape;
+}
+
+constexpr Recompute kExecutedLevels[] = {Recompute::kNone, Recompute::kNorms, Recompute::kAttention, Recompute::kBlock};
+
+TEST(Execution, EveryOpReadsAndWritesWhatItSays) {
+  for (const ExecutedModel& c : kExecuted) {
+    const plan::ModelShape shape = executed_shape(c);
+    const plan::ParameterPlan parameters = plan::parameter_plan(shape);
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      for (const Recompute level : kExecutedLevels) {
+        const bool in_halves = level == Recompute::kNorms || level == Recompute::kBlock;
+        SCOPED_TRACE(fmt::format("{}, {}, level {}", c.name, dtype_name(dtype), static_cast<int>(level)));
+        OpByOp step(shape, parameters, dtype, in_halves ? Backward::kInHalves : Backward::kWhole, level,
+                    {.dtype = dtype});
+        step.run();
+        EXPECT_GE(step.num_ops, 50);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+// Ranks that share layers, or sequences by heads, or by heads and keys.
+TEST(Execution, EveryOpOfSeveralRanksReadsAndWritesWhatItSays) {
+  struct Layout {
+    int64_t tensor, context;
+  };
+  for (const Layout layout : {Layout{2, 1}, Layout{1, 2}, Layout{1, 8}}) {
+    for (const ExecutedModel& c : {kExecuted[0], kExecuted[3]}) {
+      const plan::ModelShape whole = executed_shape(c);
+      comm::run_ranks(layout.tensor * layout.context, 60, [&](comm::Group& world) {
+        const plan::ModelShape part =
+            plan::model_part(whole, {layout.tensor > 1 ? world.rank() : 0, layout.tensor}, layout.context);
+        const plan::ParameterPlan parameters = plan::parameter_plan(whole, part.tensor);
+        ComputeOptions options{.dtype = DType::kFloat32};
+        const comm::MeshGroups groups(world, {.cp = layout.context, .tp = layout.tensor},
+                                      {.tied = whole.tied, .key_ranks = part.key_ranks});
+        options.tensor = groups.tensor();
+        options.context = {groups.heads(), groups.keys()};
+        for (const Backward backward : {Backward::kWhole, Backward::kInHalves}) {
+          OpByOp step(part, parameters, DType::kFloat32, backward, Recompute::kAttention, options);
+          step.run();
+        }
+      });
+      if (HasFailure()) return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hearth::model
