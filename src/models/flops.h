@@ -12,7 +12,8 @@ namespace hearth::models {
 // The count of an op, for each of this rank's tokens.
 double flops_per_token(const Program& p, const Op& op);
 
-// The counts of a layer, for each token: forward and backward; and what backward computes again at each level of recomputation.
+// The counts of a layer, for each token: forward and backward; and what backward computes again at each level of
+// recomputation.
 struct BlockFlops {
   double forward = 0, backward = 0;
   std::array<double, 4> again{};
