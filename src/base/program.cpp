@@ -41,9 +41,18 @@ std::string version_text() {
   return fmt::format("{} ({}, commit {})", HEARTH_VERSION, build.empty() ? "no build type" : build, source_commit());
 }
 
-std::optional<Path> beside_program(std::string_view name) {
+std::string host_name() {
+  char name[256] = "";
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+Path own_program() {
   std::error_code error;
-  const Path folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  return std::filesystem::read_symlink("/proc/self/exe", error);
+}
+
+std::optional<Path> beside_program(std::string_view name) {
+  const Path folder = own_program().parent_path();
   for (const Path& place : {folder / name, folder / ".." / "bin" / name, folder / ".." / "lib" / name})
     if (path_exists(place)) return place;
   return std::nullopt;

@@ -36,6 +36,12 @@ class NoProgress {
   NoProgress& operator=(const NoProgress&) = delete;
 };
 
+// The name of this host, cut at its end if it is very long; "unknown" if the system does not tell it.
+std::string host_name();
+
+// The file of this program; empty if the system does not tell it.
+Path own_program();
+
 // The program's file `name`: in the program's folder, or in ../bin or ../lib (tests; other layouts). Empty if there is
 // no such file.
 std::optional<Path> beside_program(std::string_view name);

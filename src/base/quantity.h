@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,5 +24,15 @@ std::string counted(int64_t count, std::string_view noun);
 std::string format_count(double count);       // "999", "1.25 k", "56.1 M", "8.03 B"
 std::string format_flops(double flops);       // "172 kFLOP", "29.1 GFLOP"
 std::string format_duration(double seconds);  // "13 ms", "0.8 s", "42 s", "3 min 05 s", "2 h 07 min", "3 d 04 h"
+
+// Now, in UTC, as strftime's `format` says: "2026-11-27T10:31:02Z". Inline: shared objects that are loaded on first use
+// have no code of this library.
+inline std::string utc_now(const char* format = "%Y-%m-%dT%H:%M:%SZ") {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[64];
+  return {text, std::strftime(text, sizeof text, format, &parts)};
+}
 
 }  // namespace hearth

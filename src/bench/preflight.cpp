@@ -44,9 +44,7 @@ constexpr double kExchangeTimeout_s = 120;
 // As Slurm calls the host, where it started this process: its lists of nodes need that name.
 std::string name_of_host() {
   if (const char* node = std::getenv("SLURMD_NODENAME"); node != nullptr && *node != '\0') return node;
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
+  return host_name();
 }
 
 std::string versions_text() {

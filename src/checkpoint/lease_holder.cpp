@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/program.h"
 #include "base/text.h"
 
 namespace hearth::checkpoint {
@@ -67,12 +68,6 @@ double seconds_since_beat(const Path& run) {
   if (gone) return 0;
   const auto now = std::filesystem::file_time_type::clock::now();
   return std::max(0.0, std::chrono::duration<double>(now - written).count());
-}
-
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
 }
 
 }  // namespace hearth::checkpoint

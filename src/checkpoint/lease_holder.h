@@ -38,6 +38,4 @@ std::optional<LeaseHolder> read_lease(const Path& run);
 // Seconds since the lease's last beat, by this host's clock and that of the file system; 0 where the clocks differ.
 double seconds_since_beat(const Path& run);
 
-std::string host_name();  // of this host, as a lease says it
-
 }  // namespace hearth::checkpoint

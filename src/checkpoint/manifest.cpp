@@ -1,11 +1,8 @@
 #include "checkpoint/manifest.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ctime>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -13,6 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/program.h"
+#include "base/quantity.h"
 
 namespace hearth::checkpoint {
 namespace {
@@ -190,14 +188,8 @@ std::string Manifest::state(const std::string& name) const {
 }
 
 void stamp(Manifest& manifest) {
-  char host[256] = {};
-  manifest.host = ::gethostname(host, sizeof host - 1) == 0 ? host : "unknown";
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  manifest.created = text;
+  manifest.host = host_name();
+  manifest.created = utc_now();
   manifest.code_version = version_text();
 }
 

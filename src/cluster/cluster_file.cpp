@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/program.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "config/problem.h"
@@ -170,9 +171,8 @@ class ClusterReader {
 
 // The folder of shipped files. Its place is relative to the program, so an installation can be moved.
 Path clusters_folder() {
-  std::error_code error;
-  const Path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? Path() : (program.parent_path() / ".." / "share" / "hearth" / "clusters").lexically_normal();
+  const Path program = own_program();
+  return program.empty() ? Path() : (program.parent_path() / ".." / "share" / "hearth" / "clusters").lexically_normal();
 }
 
 }  // namespace

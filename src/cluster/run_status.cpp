@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "base/error.h"
+#include "base/program.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "checkpoint/retain.h"
@@ -105,7 +106,7 @@ bool is_over(const RunStatus& status) {
 // its beats.
 bool trains(const checkpoint::LeaseHolder& holder, const Path& run) {
   constexpr double kSilence_s = 5 * checkpoint::kBeat_s;
-  if (holder.host == this_host()) return holder.runs_here();
+  if (holder.host == host_name()) return holder.runs_here();
   return holder.beat > 0 && checkpoint::seconds_since_beat(run) < kSilence_s;
 }
 
@@ -176,7 +177,7 @@ void judge_by_lease(RunStatus& status) {
     status.state = RunState::kDone;
   } else if (!lease) {
     status.state = status.step > 0 ? RunState::kStopped : RunState::kNothing;
-  } else if (lease->host == this_host() || lease->ended) {
+  } else if (lease->host == host_name() || lease->ended) {
     status.state = RunState::kStopped;
     status.why = lease->ended ? "the training ended before its last step"
                               : "the training of this host ended before its last step";
@@ -221,7 +222,7 @@ RunStatus run_status(const Path& run) {
       status.state = RunState::kRunning;
     } else if (finds_holder(status) || finds_orphan(status)) {
       // its script was killed
-    } else if (host != this_host() && reason_of_end(status.events).empty()) {
+    } else if (host != host_name() && reason_of_end(status.events).empty()) {
       status.state = RunState::kUnknown;
       status.why = fmt::format("its job runs on {}: ask there", host);
     } else {

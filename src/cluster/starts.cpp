@@ -5,25 +5,18 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
+#include "base/program.h"
+#include "base/quantity.h"
 #include "base/text.h"
 
 namespace hearth::cluster {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string time_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  ::gmtime_r(&now, &parts);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
 
 std::string event_line(const StartEvent& e) {
   Json line = {{"event", e.name}, {"time", e.time}, {"host", e.host}, {"job", e.job}};
@@ -97,12 +90,6 @@ std::string end_text(int64_t code) {
 
 }  // namespace
 
-std::string this_host() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 Path starts_file(const Path& run) { return run / "starts.jsonl"; }
 Path submit_lock(const Path& run) { return run / "submit.lock"; }
 
@@ -115,8 +102,8 @@ std::vector<StartEvent> read_starts(const Path& run) {
 }
 
 void append_start(const Path& run, StartEvent event) {
-  event.time = time_now();
-  event.host = this_host();
+  event.time = utc_now();
+  event.host = host_name();
   const Path path = starts_file(run);
   const bool torn = path_exists(path) && [&path] {
     const std::string text = read_file(path);

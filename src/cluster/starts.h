@@ -40,7 +40,6 @@ struct StartEvent {
 Path starts_file(const Path& run);
 // Held (FileLock) by `hearth submit` until its job stands in that file.
 Path submit_lock(const Path& run);
-std::string this_host();  // as `append_start` writes it
 
 // All events; empty if there is no file.
 std::vector<StartEvent> read_starts(const Path& run);

@@ -1,7 +1,5 @@
 #include "comm/join.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -10,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/program.h"
 #include "base/text.h"
 #include "comm/host_group.h"
 #include "comm/mpi_group.h"
@@ -25,12 +24,6 @@ namespace {
 
 // Equal for processes of one host, whatever its name is in their containers.
 std::string host_identity() { return read_file("/proc/sys/kernel/random/boot_id"); }
-
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 // The host of a rank.
 struct HostOf {

@@ -373,11 +373,7 @@ std::string this_program() {
   return fmt::format("hearth-train {}, LibTorch {}", version_text(), HEARTH_LIBTORCH_VERSION);
 }
 
-std::string this_process() {
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  return fmt::format("{}, process {}", host, ::getpid());
-}
+std::string this_process() { return fmt::format("{}, process {}", host_name(), ::getpid()); }
 
 std::vector<Met> meet_all(const Membership& me) {
   constexpr int64_t kOtherFiles = 24;  // libraries, logs, a checkpoint and its lists

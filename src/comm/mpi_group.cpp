@@ -1,7 +1,5 @@
 #include "comm/mpi_group.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/program.h"
 #include "base/quantity.h"
 #include "base/shared_object.h"
 #include "comm/buffers.h"
@@ -181,8 +180,7 @@ class MpiGroup final : public Group {
 };
 
 MpiLibrary& load(const Path& object) {
-  const Path path =
-      object.empty() ? std::filesystem::read_symlink("/proc/self/exe").parent_path() / kMpiObject : object;
+  const Path path = object.empty() ? own_program().parent_path() / kMpiObject : object;
   const auto open = reinterpret_cast<OpenMpiLibrary>(load_entry(
       path, HEARTH_ENTRY_NAME(HEARTH_MPI_ENTRY), "ranks on several hosts need MPI",
       "build Hearth where mpicxx is installed (-DHEARTH_MPICXX=PATH names another one), or start all ranks on "

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/program.h"
 #include "base/text.h"
 
 namespace hearth::commands {
@@ -19,15 +20,9 @@ namespace {
 
 constexpr const char* kName = "hearth-train";
 
-Path own_folder() {
-  std::error_code error;
-  const Path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? Path() : self.parent_path();
-}
-
 // Empty if it is missing.
 Path find_hearth_train() {
-  const Path beside = own_folder() / kName;
+  const Path beside = own_program().parent_path() / kName;
   if (::access(beside.c_str(), X_OK) == 0) return beside;
   const char* path = std::getenv("PATH");
   std::string folders = path != nullptr ? path : "";
@@ -113,7 +108,7 @@ void become_hearth_train(const CommandLine& line) {
   const Path binary = find_hearth_train();
   if (binary.empty())
     throw user_error("hearth-train is not there",
-                     fmt::format("neither next to hearth in {} nor in PATH", own_folder().string()),
+                     fmt::format("neither next to hearth in {} nor in PATH", own_program().parent_path().string()),
                      "build it: cmake --preset release && ninja -C build/release hearth-train");
   require_libraries(binary);
   std::vector<std::string> words = {kName};

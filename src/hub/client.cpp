@@ -83,8 +83,7 @@ std::optional<Error> lasting_error(const Outcome& outcome, const std::string& ab
 // the user's cache.
 Path dependencies_folder() {
   if (const std::string own = variable("HEARTH_DEPS"); !own.empty()) return std::filesystem::absolute(own);
-  std::error_code error;
-  Path folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  Path folder = own_program().parent_path();
   for (; folder.has_relative_path(); folder = folder.parent_path()) {
     // A virtual environment knows its own path: the real one, not that of a link.
     if (path_exists(folder / ".deps")) return std::filesystem::canonical(folder / ".deps");

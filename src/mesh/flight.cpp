@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/program.h"
 
 namespace hearth::mesh {
 namespace {
@@ -60,9 +61,7 @@ FlightWriter::FlightWriter(const Path& file, int64_t rank, int64_t ranks) {
   head_->rank = rank;
   head_->ranks = ranks;
   head_->process = ::getpid();
-  char host[sizeof head_->host] = "";
-  ::gethostname(host, sizeof host - 1);
-  put(head_->host, host);
+  put(head_->host, host_name());
 }
 
 FlightWriter::~FlightWriter() { ::munmap(head_, kFileBytes); }

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <climits>
+
+#include "base/program.h"
 
 namespace hearth::metrics {
 namespace {
@@ -61,12 +62,6 @@ std::string event(double time, int64_t step, int field, std::string_view value) 
   if (step != 0) add_number(bytes, 2, static_cast<uint64_t>(step));
   add_bytes(bytes, field, value);
   return event_frame(bytes);
-}
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  if (::gethostname(name, HOST_NAME_MAX) != 0) return "host";
-  return name;
 }
 
 // The names of the files have the second of their start. A clock may have stepped back since the last one.

@@ -44,7 +44,9 @@ class Counter {
 
 double flops_per_token(const Program& p, const Op& op) { return std::visit(Counter(p), op); }
 
-BlockFlops block_flops(const ModelShape& shape, int64_t depth, int64_t seq_len) {
+namespace {
+
+BlockFlops count_block(const ModelShape& shape, int64_t depth, int64_t seq_len) {
   // The layer as a stage of its own, between two others.
   ModelShape stage = shape;
   stage.layers = {.first = depth + 1, .total = depth + 3};
@@ -63,6 +65,21 @@ BlockFlops block_flops(const ModelShape& shape, int64_t depth, int64_t seq_len) 
     }
   }
   return flops;
+}
+
+}  // namespace
+
+// A search of layouts asks for one model thousands of times.
+BlockFlops block_flops(const ModelShape& shape, int64_t depth, int64_t seq_len) {
+  struct Known {
+    ModelShape shape{};
+    int64_t depth = -1, seq_len = 0;
+    BlockFlops flops{};
+  };
+  thread_local Known known;
+  if (known.depth != depth || known.seq_len != seq_len || known.shape != shape)
+    known = {shape, depth, seq_len, count_block(shape, depth, seq_len)};
+  return known.flops;
 }
 
 double output_flops(const ModelShape& shape) {

@@ -23,6 +23,7 @@ struct Rope {
   double low_freq_factor = 1, high_freq_factor = 4;
   int64_t original_seq_len = 8192;
   bool halves = false;  // pairs are (i, i + K/2); else (2i, 2i + 1)
+  bool operator==(const Rope&) const = default;
 };
 
 // A norm of ops/norm.h; eps is added to a row's mean square or variance.
@@ -30,6 +31,7 @@ using config::NormType;
 struct Norm {
   NormType type = NormType::kRmsNorm;
   double eps = 1e-5;
+  bool operator==(const Norm&) const = default;
 };
 constexpr bool has_weight(NormType type) { return type != NormType::kNpLayerNorm; }
 constexpr bool is_centred(NormType type) { return type == NormType::kLayerNorm || type == NormType::kNpLayerNorm; }
@@ -40,21 +42,25 @@ struct Initialization {
   bool torchtitan = true;
   bool by_depth = true;  // torchtitan: by the layer's own depth, not the model's
   double std = 0, output_std = 0;
+  bool operator==(const Initialization&) const = default;
 };
 
 // A rank of the ranks that share every layer, or every sequence.
 struct Part {
   int64_t rank = 0, size = 1;
+  bool operator==(const Part&) const = default;
 };
 
 // Ids whose rows of embedding and output a rank has: they begin at `first`. total: of the vocabulary; 0: this is all.
 struct VocabularyPart {
   int64_t first = 0, total = 0;
+  bool operator==(const VocabularyPart&) const = default;
 };
 
 // The layers of a pipeline's stage: they begin at `first`. total: of the model; 0: this is all.
 struct LayersPart {
   int64_t first = 0, total = 0;
+  bool operator==(const LayersPart&) const = default;
 };
 
 // The model's shape; all defaults are resolved. For a part of a model (model_part), H, G, F and V are the part's. For a
@@ -87,6 +93,7 @@ struct ModelShape {
   // The heads of a rank in attention. More head ranks than key/value heads: several have the same one.
   int64_t attention_heads() const { return H / head_ranks(); }
   int64_t attention_key_heads() const { return G < head_ranks() ? 1 : G / head_ranks(); }
+  bool operator==(const ModelShape&) const = default;
 };
 
 }  // namespace hearth::models

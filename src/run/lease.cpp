@@ -4,21 +4,14 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <ctime>
 #include <random>
 
 #include "base/error.h"
+#include "base/program.h"
+#include "base/quantity.h"
 
 namespace hearth::run {
 namespace {
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  ::gmtime_r(&now, &parts);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts)};
-}
 
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -46,8 +39,8 @@ Lease Lease::take(const Path& run) {
   const int64_t number = 1 + newest(run);
   std::random_device random;
   const std::string id = fmt::format("{:08x}{:08x}", random(), random());
-  std::string text = fmt::format("start = {}\nid = {}\nhost = {}\nprocess = {}\ntime = {}\n", number, id,
-                                 checkpoint::host_name(), ::getpid(), utc_now());
+  std::string text = fmt::format("start = {}\nid = {}\nhost = {}\nprocess = {}\ntime = {}\n", number, id, host_name(),
+                                 ::getpid(), utc_now("%Y-%m-%d %H:%M:%S UTC"));
   const JobOfStart mine = job_of_start();
   if (!mine.job.empty()) text += fmt::format("job = {}\n", mine.job);
   if (mine.requeues > 0) text += fmt::format("requeues = {}\n", mine.requeues);

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <ctime>
 #include <random>
 #include <thread>
 #include <utility>
 
+#include "base/quantity.h"
 #include "s3/answer.h"
 
 namespace hearth::s3 {
@@ -18,14 +18,6 @@ namespace {
 using Kind = StoreResult::Kind;
 
 constexpr int64_t kMostDelayMs = 20'000;
-
-std::string now() {
-  const std::time_t seconds = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&seconds, &utc);
-  char text[20];
-  return {text, std::strftime(text, sizeof text, "%Y%m%dT%H%M%SZ", &utc)};
-}
 
 size_t append(const char* bytes, size_t size, size_t count, void* text) {
   static_cast<std::string*>(text)->append(bytes, size * count);
@@ -175,7 +167,7 @@ StoreResult Connection::send(const Place& place, const Call& call, Answer& answe
     if (answer.tries > 0) wait_before(answer.tries, stop);
     if (stop != nullptr && *stop) return {Kind::kUnreachable, "another part of the upload failed"};
     Request request = unsigned_request;
-    sign(request, place.credentials, now());
+    sign(request, place.credentials, utc_now("%Y%m%dT%H%M%SZ"));
     CURLcode code = CURLE_OK;
     if (std::string why = handle_->send(place, url, request, answer, code); code != CURLE_OK) {
       result = {is_final(code) ? Kind::kRefused : Kind::kUnreachable, std::move(why)};

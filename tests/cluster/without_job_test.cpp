@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/program.h"
 #include "base/text.h"
 #include "cluster/starts.h"
 #include "submits.h"
@@ -29,12 +30,12 @@ TEST_F(Submits, RanksWithoutTheirScriptAreSeenAndStopped) {
   const auto write_lease = [&](const std::string& job) {
     write_file_atomic(run / "lease", fmt::format("start = 1\nid = 0a\nhost = {}\nprocess = {}\ntime = 2026-01-31 "
                                                  "23:59:59 UTC\n{}beat = 000000000001\n",
-                                                 this_host(), process, job));
+                                                 host_name(), process, job));
   };
   write_lease("job = local-999999999\nsubmitted = yes\n");
   append_start(run, {.name = "submit", .job = "local-999999999", .cluster = "local"});
   append_start(run, {.name = "start", .job = "local-999999999"});
-  const std::string on = fmt::format("process {} on {}, since 2026-01-31", process, this_host());
+  const std::string on = fmt::format("process {} on {}, since 2026-01-31", process, host_name());
   EXPECT_THAT(hearth("status " + run.string()).output,
               HasSubstr("running (the script of job local-999999999 was killed, and its ranks train on: " + on));
   const CommandResult second = submit("--cluster local");

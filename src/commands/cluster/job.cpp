@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "base/text.h"
 #include "checkpoint/retain.h"
 #include "cluster/goodput.h"
@@ -100,7 +101,7 @@ int after_end(const JobOptions& options) {
                              .error = error,
                              .disk_is_full = cluster::says_full_disk(error, {options.run, options.checkpoints}),
                              .lasted_s = seconds_since_start(events)};
-  const std::string host = cluster::started_elsewhere(events, options.job, cluster::this_host(), options.requeues);
+  const std::string host = cluster::started_elsewhere(events, options.job, host_name(), options.requeues);
   if (!host.empty()) {
     // The run's history is that of the newer start.
     fmt::print(stderr, "hearth: job {} leaves: it was started again on {}\n", options.job, host);
@@ -124,8 +125,7 @@ int after_end(const JobOptions& options) {
 
 int is_current(const JobOptions& options) {
   const std::vector<cluster::StartEvent> events = cluster::read_starts(options.run);
-  const bool elsewhere =
-      !cluster::started_elsewhere(events, options.job, cluster::this_host(), options.requeues).empty();
+  const bool elsewhere = !cluster::started_elsewhere(events, options.job, host_name(), options.requeues).empty();
   const bool is_newest = cluster::newest_job(events) == options.job;
   return static_cast<int>(is_newest && !elsewhere ? ExitCode::kDone : ExitCode::kAskedToLeave);
 }
@@ -137,14 +137,14 @@ void try_files(const JobOptions& options) {
     for (const config::DataSource& source : run.config.sources())
       static_cast<void>(data::read_manifest(normal_path(run.config.resolve(source.path))));
   const char* const node = std::getenv("SLURMD_NODENAME");
-  const Path file = options.run / fmt::format(".node-{}", node == nullptr ? cluster::this_host() : node);
+  const Path file = options.run / fmt::format(".node-{}", node == nullptr ? host_name() : node);
   write_file_atomic(file, "The job's script looks whether its nodes can write here.\n");
   remove_file(file);
 }
 
 int try_node(const JobOptions& options) {
   const char* const given = std::getenv("SLURMD_NODENAME");  // Slurm's lists need its own name for the host
-  const std::string node = given == nullptr ? cluster::this_host() : given;
+  const std::string node = given == nullptr ? host_name() : given;
   std::string wrong;
   if (output_of_hearth_train({"--version"}).empty()) wrong = "hearth-train does not start here";
   try {

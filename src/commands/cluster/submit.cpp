@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "checkpoint/retain.h"
@@ -132,11 +133,6 @@ std::optional<int64_t> steps_of_done_run(const SubmitOptions& options, const clu
   return steps.back();
 }
 
-Path this_program() {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error);
-}
-
 void refuse_second_job(const Path& run) {
   if (!path_exists(cluster::starts_file(run)) && !path_exists(run / "lease")) return;
   const cluster::RunStatus status = cluster::run_status(run);
@@ -255,7 +251,7 @@ int submit(CommandLine& line) {
   const config::RunConfig config = config::load(options.run_toml, options.sets);
   job.command = "hearth submit";
   for (const std::string& word : line.arguments()) job.command += " " + cluster::shell_word(word);
-  job.hearth = job.cluster.hearth.empty() ? this_program() : Path(job.cluster.hearth);
+  job.hearth = job.cluster.hearth.empty() ? own_program() : Path(job.cluster.hearth);
   job.run_file = absolute_path(options.run_toml);
   job.run = absolute_path(config.run_folder());
   job.checkpoints =
