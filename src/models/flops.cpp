@@ -60,7 +60,9 @@ BlockFlops count_block(const ModelShape& shape, int64_t depth, int64_t seq_len) 
       for (const Op& op : program.ops_of(step)) {
         const double of_op = flops_per_token(program, op);
         if (step.is_repeated) again += of_op;
-        if (level == Recompute::kNone) (step.pass == Pass::kForward ? flops.forward : flops.backward) += of_op;
+        if (level != Recompute::kNone) continue;
+        (step.pass == Pass::kForward ? flops.forward : flops.backward) += of_op;
+        if (std::holds_alternative<LinearWeightGradient>(op)) flops.weight_gradients += of_op;
       }
     }
   }

@@ -16,6 +16,7 @@ double flops_per_token(const Program& p, const Op& op);
 // recomputation.
 struct BlockFlops {
   double forward = 0, backward = 0;
+  double weight_gradients = 0;  // within backward
   std::array<double, 4> again{};
   double step() const { return forward + backward; }
 };

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "models/flops.h"
 #include "plan/pipeline_simulation.h"
 
 namespace hearth::plan {
@@ -71,20 +72,22 @@ PipelinePlan pipeline_plan(const config::RunConfig& config, int64_t num_layers) 
                                  p.pipeline_parallel_last_stage_less_layers)};
 }
 
-double pipeline_bubble(const PipelinePlan& plan, const ModelShape& s) {
+double pipeline_bubble(const PipelinePlan& plan, const ModelShape& s, int64_t seq_len) {
   if (plan.pipeline.ranks == 1) return 0;
-  const auto block = static_cast<double>(s.D * (2 * s.H + 2 * s.G) * s.K + 3 * s.D * s.F);
-  const double output = static_cast<double>(s.V * s.D) * s.counted;
+  const models::BlockFlops block = models::block_flops(s, 0, seq_len);
+  const double output = models::output_flops(s) / 3 * s.counted;  // of each pass
   PipelineTimes times;
   for (const StageLayers& layers : plan.layers) {
-    const double stage = static_cast<double>(layers.size()) * block + (layers.end == s.L ? output : 0);
-    times.stages.push_back({stage, stage, stage});
+    const auto blocks = static_cast<double>(layers.size());
+    const double more = layers.end == s.L ? output : 0;
+    times.stages.push_back({blocks * block.forward + more, blocks * (block.backward - block.weight_gradients) + more,
+                            blocks * block.weight_gradients + more});
   }
   const auto actions = with_transfers(plan.pipeline, compute_actions(plan.pipeline));
   return simulate(plan.pipeline, actions, times, Transfers::kOverlapped).bubble;
 }
 
-std::string format_pipeline(const PipelinePlan& plan, const ModelShape& shape) {
+std::string format_pipeline(const PipelinePlan& plan, const ModelShape& shape, int64_t seq_len) {
   const Pipeline& p = plan.pipeline;
   if (p.ranks == 1) return "";
   std::vector<int64_t> sizes;
@@ -93,7 +96,7 @@ std::string format_pipeline(const PipelinePlan& plan, const ModelShape& shape) {
       "  pipeline     {}: {} micro-batches through stages of {} layers on {} ranks, which wait {:.0f} % of "
       "a step\n",
       config::name_of(p.schedule), p.micro_batches, fmt::join(sizes, ", "), p.ranks,
-      100 * pipeline_bubble(plan, shape));
+      100 * pipeline_bubble(plan, shape, seq_len));
 }
 
 RankSchedule rank_schedule(const Pipeline& pipeline, int64_t rank, PipelinePass pass) {

@@ -25,12 +25,12 @@ struct PipelinePlan {
 // [parallelism]: stages that the schedule or the layers do not allow.
 PipelinePlan pipeline_plan(const config::RunConfig& config, int64_t num_layers);
 
-// The part of a step in which ranks wait for each other, averaged over them: 0 to 1. Counts the products of each stage,
-// and no time for transfers.
-double pipeline_bubble(const PipelinePlan& plan, const ModelShape& shape);
+// The part of a step in which ranks wait for each other, averaged over them: 0 to 1. Counts the products and the
+// attention of each stage, and no time for transfers.
+double pipeline_bubble(const PipelinePlan& plan, const ModelShape& shape, int64_t seq_len);
 
 // Both for display, in one line; empty for a single rank.
-std::string format_pipeline(const PipelinePlan& plan, const ModelShape& shape);
+std::string format_pipeline(const PipelinePlan& plan, const ModelShape& shape, int64_t seq_len);
 
 // A rank's actions, each with the slot of its stage that holds the micro-batch's activations (plan/activations.h).
 struct PlacedAction {

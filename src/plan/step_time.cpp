@@ -93,7 +93,8 @@ StepTime step_time(const config::RunConfig& config, const ModelShape& shape, std
   const PipelinePlan pipeline = pipeline_plan(config, shape.L);
   const bool muon = config.optimizer.name == config::OptimizerName::kMuon;
   return step_time(config, shape, recompute, steps, speed, unit_counts(parameters), precision(config), pipeline,
-                   pipeline_bubble(pipeline, shape), muon ? newton_schulz_flops(config, parameters) : 0);
+                   pipeline_bubble(pipeline, shape, config.training.seq_len),
+                   muon ? newton_schulz_flops(config, parameters) : 0);
 }
 
 StepTime step_time(const config::RunConfig& config, const ModelShape& shape, std::span<const Recompute> recompute,

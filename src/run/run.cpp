@@ -176,7 +176,7 @@ std::string Run::describe(bool verbose) const {
   return (verbose ? config_toml + "\n" : format_chosen(chosen)) + metrics::format_summary(s) +
          plan::format_compute(shape, seq_len(), memory.recompute) +
          (verbose ? plan::format_memory(memory) : plan::format_memory_total(memory)) +
-         plan::format_pipeline(pipeline, shape) + plan::format_step_time(expected_time);
+         plan::format_pipeline(pipeline, shape, config.training.seq_len) + plan::format_step_time(expected_time);
 }
 
 Run open_run(const config::LoadResult& loaded, comm::Control& control) {

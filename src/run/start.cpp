@@ -281,7 +281,7 @@ std::vector<std::string> doubts(const Run& run) {
     notes.push_back(fmt::format(
         "{} micro-batches pass through {} pipeline ranks together, which wait {:.0f} % of a step: a larger "
         "training.local_batch_size, or a smaller parallelism.pipeline_parallel_microbatch_size, leaves less",
-        p.micro_batches, p.ranks, 100 * plan::pipeline_bubble(run.pipeline, run.shape)));
+        p.micro_batches, p.ranks, 100 * plan::pipeline_bubble(run.pipeline, run.shape, run.config.training.seq_len)));
   if (c.training.dtype == DType::kBFloat16 && !c.numerics.stochastic_rounding)
     notes.push_back(
         "training.dtype = \"bfloat16\": updates below 1/512 of a weight vanish, as bfloat16 has 8 bits; "

@@ -204,6 +204,17 @@ TEST(StageActivations, NoMicroBatchOverwritesWhatAnotherKeeps) {
   }
 }
 
+// Two equal stages with two micro-batches wait a third of the time (arXiv 1811.06965). A large vocabulary makes the
+// last stage slower, and the attention of long sequences makes that difference small.
+TEST(PipelineBubble, CountsTheOutputMatrixAndAttention) {
+  config::Model m;
+  m.dim = 64, m.n_layers = 8, m.n_heads = 4;
+  const ModelShape shape = model_shape(m, 32000);
+  const PipelinePlan plan{{k1F1B, 2, 1, 2}, {{0, 4}, {4, 8}}};
+  EXPECT_GT(pipeline_bubble(plan, shape, 64), 0.45);
+  EXPECT_NEAR(pipeline_bubble(plan, shape, 10'000'000), 1.0 / 3, 0.001);
+}
+
 // 1F1B keeps fewer micro-batches than GPipe, and zero bubble keeps more of each.
 TEST(StageActivations, ASchedulesMemoryIsThatOfThePapers) {
   const auto bytes = [](PipelineSchedule schedule, int64_t rank) {

@@ -218,7 +218,8 @@ class Search {
     const std::tuple key(p.pipeline_parallel_degree, p.pipeline_parallel_schedule, choice.local_batch_size);
     const auto found = bubbles_.find(key);
     if (found != bubbles_.end()) return found->second;
-    return bubbles_[key] = pipeline_bubble(pipeline_plan(with(choice), run_.model.L), run_.model);
+    return bubbles_[key] =
+               pipeline_bubble(pipeline_plan(with(choice), run_.model.L), run_.model, config_.training.seq_len);
   }
 
   // Finds what layers recompute if the estimate may be `limit_bytes`. False: nothing fits.
