@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/error.h"
+
 namespace hearth::models {
 
 std::string Step::full_name() const {
@@ -24,7 +26,10 @@ Ref Program::add_buffer(std::string_view name, int64_t layer, std::vector<int64_
 
 Ref Program::shared_buffer(std::string_view name, std::vector<int64_t> buffer_shape, DType dtype) {
   for (size_t i = 0; i < buffers_.size(); ++i) {
-    if (buffers_[i].layer < 0 && buffers_[i].name == name) return {static_cast<int32_t>(i)};
+    const Buffer& known = buffers_[i];
+    if (known.layer >= 0 || known.name != name) continue;
+    HEARTH_CHECK(known.shape == buffer_shape && known.dtype == dtype, "two sizes of {}", name);
+    return {static_cast<int32_t>(i)};
   }
   return add_buffer(name, -1, std::move(buffer_shape), dtype);
 }

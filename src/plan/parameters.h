@@ -4,19 +4,11 @@
 // Units, in forward order: 0 = token embedding, 1..L = the blocks, L+1 = final norm and output matrix. With tied
 // weights the last unit holds the norm only and the loss head uses unit 0.
 //
-// Tensor parallel: ranks may share every layer (arXiv 1909.08053, with the sequence parallel of arXiv 2205.05198). A
-// rank then has a part of each matrix: of wq, wk, wv, w1, w3, embedding and output some rows, of wo and w2 some
-// columns. Biases are cut as the rows of their matrices are, and norms are whole on each. model_part and parameter_plan
-// give the sizes of a part.
-//
-// Context parallel: ranks may share every sequence (arXiv 2309.14509). A rank then has the same part of each matrix as
-// without, some positions of each sequence, and in attention all positions of some heads.
+// The blocks say what each parameter is, and how tensor-parallel ranks cut it (models/llama/block.cpp); models/shape.h
+// has the sizes of a part.
 //
 // Pipeline parallel: ranks may have different layers (plan/pipeline_stages.h). A rank's plan names all units and
 // parameters of the model; those of other ranks are empty there. Tied weights are on two ranks, the first and the last.
-//
-// Shape letters of the whole project: B sequences, S positions, T = B*S tokens, D model width, H query heads,
-// G key/value heads, K head width, F feed-forward width, V vocabulary, L layers.
 #pragma once
 
 #include <cstdint>

@@ -32,8 +32,8 @@ class Journal {
     Path tensorboard{};        // the folder of TensorBoard's files; empty: none are written
     std::string configuration{};
     metrics::Console::Style style = metrics::Console::Style::kLines;
-    // Called before every line of the metrics file. Throws where a newer start has the run: a line of an older start
-    // would cancel its steps.
+    // Called before every line of the metrics file, so at every step. Throws where a newer start has the run: a line of
+    // an older one would cancel its steps, and nothing that it computes will be saved.
     std::function<void()> check_lease = [] {};
   };
   // Opens the files. Writes a resume event if the training does not begin with step 1 and sample 0, or if there are

@@ -117,8 +117,7 @@ class Trainer {
       }
       std::optional<metrics::Record> record = finish(now);
       control_.set_timeout(run_.config.comm.train_timeout_seconds);  // the first step has ended
-      run_.folder.check_lease();  // a training that was replaced should not compute on until its next save
-      if (!record) continue;      // the training went back
+      if (!record) continue;                                         // the training went back
       if (!ahead) pause = pause_after(now);
       paused_sample_ = progress_.next_sample;
       saver_.advance(pause.written_step);
