@@ -10,8 +10,8 @@
 #include "base/file.h"
 #include "base/quantity.h"
 #include "config/derived.h"
+#include "config/families.h"
 #include "config/fields.h"
-#include "config/flavors.h"
 #include "config/rules.h"
 #include "hub/name.h"
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "config/block_options.h"
 #include "config/choices.h"
 #include "mesh/mesh.h"
 
@@ -20,7 +21,7 @@ struct Job {
   std::string description;
 };
 
-struct Model {
+struct Model : BlockOptions {
   std::string name = "llama3";  // the family of flavors
   std::string flavor;           // a named shape of the family; given keys override it. Empty: all from the keys
   int64_t dim = 256;
@@ -38,8 +39,6 @@ struct Model {
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;
   int64_t rope_original_seq_len = 8192;
   RopePairs rope_pairs = RopePairs::kInterleaved;
-  bool qkv_bias = false;  // q, k and v have biases
-  bool qk_norm = false;   // every head of q and k is normed
   AttentionScope attention_scope = AttentionScope::kWindow;
   int64_t sliding_window = 0;  // of the model's own attention; longer sequences are refused. 0: none
   InitLaw init = InitLaw::kTorchtitan;

@@ -1,5 +1,6 @@
 #include "config/field_table.h"
 
+#include "config/families.h"
 #include "config/field_row.h"
 
 namespace hearth::config {
@@ -15,12 +16,9 @@ std::vector<Field> model_fields() {
      "a description of the run for its readers", {}},
 
     {"model", "name", slot<&RunConfig::model, &Model::name>, kMayChange, "",
-     "the family of model.flavor",
-     one_of({"llama2", "llama3", "llama3.1", "llama3.2", "llemma", "qwen2", "qwen2.5", "qwen3"})},
+     "the family of the model, whose options it has unless they are given, and of model.flavor", one_of(model_names())},
     {"model", "flavor", slot<&RunConfig::model, &Model::flavor>, kMayChange, "",
-     "a named shape of model.name; given keys override it; empty means the keys alone give the shape",
-     one_of({"", "debugmodel", "250M", "271M", "870M", "0.5B", "0.6B", "1B", "1.5B", "1.7B", "2B", "3B", "4B", "5B",
-             "7B", "8B", "13B", "14B", "26B", "32B", "34B", "70B", "72B", "405B"})},
+     "a named shape of model.name; given keys override it; empty means the keys alone give the shape", {}},
     {"model", "dim", slot<&RunConfig::model, &Model::dim>, kRefuse, "",
      "width of the residual stream", between(1, 1 << 20)},
     {"model", "n_layers", slot<&RunConfig::model, &Model::n_layers>, kRefuse, "",

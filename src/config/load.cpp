@@ -11,8 +11,8 @@
 #include "base/text.h"
 #include "config/check.h"
 #include "config/familiar_names.h"
+#include "config/families.h"
 #include "config/fields.h"
-#include "config/flavors.h"
 #include "config/import/torchtitan.h"
 #include "config/toml_text.h"
 #include "mesh/mesh.h"
@@ -269,21 +269,29 @@ void apply_sets(LoadResult& result, const std::vector<std::string>& sets) {
   }
 }
 
+// Keys of [model] that follow from its name and flavor.
+void set_unless_given(LoadResult& result, const std::vector<Setting>& settings) {
+  for (const Setting& setting : settings) {
+    const Field& field = *find_field("model." + setting.key);
+    if (result.origin(field.name()).given()) continue;
+    field.set(result.config, 0, setting.value);
+    result.origins[field.name()].kind = Origin::Kind::kFlavor;
+  }
+}
+
 // Sets keys that are not given and follow from given ones.
 void resolve(LoadResult& result) {
-  if (const Flavor* flavor = find_flavor(result.config.model.name, result.config.model.flavor); flavor != nullptr) {
-    RunConfig named;
-    named.model = model_of(*flavor);
-    const bool own_width = result.config.model.hidden_dim != 0;  // it needs no rule, and a given rule no width
-    if (result.origin("model.ffn_dim_multiplier").given()) named.model.hidden_dim = 0;
-    const auto set = [&](const Field& field, bool is_rare) {
-      if (result.origin(field.name()).given() || (own_width && field.key == "ffn_dim_multiplier")) return;
-      if (is_rare && field.value(named) == field.default_value()) return;
-      field.set(result.config, 0, field.value(named));
-      result.origins[field.name()].kind = Origin::Kind::kFlavor;
-    };
-    for (const std::string_view key : kFlavorKeys) set(*find_field(fmt::format("model.{}", key)), false);
-    for (const std::string_view key : kRareFlavorKeys) set(*find_field(fmt::format("model.{}", key)), true);
+  const Model model = result.config.model;
+  set_unless_given(result, family_of(model).model);
+  if (const Flavor* flavor = find_flavor(model.name, model.flavor); flavor != nullptr) {
+    // A given width needs no rule, and a given rule no width.
+    std::vector<Setting> settings = flavor->model;
+    const bool has_rule = result.origin("model.ffn_dim_multiplier").given();
+    std::erase_if(settings, [&](const Setting& setting) {
+      return (model.hidden_dim != 0 && setting.key == "ffn_dim_multiplier") ||
+             (has_rule && setting.key == "hidden_dim");
+    });
+    set_unless_given(result, settings);
   }
   if (result.config.training.device == DeviceKind::kCuda) compute_on_gpu(result);
   // warmup_fraction replaces the default warmup_steps.

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <vector>
+
 #include "base/error.h"
+#include "config/families.h"
 
 namespace hearth::convert {
 
@@ -11,15 +15,15 @@ void require_plain_llama(const Description& description, std::string_view format
   const auto refuse = [format](const std::string& key, const char* why, const char* fix) {
     return user_error(fmt::format("{} has no home in {}'s format", key, format), why, fix);
   };
-  if (m.norm_type != config::NormType::kRmsNorm)
-    throw refuse(fmt::format("model.norm_type = \"{}\"", config::name_of(m.norm_type)), "its Llama has rmsnorm only",
-                 "keep the model native");
-  if (m.qkv_bias || m.qk_norm || m.head_dim > 0)
-    throw refuse(m.qkv_bias  ? "model.qkv_bias"
-                 : m.qk_norm ? "model.qk_norm"
-                             : "model.head_dim",
-                 "its Llama has heads of dim / n_heads elements, without biases or norms of their own",
-                 "write Hugging Face's format");
+  std::vector<std::string> differences = config::differences(config::find_family("llama"), m);
+  // A window stays behind with a note.
+  std::erase_if(differences, [](const std::string& text) { return text.starts_with("model.sliding_window"); });
+  if (m.head_dim > 0) differences.emplace_back("model.head_dim");
+  if (!differences.empty())
+    throw refuse(
+        differences.front(),
+        "it has the first Llamas' layers: rmsnorm, heads of dim / n_heads elements, and no biases or norms of heads",
+        m.norm_type == config::NormType::kRmsNorm ? "write Hugging Face's format" : "keep the model native");
   if (description.objective != config::ObjectiveKind::kCausalLm)
     throw refuse(fmt::format("objective.kind = \"{}\"", config::name_of(description.objective)),
                  "its Llama is a causal model of text", "keep the model native");

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -11,6 +10,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "config/families.h"
 #include "formats/json_object.h"
 
 namespace hearth::convert {
@@ -20,26 +20,8 @@ using HfJson = nlohmann::json;
 
 constexpr const char* kOtherModel = "Hearth would compute something else than this model";
 
-// The types of models, with the defaults of their classes in transformers for fields that a file may lack.
-struct ModelType {
-  std::string_view name;
-  config::NormType norm;
-  int64_t max_positions;
-  int64_t key_heads;       // 0: as many as query heads
-  int64_t sliding_window;  // 0: the class has none, or a switch for it
-  int64_t head_dim;        // 0: hidden_size / num_attention_heads
-  bool qkv_bias, qk_norm;
-};
-constexpr std::array kModelTypes = {
-    ModelType{"llama", config::NormType::kRmsNorm, 2048, 0, 0, 0, false, false},
-    ModelType{"mistral", config::NormType::kRmsNorm, 131072, 8, 4096, 0, false, false},
-    ModelType{"olmo", config::NormType::kNpLayerNorm, 2048, 0, 0, 0, false, false},
-    ModelType{"qwen2", config::NormType::kRmsNorm, 32768, 32, 0, 0, true, false},
-    ModelType{"qwen3", config::NormType::kRmsNorm, 32768, 32, 0, 128, false, true},
-};
-constexpr double kOlmoEps = 1e-5;         // fixed in its class
-constexpr int64_t kDefaultWindow = 4096;  // of Mistral, Qwen2 and Qwen3
-constexpr int64_t kMaxWindowLayers = 28;  // of Qwen2 and Qwen3
+constexpr double kClassEps = 1e-6;        // of every class
+constexpr int64_t kMaxWindowLayers = 28;  // of classes whose window is switched
 
 class ConfigReader {
  public:
@@ -47,7 +29,7 @@ class ConfigReader {
 
   Description run(std::string_view text) {
     json_ = formats::parse_json_object(text, origin_);
-    type_ = &find_type();
+    family_ = &find_family();
     for (const auto& [name, value] : json_.items()) check_field(name, value);
     read_sizes();
     read_window();
@@ -64,18 +46,19 @@ class ConfigReader {
   }
   bool has(const std::string& name) const { return json_.contains(name) && !json_.at(name).is_null(); }
 
-  const ModelType& find_type() const {
+  const config::Family& find_family() const {
     const std::string name = json_.contains("model_type") && json_["model_type"].is_string()
                                  ? json_["model_type"].get<std::string>()
                                  : std::string();
     std::vector<std::string> known;
-    for (const ModelType& type : kModelTypes) {
-      if (type.name == name) return type;
-      known.emplace_back(type.name);
+    for (const config::Family& family : config::families()) {
+      if (family.hugging_face.model_type == name) return family;
+      known.push_back(family.hugging_face.model_type);
     }
     refuse(name.empty() ? "has no model_type" : fmt::format("model_type \"{}\" is not one that Hearth computes", name),
            fmt::format("known types: {}", join(known)));
   }
+  const config::HuggingFaceClass& type() const { return family_->hugging_face; }
 
   void check_field(const std::string& name, const HfJson& value) const {
     const FieldRule rule = hugging_face_field(name);
@@ -117,32 +100,27 @@ class ConfigReader {
     if (m.dim < 1 || m.n_layers < 1 || m.n_heads < 1 || m.hidden_dim < 1 || m.vocab_size < 1)
       refuse("a size of the model is 0", {});
     // A null is no missing field: every class takes the number of query heads for it.
-    const bool has_default = type_->key_heads > 0 && !json_.contains("num_key_value_heads");
-    m.n_kv_heads = integer("num_key_value_heads", has_default ? type_->key_heads : m.n_heads);
+    const int64_t class_heads = type().num_key_value_heads;
+    const bool has_default = class_heads > 0 && !json_.contains("num_key_value_heads");
+    m.n_kv_heads = integer("num_key_value_heads", has_default ? class_heads : m.n_heads);
     if (m.n_kv_heads == 0 || m.n_heads % m.n_kv_heads != 0)
       refuse(fmt::format("num_attention_heads = {} is not a multiple of num_key_value_heads = {}", m.n_heads,
                          m.n_kv_heads),
-             has_default ? fmt::format("the file has no num_key_value_heads, and {}'s default is {}", type_->name,
-                                       type_->key_heads)
+             has_default ? fmt::format("the file has no num_key_value_heads, and {}'s default is {}", type().model_type,
+                                       class_heads)
                          : std::string());
-    const int64_t width = integer("head_dim", type_->head_dim > 0 ? type_->head_dim : m.dim / m.n_heads);
+    const int64_t width = integer("head_dim", type().head_dim > 0 ? type().head_dim : m.dim / m.n_heads);
     if (m.dim % m.n_heads != 0 || width != m.dim / m.n_heads) m.head_dim = width;
-    if (width == 0 || width % 2 != 0 || (m.head_dim > 0 && type_->norm == config::NormType::kNpLayerNorm))
+    if (width == 0 || width % 2 != 0 || (m.head_dim > 0 && !type().has_head_dim))
       refuse(fmt::format("heads of width {}", width));
-    m.qkv_bias = type_->qkv_bias;
-    m.qk_norm = type_->qk_norm;
-    m.norm_type = type_->norm;
-    m.norm_eps = 1e-6;
-    if (type_->norm == config::NormType::kNpLayerNorm)
-      m.norm_eps = kOlmoEps;
-    else if (has("rms_norm_eps"))
-      m.norm_eps = number(json_.at("rms_norm_eps"), "rms_norm_eps");
+    m.norm_eps = has("rms_norm_eps") ? number(json_.at("rms_norm_eps"), "rms_norm_eps") : kClassEps;
+    config::apply(*family_, m);
     m.rope_pairs = config::RopePairs::kHalves;
     if (has("tie_word_embeddings")) {
       if (!json_.at("tie_word_embeddings").is_boolean()) refuse("tie_word_embeddings is neither true nor false", {});
       m.enable_weight_tying = json_.at("tie_word_embeddings").get<bool>();
     }
-    found_.max_positions = integer("max_position_embeddings", type_->max_positions);
+    found_.max_positions = integer("max_position_embeddings", type().max_position_embeddings);
   }
 
   // The layers of Qwen's classes whose positions see a window only. Others have one rule for all layers.
@@ -163,27 +141,26 @@ class ConfigReader {
 
   // Tokens that a position sees back to, itself included; 0: all.
   int64_t window() const {
-    const bool is_qwen = type_->qkv_bias || type_->qk_norm;
+    const bool is_switched = type().window == config::Window::kSwitched;
     const bool sliding_types = has("layer_types") && windowed_layers() > 0;
     if (has("use_sliding_window") && !json_.at("use_sliding_window").is_boolean())
       refuse("use_sliding_window is neither true nor false", {});
-    const bool used = !is_qwen || (has("use_sliding_window") && json_.at("use_sliding_window").get<bool>());
-    if (sliding_types && (!is_qwen || !used))
+    const bool used = !is_switched || (has("use_sliding_window") && json_.at("use_sliding_window").get<bool>());
+    if (sliding_types && (!is_switched || !used))
       refuse("layer_types has a layer without full_attention",
-             is_qwen ? "use_sliding_window is false, and transformers refuses both together" : kOtherModel);
+             is_switched ? "use_sliding_window is false, and transformers refuses both together" : kOtherModel);
     if (!used) return 0;
-    const bool has_default = (is_qwen || type_->sliding_window > 0) && !json_.contains("sliding_window");
-    const int64_t length = has_default ? kDefaultWindow : integer("sliding_window", 0);
-    return is_qwen && windowed_layers() == 0 ? 0 : length;
+    const int64_t length = json_.contains("sliding_window") ? integer("sliding_window", 0) : type().sliding_window;
+    return is_switched && windowed_layers() == 0 ? 0 : length;
   }
 
   // The key stays also where no sequence of the model reaches its window: a training may have longer ones.
   void read_window() {
     const int64_t length = window();
-    const bool is_qwen = type_->qkv_bias || type_->qk_norm;
-    if (length == 0 || (!is_qwen && type_->sliding_window == 0 && length >= found_.max_positions)) return;
-    if (!is_qwen && type_->sliding_window == 0) refuse(fmt::format("sliding_window = {}", length));
-    if (is_qwen && windowed_layers() < found_.model.n_layers)
+    const bool has_window = type().window != config::Window::kNever;
+    if (length == 0 || (!has_window && length >= found_.max_positions)) return;
+    if (!has_window) refuse(fmt::format("sliding_window = {}", length));
+    if (type().window == config::Window::kSwitched && windowed_layers() < found_.model.n_layers)
       refuse(fmt::format("{} of {} layers have a window (sliding_window = {})", windowed_layers(),
                          found_.model.n_layers, length),
              "Hearth keeps one window for all layers",
@@ -214,7 +191,7 @@ class ConfigReader {
       notes_.push_back(
           fmt::format("auto_map names code of this folder, which is not run: the model is computed as "
                       "model_type \"{}\"",
-                      type_->name));
+                      type().model_type));
   }
 
   // The model with the scaling of Llama 3.1's rotary embedding that `style` has.
@@ -316,7 +293,7 @@ class ConfigReader {
   const std::string& origin_;
   std::vector<std::string>& notes_;
   HfJson json_;
-  const ModelType* type_ = nullptr;
+  const config::Family* family_ = nullptr;
   Description found_;
   bool has_theta_ = false, is_scaled_ = false;
 };

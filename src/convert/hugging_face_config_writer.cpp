@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <variant>
 
 #include "base/error.h"
+#include "config/families.h"
 #include "convert/hugging_face_config.h"
 
 namespace hearth::convert {
@@ -10,42 +12,20 @@ namespace {
 
 using OutJson = nlohmann::ordered_json;
 
-struct OutType {
-  const char *model_type, *architecture;
-};
-
-OutType type_of(const Description& d) {
+const config::Family& family_with(const Description& d) {
   if (d.objective == config::ObjectiveKind::kSpikeLm)
     throw user_error("a model of spikes has no home in Hugging Face's formats",
                      "no class of transformers computes its loss or reads its tokens",
                      "keep it native; `hearth generate` and `hearth eval` read it");
-  const bool is_qwen = d.model.qkv_bias || d.model.qk_norm;
-  if (d.model.qkv_bias && d.model.qk_norm)
-    throw user_error("model.qkv_bias with model.qk_norm has no home in Hugging Face's formats",
-                     "Qwen2's class has the biases, and Qwen3's the norms of heads", "keep the model native");
-  switch (d.model.norm_type) {
-    case config::NormType::kRmsNorm:
-      if (d.model.qkv_bias) return {"qwen2", "Qwen2ForCausalLM"};
-      if (d.model.qk_norm) return {"qwen3", "Qwen3ForCausalLM"};
-      if (d.model.sliding_window > 0) return {"mistral", "MistralForCausalLM"};
-      return {"llama", "LlamaForCausalLM"};
-    case config::NormType::kNpLayerNorm:
-      if (is_qwen || d.model.head_dim > 0) break;
-      if (d.model.sliding_window > 0)
-        throw user_error(fmt::format("model.sliding_window = {} has no home with np_layernorm", d.model.sliding_window),
-                         "OlmoForCausalLM has no window", "keep the model native");
-      if (d.model.norm_eps == 1e-5) return {"olmo", "OlmoForCausalLM"};
-      throw user_error(fmt::format("model.norm_eps = {} has no home in Hugging Face's formats", d.model.norm_eps),
-                       "OlmoForCausalLM computes np_layernorm with 1e-05", "keep the model native");
-    case config::NormType::kLayerNorm:
-    case config::NormType::kRmsNormNeox:
-      break;
-  }
-  throw user_error(
-      fmt::format("model.norm_type = \"{}\" has no home in Hugging Face's formats", config::name_of(d.model.norm_type)),
-      "no class of transformers has this norm with the model's other keys; rmsnorm goes out as llama or qwen, and "
-      "np_layernorm as olmo",
-      "keep the model native");
+  const config::Family& nearest = config::nearest_family(d.model);
+  const std::vector<std::string> differences = config::differences(nearest, d.model);
+  if (!differences.empty())
+    throw user_error(fmt::format("{} has no home in Hugging Face's formats", fmt::join(differences, " and ")),
+                     fmt::format("{} is the class of transformers with the model's other keys, and computes something "
+                                 "else",
+                                 nearest.hugging_face.architecture),
+                     "keep the model native");
+  return nearest;
 }
 
 OutJson token_or_null(const std::optional<int64_t>& token) { return token ? OutJson(*token) : OutJson(); }
@@ -54,8 +34,8 @@ OutJson end_tokens(const std::vector<int64_t>& eos) {
   return eos.size() == 1 ? OutJson(eos[0]) : OutJson(eos);
 }
 
-// Its classes count the layers without a window from the first one.
-void add_window_of_qwen(OutJson& j, const config::Model& m) {
+// Qwen's classes count the layers without a window from the first one.
+void add_switched_window(OutJson& j, const config::Model& m) {
   j["use_sliding_window"] = m.sliding_window > 0;
   if (m.sliding_window == 0) return;
   j["sliding_window"] = m.sliding_window;
@@ -66,7 +46,8 @@ void add_window_of_qwen(OutJson& j, const config::Model& m) {
 
 std::string format_hugging_face_config(const Description& d, DType dtype) {
   const config::Model& m = d.model;
-  const OutType type = type_of(d);
+  const config::Family& family = family_with(d);
+  const config::HuggingFaceClass& type = family.hugging_face;
   OutJson scaling, parameters = {{"rope_type", "default"}, {"rope_theta", m.rope_theta}};
   if (m.rope_scaling_factor != 1) {
     scaling = {{"rope_type", "llama3"},
@@ -99,17 +80,12 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
                {"tie_word_embeddings", m.enable_weight_tying},
                {"use_cache", true},
                {"vocab_size", m.vocab_size}};
-  if (m.norm_type == config::NormType::kRmsNorm) {
-    j["head_dim"] = head_width(m);
-    j["rms_norm_eps"] = m.norm_eps;
-  } else {
-    j["clip_qkv"] = nullptr;
-  }
-  const std::string_view name = type.model_type;
-  if (name != "qwen2" && name != "mistral") j["attention_bias"] = false;
-  if (name == "llama") j["mlp_bias"] = false;
-  if (name == "mistral") j["sliding_window"] = m.sliding_window;
-  if (name.starts_with("qwen")) add_window_of_qwen(j, m);
+  if (type.has_head_dim) j["head_dim"] = head_width(m);
+  if (family.find("norm_eps") == nullptr) j["rms_norm_eps"] = m.norm_eps;
+  for (const config::Setting& field : type.writes)
+    std::visit([&](const auto& value) { j[field.key] = value; }, field.value);
+  if (type.window == config::Window::kAlways) j["sliding_window"] = m.sliding_window;
+  if (type.window == config::Window::kSwitched) add_switched_window(j, m);
   if (d.objective == config::ObjectiveKind::kMaskedLm) j["is_causal"] = false;
   if (d.mask) j["mask_token_id"] = *d.mask;
   return j.dump(2) + "\n";

@@ -1,4 +1,5 @@
-// The names of weights in each dialect. One table serves both directions.
+// The names of weights in each dialect: src/models/llama/names.toml, and before it the file of the weights' family. One
+// table serves both directions.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,12 @@
 
 namespace hearth::convert {
 
-// Hearth's name of a tensor of Hugging Face's Llama, and back. Empty if the table lacks it.
-std::optional<std::string> from_hugging_face(std::string_view name);
-std::optional<std::string> to_hugging_face(std::string_view name);
+// A folder of src/models.
+inline constexpr std::string_view kLlama = "llama";
+
+// Hearth's name of a tensor that Hugging Face's class of the family has, and back. Empty if the table lacks it.
+std::optional<std::string> from_hugging_face(std::string_view name, std::string_view family = kLlama);
+std::optional<std::string> to_hugging_face(std::string_view name, std::string_view family = kLlama);
 
 // The same for torchtitan 0.3 (2026). Hearth's names are torchtitan's of 2025.
 std::optional<std::string> from_torchtitan(std::string_view name);
@@ -25,7 +29,7 @@ std::string unwrapped(std::string_view name);
 
 // Hearth's name of a weight that a file has under Hugging Face's name: with the parts of wrappers, with another
 // "model." before all names, or without "model." (a folder of LlamaModel). Empty: not known.
-std::optional<std::string> from_wrapped_hugging_face(std::string_view name);
+std::optional<std::string> from_wrapped_hugging_face(std::string_view name, std::string_view family = kLlama);
 
 // Stored names by the names that they stand for. Throws user_error if two of them stand for one weight.
 class Renaming {

@@ -33,11 +33,11 @@ std::string unwrapped(std::string_view name) {
   return plain;
 }
 
-std::optional<std::string> from_wrapped_hugging_face(std::string_view name) {
+std::optional<std::string> from_wrapped_hugging_face(std::string_view name, std::string_view family) {
   const std::string plain = unwrapped(name);
-  if (auto known = from_hugging_face(plain)) return known;
-  if (auto known = from_hugging_face("model." + plain)) return known;
-  if (plain.starts_with("model.")) return from_hugging_face(std::string_view(plain).substr(6));
+  if (auto known = from_hugging_face(plain, family)) return known;
+  if (auto known = from_hugging_face("model." + plain, family)) return known;
+  if (plain.starts_with("model.")) return from_hugging_face(std::string_view(plain).substr(6), family);
   return std::nullopt;
 }
 

@@ -83,7 +83,7 @@ std::vector<std::string> HuggingFaceFiles::notes() const {
                       join_first(left_out, kFilesNamed))};
 }
 
-std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder,
+std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, std::string_view family,
                                                       std::vector<checkpoint::OutsideTensor> tensors,
                                                       std::vector<std::string>& notes) {
   Renaming renaming(folder.string());
@@ -91,10 +91,10 @@ std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder,
   for (checkpoint::OutsideTensor& tensor : tensors) {
     std::string& name = tensor.info.name;
     if (is_computed(name)) continue;
-    if (const auto ours = from_wrapped_hugging_face(name)) {
-      renaming.add(name, *ours, *to_hugging_face(*ours));
+    if (const auto ours = from_wrapped_hugging_face(name, family)) {
+      renaming.add(name, *ours, *to_hugging_face(*ours, family));
       name = *ours;
-    } else if (to_hugging_face(unwrapped(name))) {
+    } else if (to_hugging_face(unwrapped(name), family)) {
       throw user_error(fmt::format("{}: {} is a name of Meta's and torchtitan's formats", folder.string(), name),
                        "config.json is Hugging Face's, where the rows of queries and keys have another order",
                        "convert the folder that has these weights with their own params.json or run file");

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "config/families.h"
 #include "convert/names.h"
 #include "convert/open.h"
 #include "convert/source.h"
@@ -44,8 +45,8 @@ Kind dialect_of(const checkpoint::Reader& reader) {
   return dialect;
 }
 
-std::optional<std::string> our_name(const std::string& weight, Kind dialect) {
-  if (dialect == Kind::kHuggingFace) return from_wrapped_hugging_face(weight);
+std::optional<std::string> our_name(const std::string& weight, Kind dialect, std::string_view family) {
+  if (dialect == Kind::kHuggingFace) return from_wrapped_hugging_face(weight, family);
   const std::string plain = unwrapped(weight);
   if (dialect == Kind::kTorchtitan) {
     if (auto ours = from_torchtitan(plain)) return ours;
@@ -55,16 +56,17 @@ std::optional<std::string> our_name(const std::string& weight, Kind dialect) {
 }
 
 // Gives the tensors Hearth's names.
-void rename_to_ours(checkpoint::Reader& reader, Kind dialect, std::vector<std::string>& notes) {
+void rename_to_ours(checkpoint::Reader& reader, Kind dialect, std::string_view family,
+                    std::vector<std::string>& notes) {
   std::map<std::string, std::string> names;
   Renaming renaming(reader.folder().string());
   for (const mesh::TensorInfo& tensor : reader.tensors()) {
     const NameParts parts = parts_of(tensor.name);
     if (parts.before.empty() && is_training_state(tensor.name)) continue;
-    const auto weight = our_name(parts.weight, dialect);
+    const auto weight = our_name(parts.weight, dialect, family);
     if (!weight) continue;
     const std::string plain =
-        dialect == Kind::kHuggingFace ? to_hugging_face(*weight).value_or(*weight) : unwrapped(parts.weight);
+        dialect == Kind::kHuggingFace ? to_hugging_face(*weight, family).value_or(*weight) : unwrapped(parts.weight);
     const std::string_view one = weight->starts_with("model.") ? std::string_view(*weight).substr(6) : *weight;
     renaming.add(tensor.name, parts.before + std::string(one) + parts.after, parts.before + plain + parts.after);
     if (std::string name = parts.before + *weight + parts.after; name != tensor.name) names[tensor.name] = name;
@@ -141,7 +143,9 @@ Source open_dcp(const Path& folder, const Description* described) {
     throw user_error(fmt::format("{} has Hugging Face's names, and does not describe its model", folder.string()),
                      "the rows of queries and keys have another order than under torchtitan's names",
                      "give --config RUN.toml: a run file whose [model] is this model's");
-  rename_to_ours(reader, dialect, source.notes);
+  const std::string_view family =
+      described == nullptr ? kLlama : std::string_view(config::nearest_family(described->model).name);
+  rename_to_ours(reader, dialect, family, source.notes);
   if (dialect == Kind::kTorchtitan) source.kind = Kind::kTorchtitan;
   if (is_hugging_face) {
     source.names = Kind::kHuggingFace;

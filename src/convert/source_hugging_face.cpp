@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "config/families.h"
 #include "convert/hugging_face_config.h"
 #include "convert/names.h"
 #include "convert/open.h"
@@ -84,7 +85,8 @@ Source open_hugging_face(const Path& folder) {
   const HuggingFaceFiles files = find_hugging_face_files(folder);
   for (std::string& note : files.notes()) notes.push_back(std::move(note));
   std::vector<OutsideTensor> tensors =
-      with_our_names(folder, files.is_index ? indexed_tensors(folder, files) : tensors_of(folder, files.name), notes);
+      with_our_names(folder, config::nearest_family(description.model).name,
+                     files.is_index ? indexed_tensors(folder, files) : tensors_of(folder, files.name), notes);
   checkpoint::Reader reader = checkpoint::Reader::over(folder, tensors);
   // With tied weights an output matrix of its own counts in some versions of transformers, and not in others.
   if (description.model.enable_weight_tying && reader.find(kOutput) != nullptr) {

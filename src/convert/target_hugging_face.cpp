@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "config/families.h"
 #include "convert/hugging_face_config.h"
 #include "convert/names.h"
 #include "convert/target.h"
@@ -17,18 +18,19 @@ namespace {
 using CardJson = nlohmann::ordered_json;
 
 // The tensors of each file: as many as fit, and at least one.
-std::vector<std::vector<Transfer>> cut_into_files(const std::vector<Transfer>& tensors, int64_t max_bytes) {
+std::vector<std::vector<Transfer>> cut_into_files(const Model& model) {
+  const std::string_view family = config::nearest_family(model.description.model).name;
   std::vector<std::vector<Transfer>> files;
   int64_t bytes = 0;
-  for (const Transfer& tensor : tensors) {
+  for (const Transfer& tensor : model.tensors) {
     const int64_t more = bytes_of(tensor.to);
-    if (files.empty() || bytes + more > max_bytes) {
+    if (files.empty() || bytes + more > model.max_file_bytes) {
       files.emplace_back();
       bytes = 0;
     }
     bytes += more;
     files.back().push_back(tensor);
-    const std::optional<std::string> name = to_hugging_face(tensor.to.name);
+    const std::optional<std::string> name = to_hugging_face(tensor.to.name, family);
     HEARTH_CHECK(name.has_value(), "{} has no name there", tensor.to.name);
     files.back().back().to.name = *name;
   }
@@ -36,7 +38,7 @@ std::vector<std::vector<Transfer>> cut_into_files(const std::vector<Transfer>& t
 }
 
 void write_weights(const Path& folder, const Model& model, Progress& progress) {
-  const std::vector<std::vector<Transfer>> files = cut_into_files(model.tensors, model.max_file_bytes);
+  const std::vector<std::vector<Transfer>> files = cut_into_files(model);
   std::map<std::string, std::string> index;
   int64_t total = 0;
   for (size_t i = 0; i < files.size(); ++i) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/families.h"
 #include "convert/hugging_face_config.h"
 #include "convert/names.h"
 #include "convert/open.h"
@@ -177,8 +178,9 @@ void check_hugging_face(FolderCheck& check, const Path& folder) {
         fmt::format("{}: the weights are those of {}", join(files->left_out), files->name));
   std::optional<std::vector<OutsideTensor>> tensors = check_indexed(check, *files);
   std::vector<std::string> notes;
-  if (!description || !tensors ||
-      !check.attempt([&] { *tensors = with_our_names(folder, std::move(*tensors), notes); })) {
+  if (!description || !tensors || !check.attempt([&] {
+        *tensors = with_our_names(folder, config::nearest_family(description->model).name, std::move(*tensors), notes);
+      })) {
     check.found().unchecked.emplace_back("shapes, because of the problems above");
     return;
   }

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "config/families.h"
 #include "convert/names.h"
 #include "formats/dcp.h"
 #include "plan/parameters.h"
@@ -13,12 +14,6 @@ namespace hearth::convert {
 namespace {
 
 constexpr size_t kProblemsShown = 4;  // of each sort
-
-std::string stored_name(const std::string& ours, Kind names) {
-  if (names == Kind::kHuggingFace) return to_hugging_face(ours).value_or(ours);
-  if (names == Kind::kTorchtitan) return to_torchtitan(ours).value_or(ours);
-  return ours;
-}
 
 }  // namespace
 
@@ -45,23 +40,29 @@ WeightProblems weight_problems(const config::Model& model, std::span<const mesh:
     return problems;
   }
   const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(model, 0));
+  const std::string_view family = config::nearest_family(model).name;
+  const auto stored_name = [&](const std::string& ours) {
+    if (names == Kind::kHuggingFace) return to_hugging_face(ours, family).value_or(ours);
+    if (names == Kind::kTorchtitan) return to_torchtitan(ours).value_or(ours);
+    return ours;
+  };
   const auto plain = [](std::string_view name) { return name.starts_with("model.") ? name.substr(6) : name; };
   std::unordered_map<std::string_view, const mesh::TensorInfo*> by_name;
   for (const mesh::TensorInfo& tensor : tensors) by_name.emplace(plain(tensor.name), &tensor);
   for (const plan::Parameter& p : plan.parameters) {
     const auto found = by_name.find(p.name);
     if (found == by_name.end())
-      problems.missing.push_back(fmt::format("{}: missing", stored_name(p.name, names)));
+      problems.missing.push_back(fmt::format("{}: missing", stored_name(p.name)));
     else if (found->second->shape != p.shape || !is_floating_point(found->second->dtype))
       problems.unfitting.push_back(
-          fmt::format("{}: {} {}, expected {}", stored_name(p.name, names), dtype_name(found->second->dtype),
+          fmt::format("{}: {} {}, expected {}", stored_name(p.name), dtype_name(found->second->dtype),
                       formats::format_shape(found->second->shape), formats::format_shape(p.shape)));
   }
   for (const mesh::TensorInfo& tensor : tensors) {
     const std::string_view name = plain(tensor.name);
     const bool tied_copy = model.enable_weight_tying && name == "output.weight";
     if (!is_training_state(name) && !tied_copy && plan.find(std::string(name)) < 0)
-      problems.unknown.push_back(fmt::format("{}: the model has no such weight", stored_name(tensor.name, names)));
+      problems.unknown.push_back(fmt::format("{}: the model has no such weight", stored_name(tensor.name)));
   }
   return problems;
 }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 
+#include "config/block_options.h"
 #include "config/choices.h"
 
 namespace hearth::models {
@@ -65,14 +66,12 @@ struct LayersPart {
 
 // The model's shape; all defaults are resolved. For a part of a model (model_part), H, G, F and V are the part's. For a
 // stage of a pipeline (stage_part), L is the stage's.
-struct ModelShape {
+struct ModelShape : config::BlockOptions {
   int64_t D, H, G, K, F, V, L;
   Norm norm;
   Rope rope;
   Initialization initialization;
   bool tied;
-  bool qkv_bias = false;        // queries, keys and values have biases
-  bool qk_norm = false;         // every head of queries and keys is normed before its rotation
   bool causal = true;           // a position sees positions up to its own; else all
   bool document_scope = false;  // a position sees its own document only, and positions begin there at 0
   bool sparse_labels = false;   // labels of many positions do not count; these positions skip the output matrix

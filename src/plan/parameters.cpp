@@ -90,6 +90,7 @@ class Layout {
 
 ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size) {
   ModelShape s{};
+  static_cast<config::BlockOptions&>(s) = model;
   s.D = model.dim;
   s.L = model.n_layers;
   s.H = model.n_heads;
@@ -106,8 +107,6 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
   s.tied = model.enable_weight_tying;
   s.initialization = {model.init == config::InitLaw::kTorchtitan, model.depth_init, initial_std(model.init, model),
                       initial_std(model.output_init, model)};
-  s.qkv_bias = model.qkv_bias;
-  s.qk_norm = model.qk_norm;
   s.document_scope = model.attention_scope == config::AttentionScope::kDocument;
   if (model.head_dim == 0 && s.D % s.H != 0)
     throw user_error(fmt::format("model.n_heads = {} does not divide model.dim = {}", s.H, s.D)).about("model.n_heads");

@@ -9,14 +9,17 @@
 #include <set>
 
 #include "base/nearest.h"
-#include "config/flavors.h"
+#include "config/families.h"
+#include "config/load.h"
 #include "plan/parameters.h"
 
 namespace hearth::config {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::SizeIs;
 
 const void* place_of(const Field& field, RunConfig& config) {
   const Slot slot = field.slot(config);
@@ -66,7 +69,7 @@ TEST(Fields, EveryMemberOfTheStructsIsInTheTable) {
   for (const Field& field : fields()) ++rows[field.section];
   for (const List& list : lists()) ++rows[list.section()];
   EXPECT_EQ(rows, (std::map<std::string_view, size_t>{{"job", num_members<Job>()},
-                                                      {"model", num_members<Model>()},
+                                                      {"model", num_members<Model>() - 1 + num_members<BlockOptions>()},
                                                       {"objective", num_members<Objective>()},
                                                       {"optimizer", num_members<Optimizer>()},
                                                       {"lr_scheduler", num_members<LrScheduler>()},
@@ -259,33 +262,59 @@ TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
   }
 }
 
-TEST(Flavors, AreAllChoicesOfModelFlavorAndTheirFamiliesOfModelName) {
-  const Limits &names = find_field("model.flavor")->limits, &families = find_field("model.name")->limits;
-  std::set<std::string_view> all{""}, all_families;
-  for (const Flavor& flavor : flavors()) {
-    all.insert(flavor.name);
-    all_families.insert(flavor.family);
-  }
-  EXPECT_EQ(all, std::set<std::string_view>(names.choices.begin(), names.choices.end()));
-  EXPECT_EQ(all_families, std::set<std::string_view>(families.choices.begin(), families.choices.end()));
+TEST(Flavors, AreOfTheNamesThatModelNameMayHave) {
+  std::set<std::string_view> names;
+  for (const Flavor& flavor : flavors()) names.insert(flavor.model_name);
+  const std::vector<std::string_view>& choices = find_field("model.name")->limits.choices;
+  EXPECT_EQ(names, std::set<std::string_view>(choices.begin(), choices.end()));
   EXPECT_EQ(flavor_names("llama3.2"), "1B, 3B");
 }
 
-TEST(Flavors, SetTheirKeysAndNoOther) {
-  const auto differ = [](std::string_view family, std::string_view flavor, const Field& field) {
-    RunConfig config, standard;
-    config.model = model_of(*find_flavor(family, flavor));
-    return field.value(config) != field.value(standard);
-  };
-  const auto has = [](std::span<const std::string_view> keys, std::string_view key) {
-    return std::find(keys.begin(), keys.end(), key) != keys.end();
-  };
+TEST(Flavors, SetTheKeysOfTheirFamilyToo) {
+  const Model model = model_of(*find_flavor("qwen3", "0.6B"));
+  EXPECT_TRUE(model.qk_norm);
+  EXPECT_FALSE(model.qkv_bias);
+  EXPECT_EQ(model.hidden_dim, 3072);
+  EXPECT_EQ(model.norm_eps, 1e-6);
+  EXPECT_EQ(model_of(*find_flavor("llama3.1", "8B")).rope_scaling_factor, 8);
+}
+
+TEST(Families, DifferInWhatTheirModelsCompute) {
+  const Model llama;
+  EXPECT_EQ(nearest_family(llama).name, "llama");
+  Model other = llama;
+  other.sliding_window = 4096;
+  EXPECT_EQ(nearest_family(other).name, "mistral");
+  EXPECT_THAT(differences(find_family("llama"), other), ElementsAre("model.sliding_window = 4096"));
+  other.qkv_bias = true;
+  EXPECT_EQ(nearest_family(other).name, "qwen2");
+  EXPECT_TRUE(differences(find_family("qwen2"), other).empty());
+  other.qk_norm = true;
+  EXPECT_THAT(differences(nearest_family(other), other), SizeIs(1));
+  other = llama;
+  other.norm_type = NormType::kLayerNorm;
+  EXPECT_THAT(differences(nearest_family(other), other), ElementsAre("model.norm_type = \"layernorm\""));
+  other.norm_type = NormType::kNpLayerNorm;
+  other.norm_eps = 1e-6;
+  EXPECT_THAT(differences(find_family("olmo"), other), ElementsAre("model.norm_eps = 1e-06"));
+  // Every key that refuses a resume, and that is no size, is compared or left open by every family.
   for (const Field& field : fields()) {
-    if (field.section != "model" || field.key == "name" || field.key == "flavor") continue;
-    EXPECT_EQ(differ("llama3.2", "3B", field), has(kFlavorKeys, field.key)) << field.key;
-    const bool is_rare = differ("qwen2", "0.5B", field) || differ("qwen3", "0.6B", field);
-    EXPECT_EQ(is_rare && !has(kFlavorKeys, field.key), has(kRareFlavorKeys, field.key)) << field.key;
+    if (field.section != "model" || field.at_resume != AtResume::kRefuse) continue;
+    RunConfig changed;
+    const Value value = field.default_value();
+    if (const bool* flag = std::get_if<bool>(&value); flag != nullptr && field.key != "enable_weight_tying") {
+      field.set(changed, 0, !*flag);
+      EXPECT_FALSE(differences(find_family("llama"), changed.model).empty()) << field.key;
+    }
   }
+}
+
+// What a run of a family without a flavor computes is no Llama.
+TEST(Families, GiveTheirKeysToAModelOfTheirName) {
+  const LoadResult run = read_run_text("[model]\nname = \"qwen3\"\n", "run.toml", ".", {});
+  EXPECT_TRUE(run.config.model.qk_norm);
+  const LoadResult other = read_run_text("[model]\nname = \"qwen3\"\nqk_norm = false\n", "run.toml", ".", {});
+  EXPECT_FALSE(other.config.model.qk_norm);
 }
 
 TEST(Nearest, FindsWhatWasMeantAndNothingWhereNothingIsLikeIt) {

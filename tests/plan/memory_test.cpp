@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/quantity.h"
-#include "config/flavors.h"
+#include "config/families.h"
 #include "config/load.h"
 #include "machine/device.h"
 #include "plan/run_shape.h"

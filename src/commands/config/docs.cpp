@@ -7,8 +7,8 @@
 #include "cluster/cluster_file.h"
 #include "commands/commands.h"
 #include "commands/run_file.h"
+#include "config/families.h"
 #include "config/fields.h"
-#include "config/flavors.h"
 #include "config/toml_text.h"
 #include "plan/parameters.h"
 
@@ -140,15 +140,6 @@ std::string section_table(std::string_view section) {
   return text;
 }
 
-// The size of the published model's vocabulary. CodeLlama's 7B has 16 more tokens, for infilling; Qwen2's larger models
-// have 128 rows more.
-int64_t vocab_size_of(const config::Flavor& flavor) {
-  if (flavor.family.starts_with("llama3")) return 128256;
-  if (flavor.family == "qwen3") return 151936;
-  if (flavor.family.starts_with("qwen2")) return flavor.dim <= 2048 ? 151936 : 152064;
-  return flavor.family == "llemma" && flavor.name == "7B" ? 32016 : 32000;
-}
-
 std::string flavor_table() {
   std::string text =
       "\n## Flavors\n\n`model.flavor`, one of those of `model.name`, fills the keys of `[model]` that are not given. "
@@ -158,11 +149,11 @@ std::string flavor_table() {
       "| parameters |\n"
       "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const config::Flavor& flavor : config::flavors()) {
-    const int64_t vocab_size = vocab_size_of(flavor);
-    const plan::ModelShape shape = plan::model_shape(model_of(flavor), vocab_size);
-    text += fmt::format("| `{}` | `{}` | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", flavor.family,
-                        flavor.name, flavor.dim, flavor.n_layers, flavor.n_heads, flavor.n_kv_heads, shape.F,
-                        flavor.rope_theta, flavor.rope_scaling_factor, flavor.tied ? "yes" : "", vocab_size,
+    const config::Model model = model_of(flavor);
+    const plan::ModelShape shape = plan::model_shape(model, flavor.vocabulary);
+    text += fmt::format("| `{}` | `{}` | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", flavor.model_name,
+                        flavor.name, shape.D, shape.L, shape.H, shape.G, shape.F, model.rope_theta,
+                        model.rope_scaling_factor, model.enable_weight_tying ? "yes" : "", flavor.vocabulary,
                         plan::parameter_plan(shape).num_parameters);
   }
   return text;

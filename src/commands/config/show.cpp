@@ -22,7 +22,8 @@ std::string origin_text(const config::LoadResult& run, const config::Entry& entr
     case config::Origin::Kind::kSet:
       return "--set";
     case config::Origin::Kind::kFlavor:
-      return fmt::format("flavor {}", run.config.model.flavor);
+      return run.config.model.flavor.empty() ? fmt::format("name {}", run.config.model.name)
+                                             : fmt::format("flavor {}", run.config.model.flavor);
     case config::Origin::Kind::kDefault:
       break;
   }

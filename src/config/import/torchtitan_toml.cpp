@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "base/text.h"
-#include "config/flavors.h"
+#include "config/families.h"
 #include "config/import/dialects.h"
 #include "config/import/torchtitan_keys.h"
 #include "config/import/torchtitan_parts.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "config/flavors.h"
+#include "config/families.h"
 #include "config/import/dialects.h"
 #include "config/import/transformers_keys.h"
 #include "config/import/transformers_schedule.h"
@@ -49,10 +49,10 @@ const Flavor* flavor_of_hub(std::string_view name) {
   const Flavor* found = nullptr;
   size_t longest = 0;
   for (const Flavor& flavor : flavors()) {
-    const std::string begin = lower_plain(flavor.family), size = lower_plain(flavor.name);
+    const std::string begin = lower_plain(flavor.model_name), size = lower_plain(flavor.name);
     // The shapes of torchtitan's own sizes are not those on the Hub.
-    if (flavor.family == "llemma" || (flavor.family == "llama3" && size != "8b" && size != "70b")) continue;
-    if (flavor.family == "llama2" && size != "7b" && size != "13b" && size != "70b") continue;
+    if (flavor.model_name == "llemma" || (flavor.model_name == "llama3" && size != "8b" && size != "70b")) continue;
+    if (flavor.model_name == "llama2" && size != "7b" && size != "13b" && size != "70b") continue;
     const size_t at = plain.find(begin + size);
     if (at == std::string::npos || (at > 0 && plain.substr(0, at) != "meta") || begin.size() <= longest) continue;
     found = &flavor;
@@ -79,8 +79,8 @@ void import_hf_model(Draft& draft, const HfProgram& program) {
                              path_exists(*name) ? "" : "hf:", *name));
     return;
   }
-  draft.set("model.name", std::string(flavor->family), from);
-  draft.set("model.flavor", std::string(flavor->name), from);
+  draft.set("model.name", flavor->model_name, from);
+  draft.set("model.flavor", flavor->name, from);
   if (pretrained) {
     draft.set("model.rope_pairs", std::string("halves"), nullptr, "as Hugging Face's weights have it");
     const bool hub = std::count(name->begin(), name->end(), '/') == 1 && name->front() != '/' && name->front() != '.';

@@ -1,0 +1,227 @@
+#include "config/families.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/error.h"
+#include "config/toml_text.h"
+
+namespace hearth::config {
+namespace {
+
+constexpr std::string_view kFamilyFile = "family.toml", kNamesFile = "names.toml", kEnding = ".toml";
+
+// "qwen3.toml" -> "qwen3"; empty for a file without flavors.
+std::string_view model_name_of(const FamilyFile& file) {
+  if (file.name == kFamilyFile || file.name == kNamesFile) return {};
+  return file.name.substr(0, file.name.size() - kEnding.size());
+}
+
+const Field& model_field(const FamilyFile& file, const std::string& key) {
+  const Field* field = find_field("model." + key);
+  HEARTH_CHECK(field != nullptr, "src/models/{}/{}: no key model.{}", file.family, file.name, key);
+  return *field;
+}
+
+// The value as the key has it.
+Setting setting_of(const FamilyFile& file, const TomlEntry& entry) {
+  const Field& field = model_field(file, entry.key);
+  const std::optional<Value> value = entry.value ? as_type(*entry.value, field.default_value()) : std::nullopt;
+  HEARTH_CHECK(value && field.limits.allow(*value), "src/models/{}/{}:{}: {}", file.family, file.name, entry.line,
+               entry.shown);
+  return {entry.key, *value};
+}
+
+std::vector<TomlEntry> entries_of(const FamilyFile& file) {
+  std::vector<TomlEntry> entries;
+  const std::optional<TomlError> error = parse_toml(file.text, entries);
+  HEARTH_CHECK(!error, "src/models/{}/{}:{}: {}", file.family, file.name, error->line, error->what);
+  return entries;
+}
+
+Window window_named(const std::string& name) {
+  if (name == "always") return Window::kAlways;
+  HEARTH_CHECK(name == "switched", "window = {}", name);
+  return Window::kSwitched;
+}
+
+void set_class(HuggingFaceClass& c, const TomlEntry& entry) {
+  const std::string& key = entry.key;
+  if (key == "model_type") return static_cast<void>(c.model_type = std::get<std::string>(*entry.value));
+  if (key == "architecture") return static_cast<void>(c.architecture = std::get<std::string>(*entry.value));
+  if (key == "window") return static_cast<void>(c.window = window_named(std::get<std::string>(*entry.value)));
+  if (key == "has_head_dim") return static_cast<void>(c.has_head_dim = std::get<bool>(*entry.value));
+  struct Size {
+    std::string_view name;
+    int64_t HuggingFaceClass::*member;
+  };
+  static constexpr Size kSizes[] = {{"max_position_embeddings", &HuggingFaceClass::max_position_embeddings},
+                                    {"num_key_value_heads", &HuggingFaceClass::num_key_value_heads},
+                                    {"head_dim", &HuggingFaceClass::head_dim},
+                                    {"sliding_window", &HuggingFaceClass::sliding_window}};
+  const auto* size = std::find_if(std::begin(kSizes), std::end(kSizes), [&](const Size& s) { return s.name == key; });
+  HEARTH_CHECK(size != std::end(kSizes), "[hugging_face] has no {}", key);
+  c.*size->member = std::get<int64_t>(*entry.value);
+}
+
+Family read_family(const FamilyFile& file) {
+  Family family;
+  family.name = file.family;
+  for (const TomlEntry& entry : entries_of(file)) {
+    if (entry.key.empty()) continue;  // a section
+    if (entry.section == "model") {
+      family.model.push_back(setting_of(file, entry));
+    } else if (entry.section == "hugging_face_writes") {
+      family.hugging_face.writes.push_back({entry.key, *entry.value});
+    } else {
+      HEARTH_CHECK(entry.section == "hugging_face", "src/models/{}/{}: [{}]", file.family, file.name, entry.section);
+      set_class(family.hugging_face, entry);
+    }
+  }
+  return family;
+}
+
+void read_flavors(const FamilyFile& file, std::vector<Flavor>& flavors) {
+  Flavor common{std::string(model_name_of(file)), {}, {}};
+  for (const TomlEntry& entry : entries_of(file)) {
+    if (entry.key.empty()) {
+      flavors.push_back(common);
+      flavors.back().name = entry.section;
+      continue;
+    }
+    Flavor& flavor = entry.section.empty() ? common : flavors.back();
+    if (entry.key == "vocabulary")
+      flavor.vocabulary = std::get<int64_t>(*entry.value);
+    else
+      flavor.model.push_back(setting_of(file, entry));
+  }
+}
+
+void set(Model& model, const std::vector<Setting>& settings) {
+  RunConfig config;
+  config.model = std::move(model);
+  for (const Setting& setting : settings) find_field("model." + setting.key)->set(config, 0, setting.value);
+  model = std::move(config.model);
+}
+
+// Of the keys that decide what a model computes, those that every family leaves open.
+bool is_open(std::string_view key) {
+  static constexpr std::string_view kOpen[] = {"rope_pairs", "attention_scope", "enable_weight_tying"};
+  return std::find(std::begin(kOpen), std::end(kOpen), key) != std::end(kOpen);
+}
+
+}  // namespace
+
+const Value* Family::find(std::string_view key) const {
+  const auto found = std::find_if(model.begin(), model.end(), [key](const Setting& s) { return s.key == key; });
+  return found == model.end() ? nullptr : &found->value;
+}
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> all = [] {
+    std::vector<Family> read;
+    for (const FamilyFile& file : family_files()) {
+      if (file.name == kFamilyFile) read.push_back(read_family(file));
+    }
+    return read;
+  }();
+  return all;
+}
+
+const Family& find_family(std::string_view name) {
+  for (const Family& family : families()) {
+    if (family.name == name) return family;
+  }
+  HEARTH_CHECK(false, "no folder src/models/{}", name);
+}
+
+const Family& family_of(const Model& model) {
+  for (const FamilyFile& file : family_files()) {
+    if (!model.name.empty() && model_name_of(file) == model.name) return find_family(file.family);
+  }
+  return find_family("llama");
+}
+
+void apply(const Family& family, Model& model) { set(model, family.model); }
+
+std::vector<std::string> differences(const Family& family, const Model& model) {
+  RunConfig config;
+  config.model = model;
+  std::vector<std::string> found;
+  for (const Field& field : fields()) {
+    if (field.section != "model" || field.at_resume != AtResume::kRefuse || is_open(field.key)) continue;
+    const Value* own = family.find(field.key);
+    const Value value = field.value(config), wanted = own != nullptr ? *own : field.default_value();
+    // Numbers are sizes, and any text is a name, unless the family says something else.
+    const bool is_choice = std::holds_alternative<bool>(value) || std::holds_alternative<std::string>(value);
+    if (value == wanted || (own == nullptr && !is_choice)) continue;
+    found.push_back(value == Value(true) ? field.name() : fmt::format("{} = {}", field.name(), to_toml_value(value)));
+  }
+  if (model.sliding_window > 0 && family.hugging_face.window == Window::kNever)
+    found.push_back(fmt::format("model.sliding_window = {}", model.sliding_window));
+  if (model.head_dim > 0 && !family.hugging_face.has_head_dim)
+    found.push_back(fmt::format("model.head_dim = {}", model.head_dim));
+  return found;
+}
+
+const Family& nearest_family(const Model& model) {
+  RunConfig config;
+  config.model = model;
+  // Of equally near ones, the family with more keys of its own that the model has.
+  const auto nearness = [&](const Family& family) {
+    const auto own = std::count_if(family.model.begin(), family.model.end(), [&](const Setting& setting) {
+      return find_field("model." + setting.key)->value(config) == setting.value;
+    });
+    return std::pair(-std::ssize(differences(family, model)), own);
+  };
+  return *std::max_element(families().begin(), families().end(),
+                           [&](const Family& a, const Family& b) { return nearness(a) < nearness(b); });
+}
+
+const std::vector<Flavor>& flavors() {
+  static const std::vector<Flavor> all = [] {
+    std::vector<Flavor> read;
+    for (const FamilyFile& file : family_files()) {
+      if (!model_name_of(file).empty()) read_flavors(file, read);
+    }
+    return read;
+  }();
+  return all;
+}
+
+const Flavor* find_flavor(std::string_view model_name, std::string_view name) {
+  for (const Flavor& flavor : flavors()) {
+    if (flavor.model_name == model_name && flavor.name == name) return &flavor;
+  }
+  return nullptr;
+}
+
+std::string flavor_names(std::string_view model_name) {
+  std::string names;
+  for (const Flavor& flavor : flavors()) {
+    if (flavor.model_name == model_name) names.append(names.empty() ? "" : ", ").append(flavor.name);
+  }
+  return names;
+}
+
+Model model_of(const Flavor& flavor) {
+  Model model;
+  model.name = flavor.model_name;
+  model.flavor = flavor.name;
+  apply(family_of(model), model);
+  set(model, flavor.model);
+  return model;
+}
+
+std::vector<std::string_view> model_names() {
+  std::vector<std::string_view> names;
+  for (const FamilyFile& file : family_files()) {
+    if (const std::string_view name = model_name_of(file); !name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace hearth::config

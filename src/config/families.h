@@ -1,0 +1,92 @@
+// Families of models, and their named shapes. src/models/FAMILY/ says all that Hearth knows of a family; the build puts
+// its files into the programs:
+//
+//   family.toml  [model]: keys of run files that all of its models have. [hugging_face]: its class in transformers, and
+//                the values that the class takes where config.json lacks a field. [hugging_face_writes]: fields that its
+//                config.json has besides those of every family
+//   names.toml   names of its weights in other programs' files (convert/names.h)
+//   NAME.toml    the flavors of model.name = "NAME": a table of keys of [model] for each, after keys that all of them
+//                have. `vocabulary`: of the published models; a run takes its tokenizer's
+//
+// docs/add_a_model.md is the walk through one.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/config.h"
+#include "config/fields.h"
+
+namespace hearth::config {
+
+// "qwen3", "family.toml" and the content; sorted by family, then by name. The build writes this list.
+struct FamilyFile {
+  std::string_view family, name, text;
+};
+std::span<const FamilyFile> family_files();
+
+// A key of a TOML file with its value.
+struct Setting {
+  std::string key;
+  Value value;
+};
+
+// The layers of a model whose positions see a window of the last tokens only, by its config.json.
+enum class Window {
+  kNever,
+  kAlways,   // all layers: sliding_window
+  kSwitched  // use_sliding_window switches it on for some layers
+};
+
+// A model as transformers knows it.
+struct HuggingFaceClass {
+  std::string model_type, architecture;
+  Window window = Window::kNever;
+  bool has_head_dim = true;  // the width of a head is a field
+  // Taken where config.json lacks the field. 0: num_key_value_heads and head_dim follow from other fields.
+  int64_t max_position_embeddings = 0, num_key_value_heads = 0, head_dim = 0, sliding_window = 0;
+  std::vector<Setting> writes;
+};
+
+struct Family {
+  std::string name;            // of its folder
+  std::vector<Setting> model;  // keys of [model], without "model."
+  HuggingFaceClass hugging_face;
+
+  const Value* find(std::string_view key) const;  // null: `model` lacks it
+};
+const std::vector<Family>& families();
+const Family& find_family(std::string_view name);  // must exist
+// The family of model.name.
+const Family& family_of(const Model& model);
+
+// Gives the model the keys that all models of the family have.
+void apply(const Family& family, Model& model);
+// Keys of [model] by which a model computes something else than those of the family: "model.qk_norm",
+// "model.norm_type = \"layernorm\"". Sizes do not count.
+std::vector<std::string> differences(const Family& family, const Model& model);
+// The family with the fewest differences; of those, the one with most keys in common, then the first.
+const Family& nearest_family(const Model& model);
+
+// A named shape, chosen by model.name and model.flavor.
+struct Flavor {
+  std::string model_name, name;
+  std::vector<Setting> model;  // keys of [model], without the family's
+  int64_t vocabulary = 0;
+};
+// In the order of docs/config.md.
+const std::vector<Flavor>& flavors();
+// Null if there is no such flavor.
+const Flavor* find_flavor(std::string_view model_name, std::string_view name);
+// The flavors of a name: "7B, 13B".
+std::string flavor_names(std::string_view model_name);
+// The keys that a flavor and its family set; others have their defaults.
+Model model_of(const Flavor& flavor);
+
+// What model.name may be.
+std::vector<std::string_view> model_names();
+
+}  // namespace hearth::config
