@@ -54,6 +54,7 @@ void set_class(HuggingFaceClass& c, const TomlEntry& entry) {
   if (key == "architecture") return static_cast<void>(c.architecture = std::get<std::string>(*entry.value));
   if (key == "window") return static_cast<void>(c.window = window_named(std::get<std::string>(*entry.value)));
   if (key == "has_head_dim") return static_cast<void>(c.has_head_dim = std::get<bool>(*entry.value));
+  if (key == "rms_norm_eps") return static_cast<void>(c.rms_norm_eps = std::get<double>(*entry.value));
   struct Size {
     std::string_view name;
     int64_t HuggingFaceClass::*member;
@@ -107,7 +108,7 @@ void set(Model& model, const std::vector<Setting>& settings) {
   model = std::move(config.model);
 }
 
-// Of the keys that decide what a model computes, those that every family leaves open.
+// Keys that every family leaves open, although they decide what a model computes.
 bool is_open(std::string_view key) {
   static constexpr std::string_view kOpen[] = {"rope_pairs", "attention_scope", "enable_weight_tying"};
   return std::find(std::begin(kOpen), std::end(kOpen), key) != std::end(kOpen);
@@ -170,7 +171,7 @@ std::vector<std::string> differences(const Family& family, const Model& model) {
 const Family& nearest_family(const Model& model) {
   RunConfig config;
   config.model = model;
-  // Of equally near ones, the family with more keys of its own that the model has.
+  // Where several are equally near, the one with more keys of its own that the model has.
   const auto nearness = [&](const Family& family) {
     const auto own = std::count_if(family.model.begin(), family.model.end(), [&](const Setting& setting) {
       return find_field("model." + setting.key)->value(config) == setting.value;

@@ -2,7 +2,7 @@
 // its files into the programs:
 //
 //   family.toml  [model]: keys of run files that all of its models have. [hugging_face]: its class in transformers, and
-//                the values that the class takes where config.json lacks a field. [hugging_face_writes]: fields that its
+//                what the class takes where config.json lacks a field. [hugging_face_writes]: fields that its
 //                config.json has besides those of every family
 //   names.toml   names of its weights in other programs' files (convert/names.h)
 //   NAME.toml    the flavors of model.name = "NAME": a table of keys of [model] for each, after keys that all of them
@@ -48,6 +48,7 @@ struct HuggingFaceClass {
   bool has_head_dim = true;  // the width of a head is a field
   // Taken where config.json lacks the field. 0: num_key_value_heads and head_dim follow from other fields.
   int64_t max_position_embeddings = 0, num_key_value_heads = 0, head_dim = 0, sliding_window = 0;
+  double rms_norm_eps = 1e-6;
   std::vector<Setting> writes;
 };
 

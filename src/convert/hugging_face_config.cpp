@@ -20,7 +20,6 @@ using HfJson = nlohmann::json;
 
 constexpr const char* kOtherModel = "Hearth would compute something else than this model";
 
-constexpr double kClassEps = 1e-6;        // of every class
 constexpr int64_t kMaxWindowLayers = 28;  // of classes whose window is switched
 
 class ConfigReader {
@@ -113,7 +112,7 @@ class ConfigReader {
     if (m.dim % m.n_heads != 0 || width != m.dim / m.n_heads) m.head_dim = width;
     if (width == 0 || width % 2 != 0 || (m.head_dim > 0 && !type().has_head_dim))
       refuse(fmt::format("heads of width {}", width));
-    m.norm_eps = has("rms_norm_eps") ? number(json_.at("rms_norm_eps"), "rms_norm_eps") : kClassEps;
+    m.norm_eps = has("rms_norm_eps") ? number(json_.at("rms_norm_eps"), "rms_norm_eps") : type().rms_norm_eps;
     config::apply(*family_, m);
     m.rope_pairs = config::RopePairs::kHalves;
     if (has("tie_word_embeddings")) {

@@ -48,6 +48,7 @@ start_node() {
 # A cable from each node to one switch.
 make_network() {
   touch "$dir/network"
+  [ ! -e "/sys/class/net/$bridge" ] || remove_network # a test that was killed has left it
   ip link add "$bridge" type bridge
   ip address add "$controller/24" dev "$bridge"
   ip link set "$bridge" up

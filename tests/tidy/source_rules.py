@@ -292,5 +292,32 @@ def test_hooks(tree):
             if (match := TEST_HOOKS.search(line))]
 
 
-RULES = [include_order, room_sizes, heavy_headers, file_length, function_length, line_width, plain_text,
+# The parts of a transformer's block belong to src/models: what a model has is a question to its program
+# (models/program.h), its parameters (plan/parameters.h), or its family's files (config/families.h).
+BLOCK_WORDS = re.compile(r"\b(w[qkvo]|wqkv|w13|w[123]|[qk]_norm|qk_norm\w*|qkv_bias|norm_placement)\b")
+# Where they are said today. A path here may go, and none may come: keys of run files and their checks; and formats that
+# cut or join a block's matrices by their names.
+BLOCK_WORDS_IN = {"src/config/block_options.h", "src/config/check.cpp", "src/config/field_table.cpp",
+                  "src/config/import/", "src/convert/neox_rank.cpp", "src/convert/nxd_rank.cpp",
+                  "src/convert/source_dcp.cpp", "src/convert/source_meta.cpp", "src/convert/source_neox.cpp",
+                  "src/convert/source_nxd.cpp", "src/convert/target_meta.cpp", "src/convert/target_torchtitan.cpp",
+                  "src/bench/ops.cpp", "src/commands/checkpoint/convert.cpp", "src/commands/config/docs.cpp"}
+
+
+def block_words(tree):
+    """Only src/models knows the parts of a block."""
+    problems, used = [], set()
+    for path, number, line in tree.lines((".cpp", ".h", ".cu"), "src/"):
+        match = BLOCK_WORDS.search(re.sub(r"//.*|w3\.org", "", line))
+        if not match or path.startswith("src/models/"):
+            continue
+        known = {place for place in BLOCK_WORDS_IN if path.startswith(place)}
+        used |= known
+        if not known:
+            problems.append(f"{path}:{number}: {match.group()} is a part of a block: only src/models knows it")
+    unused = BLOCK_WORDS_IN - used if "src/models/llama/block.cpp" in tree.files else set()
+    return problems + [f"{path}:1: take it out of BLOCK_WORDS_IN" for path in sorted(unused)]
+
+
+RULES = [block_words, include_order, room_sizes, heavy_headers, file_length, function_length, line_width, plain_text,
          promises_and_machines, names, build_flags, readers_that_leave, test_hooks]

@@ -1,0 +1,14 @@
+"""class_defaults.py ARCHITECTURE SWITCHED: what a class of transformers takes where config.json lacks a field, for a
+model with 6 heads of 16. SWITCHED is 1 for a class whose window is switched."""
+
+import json
+import sys
+
+import transformers
+
+architecture, switched = sys.argv[1:]
+window = {"use_sliding_window": True} if switched == "1" else {}
+made = getattr(transformers, architecture).config_class(num_attention_heads=6, hidden_size=96, **window)
+print(json.dumps([made.model_type, made.max_position_embeddings, made.num_key_value_heads,
+                  getattr(made, "head_dim", None) or 16, getattr(made, "sliding_window", None) or 0,
+                  getattr(made, "rms_norm_eps", 1e-6)]))
