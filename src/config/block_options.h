@@ -2,11 +2,26 @@
 // An option is a member here, a row in config/field_table.cpp, and code in the block.
 #pragma once
 
+#include "config/choices.h"
+
 namespace hearth::config {
 
+// The norms of a block: of its branches' inputs, or of their outputs (OLMo 2).
+enum class NormPlacement { kInputs, kOutputs };
+template <>
+inline constexpr NamedChoice<NormPlacement> kChoices<NormPlacement>[] = {{NormPlacement::kInputs, "inputs"},
+                                                                         {NormPlacement::kOutputs, "outputs"}};
+// What qk_norm takes as one row: a head, or all heads of the queries, and of the keys (OLMo 2).
+enum class QkNormScope { kHead, kAllHeads };
+template <>
+inline constexpr NamedChoice<QkNormScope> kChoices<QkNormScope>[] = {{QkNormScope::kHead, "head"},
+                                                                     {QkNormScope::kAllHeads, "all_heads"}};
+
 struct BlockOptions {
+  NormPlacement norm_placement = NormPlacement::kInputs;
   bool qkv_bias = false;  // q, k and v have biases
-  bool qk_norm = false;   // every head of q and k is normed before its rotation
+  bool qk_norm = false;   // queries and keys are normed before their rotation
+  QkNormScope qk_norm_scope = QkNormScope::kHead;
   bool operator==(const BlockOptions&) const = default;
 };
 

@@ -59,11 +59,6 @@ std::vector<Field> model_fields() {
      "the elements of a head that rotate as pairs: neighbours (Meta, torchtitan), or i and i + width / 2 (GPT-NeoX, "
      "Hugging Face)",
      one_of<RopePairs>()},
-    {"model", "qkv_bias", slot<&RunConfig::model, &Model::qkv_bias>, kRefuse, "",
-     "biases are added to queries, keys and values (Qwen2)", {}},
-    {"model", "qk_norm", slot<&RunConfig::model, &Model::qk_norm>, kRefuse, "",
-     "every head of queries and keys goes through an RMSNorm before its rotation (Qwen3): one weight of a head's width "
-     "for queries, one for keys", {}},
     {"model", "attention_scope", slot<&RunConfig::model, &Model::attention_scope>, kRefuse, "",
      "the tokens that a position sees: its whole window, or only its own document, whose positions start at 0",
      one_of<AttentionScope>()},
@@ -72,6 +67,22 @@ std::vector<Field> model_fields() {
      "limit, so training.seq_len must not be larger; 0 means no window", at_least(0)},
     {"model", "enable_weight_tying", slot<&RunConfig::model, &Model::enable_weight_tying>, kRefuse, "",
      "the output matrix is the token embedding", {}},
+  };
+}
+
+// What its blocks compute (config/block_options.h).
+std::vector<Field> block_fields() {
+  return {
+    {"model", "norm_placement", slot<&RunConfig::model, &Model::norm_placement>, kRefuse, "",
+     "the norms of a block are of the inputs of attention and feed-forward, or of their outputs (OLMo 2)",
+     one_of<NormPlacement>()},
+    {"model", "qkv_bias", slot<&RunConfig::model, &Model::qkv_bias>, kRefuse, "",
+     "biases are added to queries, keys and values (Qwen2)", {}},
+    {"model", "qk_norm", slot<&RunConfig::model, &Model::qk_norm>, kRefuse, "",
+     "queries and keys go through an RMSNorm before their rotation, one for queries and one for keys", {}},
+    {"model", "qk_norm_scope", slot<&RunConfig::model, &Model::qk_norm_scope>, kRefuse, "",
+     "qk_norm takes every head for itself, with one weight of a head's width (Qwen3), or all heads as one row (OLMo 2)",
+     one_of<QkNormScope>(), {is("model.qk_norm", true)}},
   };
 }
 
@@ -225,8 +236,8 @@ const std::vector<Field>& field_table() {
   static const std::vector<Field> fields = [] {
     std::vector<Field> all = model_fields();
     for (const auto& more :
-         {initial_fields(), objective_fields(), optimizer_fields(), schedule_fields(), training_fields(),
-          parallelism_fields(), checkpoint_fields(), run_fields(), data_fields(), machine_fields()})
+         {block_fields(), initial_fields(), objective_fields(), optimizer_fields(), schedule_fields(),
+          training_fields(), parallelism_fields(), checkpoint_fields(), run_fields(), data_fields(), machine_fields()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();

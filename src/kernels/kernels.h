@@ -89,6 +89,15 @@ struct Table {
                        ConstRows x_TD, int64_t heads, const float* size_T, const float* mean_T, const void* weight_D,
                        int32_t accumulate, float* scratch);
   int64_t (*norm_backward_scratch)(int64_t T, int64_t D);
+  // Norms of rows of which ranks have parts (ops/norm.h). dots = sum of a b w over a row (times its scale);
+  // weight_D and scale_T may be null. `scratch`: norm_backward_scratch(T, D) floats.
+  int (*norm_part_dots)(void* stream, Type, float* dots_T, ConstRows a_TD, ConstRows b_TD, const void* weight_D,
+                        const float* scale_T);
+  int (*norm_part_forward)(void* stream, Type, double eps, int64_t width, Rows y_TD, float* statistics_T,
+                           ConstRows x_TD, const void* weight_D);
+  int (*norm_part_backward)(void* stream, Type, int64_t width, Rows dx_TD, float* dweight_D, ConstRows dy_TD,
+                            ConstRows x_TD, const float* statistics_T, const float* dots_T, const void* weight_D,
+                            float* scratch);
 
   // Exact attention for cases that the vendors' kernels do not take (float32, odd head widths): out, lse [B, H, S]
   // float32 and the gradients, which are overwritten, as in ops/attention.h; K up to 256. `places`: of q. starts_N:

@@ -231,4 +231,125 @@ int norm_backward(void* stream, Type type, NormKind kind, double eps, Rows dx_TD
   return add_partial_rows(stream, dweight_D, scratch, blocks, D);
 }
 
+// Rows of which ranks have parts: one block a row; in backward one block for several rows, as above.
+namespace {
+
+constexpr int kPartThreads = 512;
+
+template <class T>
+__device__ const T* row_of(const ConstRows& rows, int64_t t) {
+  return static_cast<const T*>(rows.data) + t * rows.stride;
+}
+
+// body(column) for this thread's packs of a row of D.
+template <int W, class Body>
+__device__ void for_columns(int64_t D, const Body& body) {
+  for (int64_t col = static_cast<int64_t>(threadIdx.x) * W; col < D; col += static_cast<int64_t>(blockDim.x) * W)
+    body(col);
+}
+
+template <class T, int W>
+__global__ void __launch_bounds__(kPartThreads)
+    part_dots_kernel(float* dots_T, ConstRows a, ConstRows b, const T* weight, const float* scale_T) {
+  const int64_t t = blockIdx.x;
+  const T *left = row_of<T>(a, t), *right = row_of<T>(b, t);
+  float sum = 0;
+  for_columns<W>(a.cols, [&](int64_t col) {
+    const Pack<T, W> l = load<W>(left + col), r = load<W>(right + col);
+    Pack<T, W> w;
+    if (weight != nullptr) w = load<W>(weight + col);
+    for (int k = 0; k < W; ++k) sum = fmaf(l[k] * r[k], weight == nullptr ? 1 : w[k], sum);
+  });
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) dots_T[t] = scale_T == nullptr ? sum : sum * scale_T[t];
+}
+
+template <class T, int W>
+__global__ void __launch_bounds__(kPartThreads)
+    part_forward_kernel(float eps, float width, Rows y, float* statistics_T, ConstRows x, const T* weight) {
+  const int64_t t = blockIdx.x;
+  const float r = 1 / sqrtf(statistics_T[t] / width + eps);
+  __syncthreads();  // all threads have read the sum
+  if (threadIdx.x == 0) statistics_T[t] = r;
+  const T* from = row_of<T>(x, t);
+  T* to = static_cast<T*>(y.data) + t * y.stride;
+  for_columns<W>(x.cols, [&](int64_t col) {
+    Pack<T, W> pack = load<W>(from + col);
+    const Pack<T, W> w = load<W>(weight + col);
+    for (int k = 0; k < W; ++k) pack.set(k, pack[k] * r * w[k]);
+    store<W>(to + col, pack);
+  });
+}
+
+// A thread always has the same columns: its row of `partial` [blocks, D] needs no other thread.
+template <class T, int W>
+__global__ void __launch_bounds__(kPartThreads)
+    part_backward_kernel(float width, Rows dx, ConstRows dy, ConstRows x, const float* statistics_T,
+                         const float* dots_T, const T* weight, float* partial) {
+  float* dw = partial + blockIdx.x * x.cols;
+  for (int64_t t = blockIdx.x; t < x.rows; t += gridDim.x) {
+    const float r = statistics_T[t], along = dots_T[t] / width;
+    const T *gradient = row_of<T>(dy, t), *row = row_of<T>(x, t);
+    T* to = static_cast<T*>(dx.data) + t * dx.stride;
+    for_columns<W>(x.cols, [&](int64_t col) {
+      const Pack<T, W> g = load<W>(gradient + col), v = load<W>(row + col), w = load<W>(weight + col);
+      Pack<T, W> out;
+      for (int k = 0; k < W; ++k) {
+        const float n = v[k] * r;
+        dw[col + k] = (t == static_cast<int64_t>(blockIdx.x) ? 0 : dw[col + k]) + g[k] * n;
+        out.set(k, r * fmaf(-n, along, g[k] * w[k]));
+      }
+      store<W>(to + col, out);
+    });
+  }
+}
+
+// body(zero, W): the element type, and the width of an access to all of `rows` and the weight.
+template <class Body, class... R>
+int with_packs(Type type, int64_t D, const void* weight, const Body& body, const R&... rows) {
+  return with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    const bool aligned =
+        D % kWidth<T> == 0 && is_aligned(static_cast<const T*>(weight)) && (is_aligned<T>(rows) && ...);
+    return with_width<T>(aligned, [&](auto W) { return body(zero, W); });
+  });
+}
+
+int threads_of(int64_t D, int W) { return threads_for(ceil_div(D, W), kPartThreads); }
+
+}  // namespace
+
+int norm_part_dots(void* stream, Type type, float* dots_T, ConstRows a_TD, ConstRows b_TD, const void* weight_D,
+                   const float* scale_T) {
+  const auto body = [&](auto zero, auto W) {
+    using T = decltype(zero);
+    return launch(stream, &part_dots_kernel<T, W()>, a_TD.rows, threads_of(a_TD.cols, W()), dots_T, a_TD, b_TD,
+                  static_cast<const T*>(weight_D), scale_T);
+  };
+  return with_packs(type, a_TD.cols, weight_D, body, a_TD, b_TD);
+}
+
+int norm_part_forward(void* stream, Type type, double eps, int64_t width, Rows y_TD, float* statistics_T,
+                      ConstRows x_TD, const void* weight_D) {
+  const auto body = [&](auto zero, auto W) {
+    using T = decltype(zero);
+    return launch(stream, &part_forward_kernel<T, W()>, x_TD.rows, threads_of(x_TD.cols, W()), static_cast<float>(eps),
+                  static_cast<float>(width), y_TD, statistics_T, x_TD, static_cast<const T*>(weight_D));
+  };
+  return with_packs(type, x_TD.cols, weight_D, body, y_TD, x_TD);
+}
+
+int norm_part_backward(void* stream, Type type, int64_t width, Rows dx_TD, float* dweight_D, ConstRows dy_TD,
+                       ConstRows x_TD, const float* statistics_T, const float* dots_T, const void* weight_D,
+                       float* scratch) {
+  const int64_t T = x_TD.rows, D = x_TD.cols, blocks = norm_backward_scratch(T, D) / (D > 0 ? D : 1);
+  const auto body = [&](auto zero, auto W) {
+    using Value = decltype(zero);
+    return launch(stream, &part_backward_kernel<Value, W()>, blocks, threads_of(D, W()), static_cast<float>(width),
+                  dx_TD, dy_TD, x_TD, statistics_T, dots_T, static_cast<const Value*>(weight_D), scratch);
+  };
+  const int code = with_packs(type, D, weight_D, body, dx_TD, dy_TD, x_TD);
+  return code != 0 || T == 0 ? code : add_partial_rows(stream, dweight_D, scratch, blocks, D);
+}
+
 }  // namespace hearth::kernels

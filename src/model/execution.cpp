@@ -53,6 +53,19 @@ class Executor {
                        groups(op.x, op.width), a(op.statistics), unit.weight(op.weight), op.adds);
   }
 
+  void operator()(const models::NormPartSquares& op) const { ops::norm_part_squares(a(op.statistics), a(op.x)); }
+  void operator()(const models::SumOverRanks& op) const { a.tensor->all_reduce(a(op.sums)); }
+  void operator()(const models::NormPartForward& op) const {
+    ops::norm_part_forward(op.norm.eps, op.width, a(op.out), a(op.statistics), a(op.x), unit.weight(op.weight));
+  }
+  void operator()(const models::NormPartDots& op) const {
+    ops::norm_part_dots(a(op.dots), a(op.dy), a(op.x), a(op.statistics), unit.weight(op.weight));
+  }
+  void operator()(const models::NormPartGradient& op) const {
+    ops::norm_part_backward(op.width, a(op.dx), unit.gradient(op.weight), a(op.dy), a(op.x), a(op.statistics),
+                            a(op.dots), unit.weight(op.weight));
+  }
+
   void operator()(const models::Linear& op) const {
     const at::Tensor out = a(op.out), x = a(op.x), w = unit.weight(op.weight);
     a.float8 ? ops::matmul_float8(out, x, w) : ops::matmul(out, x, w);

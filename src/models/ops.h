@@ -76,6 +76,41 @@ struct NormGradient {
   Refs writes() const { return {dx}; }
 };
 
+// The RMSNorm of rows of which tensor-parallel ranks have parts, in three ops (ops/norm.h). `statistics` are sums
+// of squares until the ranks have added them up. `width`: elements of a whole row.
+struct NormPartSquares {
+  Ref statistics, x;
+  Refs reads() const { return {x}; }
+  Refs writes() const { return {statistics}; }
+};
+struct SumOverRanks {
+  Ref sums;
+  Refs reads() const { return {sums}; }
+  Refs writes() const { return {sums}; }
+};
+struct NormPartForward {
+  Norm norm;
+  int64_t width;
+  Ref out, statistics, x;
+  Weight weight;
+  Refs reads() const { return {x, statistics}; }
+  Refs writes() const { return {out, statistics}; }
+};
+// Its gradient, likewise: `dots` are the parts' until the ranks have added them up. dx may be dy.
+struct NormPartDots {
+  Ref dots, dy, x, statistics;
+  Weight weight;
+  Refs reads() const { return {dy, x, statistics}; }
+  Refs writes() const { return {dots}; }
+};
+struct NormPartGradient {
+  int64_t width;
+  Ref dx, dy, x, statistics, dots;
+  Weight weight;
+  Refs reads() const { return {dy, x, statistics, dots}; }
+  Refs writes() const { return {dx}; }
+};
+
 // out = x w^T
 struct Linear {
   Ref out, x;
@@ -224,7 +259,8 @@ struct Loss {
   }
 };
 
-using Op = std::variant<Embedding, EmbeddingGradient, Receive, NormForward, AddNormForward, NormGradient, Linear,
+using Op = std::variant<Embedding, EmbeddingGradient, Receive, NormForward, AddNormForward, NormGradient,
+                        NormPartSquares, SumOverRanks, NormPartForward, NormPartDots, NormPartGradient, Linear,
                         LinearInputGradient, LinearWeightGradient, SharedLinearGradients, AddBias, BiasGradient, Copy,
                         Add, GatherRows, SumRows, RowsToHeads, HeadsToRows, GatherKeys, SumKeyGradients, Rotate,
                         Attention, AttentionGradient, CachedAttention, SwiGlu, SwiGluGradient, Loss>;

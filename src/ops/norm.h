@@ -13,6 +13,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 #include "plan/parameters.h"
 
 namespace hearth::ops {
@@ -31,5 +33,29 @@ void add_norm_forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::
 void norm_backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor& dweight_D,
                    const at::Tensor& dy_TD, const at::Tensor& x_TD, const at::Tensor& statistics_NT,
                    const at::Tensor& weight_D, bool accumulate);
+
+// The RMSNorm of rows of which tensor-parallel ranks have parts, y = w x r with r = 1 / sqrt(mean(x^2) + eps) over all
+// parts: OLMo 2's norms of queries and keys (arXiv 2501.00656). Each pass is in two calls, and in between the ranks add
+// up one number a row:
+//
+//   forward    norm_part_squares, the sum over ranks, norm_part_forward
+//   backward   norm_part_dots, the sum over ranks, norm_part_backward
+//
+// x, y, dy, dx [T, D]: rows of this rank's part, which may be apart. weight [D]. statistics, dots [T], float32 with
+// bfloat16 rows. `width`: elements of a whole row.
+
+// statistics = the sum of x^2 over the part.
+void norm_part_squares(const at::Tensor& statistics_T, const at::Tensor& x_TD);
+// statistics: the sums over all parts become r. y may be x.
+void norm_part_forward(double eps, int64_t width, const at::Tensor& y_TD, const at::Tensor& statistics_T,
+                       const at::Tensor& x_TD, const at::Tensor& weight_D);
+
+// dots = the sum of w dy x r over the part.
+void norm_part_dots(const at::Tensor& dots_T, const at::Tensor& dy_TD, const at::Tensor& x_TD,
+                    const at::Tensor& statistics_T, const at::Tensor& weight_D);
+// dx = r (w dy - x r dots / width), with the dots of all parts; dweight += the weight's gradient. dx may be dy.
+void norm_part_backward(int64_t width, const at::Tensor& dx_TD, const at::Tensor& dweight_D, const at::Tensor& dy_TD,
+                        const at::Tensor& x_TD, const at::Tensor& statistics_T, const at::Tensor& dots_T,
+                        const at::Tensor& weight_D);
 
 }  // namespace hearth::ops

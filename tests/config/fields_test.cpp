@@ -243,7 +243,12 @@ TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
                              {"qwen3", "4B", 151936, 4'022'468'096},
                              {"qwen3", "8B", 151936, 8'190'735'360},
                              {"qwen3", "14B", 151936, 14'768'307'200},
-                             {"qwen3", "32B", 151936, 32'762'123'264}}) {
+                             {"qwen3", "32B", 151936, 32'762'123'264},
+                             // Olmo2ForCausalLM likewise
+                             {"olmo2", "1B", 100352, 1'484'916'736},
+                             {"olmo2", "7B", 100352, 7'298'617'344},
+                             {"olmo2", "13B", 100352, 13'716'198'400},
+                             {"olmo2", "32B", 100352, 32'234'279'936}}) {
     const Flavor* flavor = find_flavor(known.family, known.flavor);
     ASSERT_NE(flavor, nullptr);
     const plan::ModelShape shape = plan::model_shape(model_of(*flavor), known.vocab_size);

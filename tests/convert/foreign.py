@@ -75,8 +75,8 @@ def config_of(a):
                 num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope,
                 max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), bos_token_id=1,
                 eos_token_id=2)
-    if a["type"] == "olmo":
-        return transformers.OlmoConfig(**keys, pad_token_id=None)
+    if a["type"].startswith("olmo"):
+        return getattr(transformers, a["type"].capitalize() + "Config")(**keys, pad_token_id=None)
     if a["type"] == "mistral":
         return transformers.MistralConfig(**keys, rms_norm_eps=1e-5, sliding_window=None, head_dim=a["K"] or None)
     if a["type"] == "qwen2":

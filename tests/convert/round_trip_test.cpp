@@ -102,7 +102,7 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();
-  for (const char* type : {"mistral", "olmo", "qwen2", "qwen3"}) {
+  for (const char* type : {"mistral", "olmo", "olmo2", "qwen2", "qwen3"}) {
     const bool own_width = type == std::string("mistral") || type == std::string("qwen3");  // not 96 / 6
     foreign(fmt::format("make {0}/{1} type={1} meta=0 V=131 K={2}", at, type, own_width ? 24 : 0));
     converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/native", at, type));
@@ -111,7 +111,7 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
     EXPECT_EQ(foreign(fmt::format("logits {0}/{1} {0}/{1}/back", at, type)), "0.0");
   }
   // Queries and keys of the other order of pairs, with their biases and norms.
-  for (const char* type : {"qwen2", "qwen3"}) {
+  for (const char* type : {"olmo2", "qwen2", "qwen3"}) {
     converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/pairs --rope-pairs interleaved", at, type));
     EXPECT_NE(read_file(fmt::format("{}/{}/pairs/__R_0.distcp", at, type)),
               read_file(fmt::format("{}/{}/native/__R_0.distcp", at, type)));
@@ -120,6 +120,8 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   }
   EXPECT_THAT(refused(fmt::format("--to meta {0}/qwen2/native {0}/out", at)), HasSubstr("model.qkv_bias has no home"));
   EXPECT_THAT(refused(fmt::format("--to meta {0}/qwen3/native {0}/out", at)), HasSubstr("model.qk_norm has no home"));
+  EXPECT_THAT(refused(fmt::format("--to meta {0}/olmo2/native {0}/out", at)),
+              HasSubstr("model.norm_placement = \"outputs\" has no home"));
   EXPECT_THAT(refused(fmt::format("--to meta {0}/mistral/native {0}/out", at)),
               HasSubstr("model.head_dim has no home"));
   // OLMo's class has one eps.

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "config/derived.h"
+#include "config/families.h"
 #include "data/formats/npy.h"
 #include "train/tiny_run.h"
 
@@ -115,6 +116,7 @@ class Layouts : public ::testing::Test {
       c.objective.kind = config::ObjectiveKind::kMaskedLm;
       c.objective.mask_id = 258;
       c.objective.mlm_probability = 0.05;  // many micro-batches hide nothing
+      config::apply(config::find_family("olmo2"), c.model);
     }
     if (task == Task::kSpikes) {
       c.data.path = "spikes";

@@ -25,6 +25,7 @@
 
 #include <cmath>
 
+#include "config/families.h"
 #include "local_weights.h"
 #include "model/parameter_view.h"
 #include "model/transformer.h"
@@ -43,6 +44,7 @@ struct ModelCase {
   bool masked = false;  // every position sees every other, and only those that count go through the head
   int64_t K = 0;        // 0: D / H
   bool qkv_bias = false, qk_norm = false;
+  bool like_olmo2 = false;  // norms of outputs, and of all heads of queries and keys
 };
 
 void PrintTo(const ModelCase& c, std::ostream* out) { *out << c.name; }
@@ -53,6 +55,7 @@ config::Model model_config(const ModelCase& c) {
   m.enable_weight_tying = c.tied;
   m.norm_type = c.norm_type;
   m.head_dim = c.K, m.qkv_bias = c.qkv_bias, m.qk_norm = c.qk_norm;
+  if (c.like_olmo2) config::apply(config::find_family("olmo2"), m);
   return m;
 }
 
@@ -100,13 +103,17 @@ at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s, const 
   at::Tensor x = at::embedding(p("tok_embeddings.weight"), tokens);
   for (int64_t layer = 0; layer < s.L; ++layer) {
     const std::string n = "layers." + std::to_string(layer) + ".";
-    const at::Tensor y = norm(x, p, n + "attention_norm.weight", c, s.norm.eps);
+    const bool outputs = c.like_olmo2;
+    const at::Tensor y = outputs ? x : norm(x, p, n + "attention_norm.weight", c, s.norm.eps);
     const std::string of = n + "attention.";
     auto heads = [&](const char* w, int64_t count) {
       const at::Tensor product = at::matmul(y, p(of + w + ".weight").t());
       return (s.qkv_bias ? product + p(of + w + ".bias") : product).view({c.B, c.S, count, s.K});
     };
-    auto normed = [&](const at::Tensor& x, const char* w) { return s.qk_norm ? norm(x, p, of + w, c, s.norm.eps) : x; };
+    auto normed = [&](const at::Tensor& x, const char* w) {
+      if (!s.qk_norm) return x;
+      return outputs ? norm(x.flatten(2), p, of + w, c, s.norm.eps).view(x.sizes()) : norm(x, p, of + w, c, s.norm.eps);
+    };
     const at::Tensor q = rotate(normed(heads("wq", s.H), "q_norm.weight"), s.rope.theta).transpose(1, 2);
     const at::Tensor k =
         rotate(normed(heads("wk", s.G), "k_norm.weight"), s.rope.theta).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
@@ -116,11 +123,15 @@ at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s, const 
     const at::Tensor scores =
         (at::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(s.K))).masked_fill(mask, -INFINITY);
     const at::Tensor o = at::matmul(scores.softmax(-1), v).transpose(1, 2).reshape({c.B, c.S, s.H * s.K});
-    x = x + at::matmul(o, p(n + "attention.wo.weight").t());
-    const at::Tensor z = norm(x, p, n + "ffn_norm.weight", c, s.norm.eps);
-    x = x + at::matmul(at::silu(at::matmul(z, p(n + "feed_forward.w1.weight").t())) *
-                           at::matmul(z, p(n + "feed_forward.w3.weight").t()),
-                       p(n + "feed_forward.w2.weight").t());
+    const auto branch = [&](const at::Tensor& out, const char* w) {
+      return outputs ? norm(out, p, n + w, c, s.norm.eps) : out;
+    };
+    x = x + branch(at::matmul(o, p(n + "attention.wo.weight").t()), "post_attention_norm.weight");
+    const at::Tensor z = outputs ? x : norm(x, p, n + "ffn_norm.weight", c, s.norm.eps);
+    x = x + branch(at::matmul(at::silu(at::matmul(z, p(n + "feed_forward.w1.weight").t())) *
+                                  at::matmul(z, p(n + "feed_forward.w3.weight").t()),
+                              p(n + "feed_forward.w2.weight").t()),
+                   "post_ffn_norm.weight");
   }
   const at::Tensor output = p(s.tied ? "tok_embeddings.weight" : "output.weight");
   *logits = at::matmul(norm(x, p, "norm.weight", c, s.norm.eps), output.t()).view({c.B * c.S, s.V});
@@ -140,7 +151,7 @@ class WholeModel : public testing::TestWithParam<ModelCase> {
     shape.causal = !c.masked;
     const plan::ParameterPlan plan = plan::parameter_plan(shape);
     test::LocalWeights weights(plan, dtype, 11);
-    if (c.qkv_bias || c.qk_norm) weights.vary_vectors(plan);
+    if (shape.qk_norm || c.qkv_bias) weights.vary_vectors(plan);
     const MicroBatch batch = random_batch(c);
     const double scale = 0.037, z_factor = 0.01;
 
@@ -216,7 +227,7 @@ TEST_P(WholeModel, Bfloat16IsAsNearToFloat64AsPyTorchs) {
   shape.causal = !c.masked;
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   test::LocalWeights weights(plan, DType::kBFloat16, 11);
-  if (c.qkv_bias || c.qk_norm) weights.vary_vectors(plan);
+  if (shape.qk_norm || c.qkv_bias) weights.vary_vectors(plan);
   const MicroBatch batch = random_batch(c);
   const double scale = 0.037;
   Transformer model(shape, plan, c.B, c.S, {.dtype = DType::kBFloat16, .loss_chunk_tokens = c.chunk, .training = true});
@@ -265,7 +276,11 @@ INSTANTIATE_TEST_SUITE_P(
         ModelCase{"NormedHeads", 48, 2, 6, 2, 80, 97, 3, 33, 20, false, true, NormType::kRmsNorm, false, 16, false,
                   true},
         ModelCase{"NormedHeadsOf128WithBiasesMasked", 64, 1, 2, 1, 48, 61, 2, 17, 1000, false, false,
-                  NormType::kRmsNorm, true, 128, true, true}),
+                  NormType::kRmsNorm, true, 128, true, true},
+        ModelCase{"Olmo2", 48, 2, 6, 2, 80, 97, 3, 33, 20, false, true, NormType::kRmsNorm, false, 0, false, false,
+                  true},
+        ModelCase{"Olmo2Tied", 32, 2, 4, 4, 48, 61, 2, 17, 1000, true, false, NormType::kRmsNorm, false, 0, false,
+                  false, true}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

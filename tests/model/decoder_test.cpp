@@ -5,6 +5,7 @@
 #include <ATen/ops/randint.h>
 #include <gtest/gtest.h>
 
+#include "config/families.h"
 #include "local_weights.h"
 #include "model/transformer.h"
 
@@ -13,15 +14,16 @@ namespace {
 
 void logits_with_cache_equal_logits_without(DType dtype, bool tied, double tolerance,
                                             config::NormType norm_type = config::NormType::kRmsNorm,
-                                            bool normed_heads = false) {
+                                            bool normed_heads = false, const char* family = "llama") {
   config::Model m;
   m.dim = 48, m.n_layers = 3, m.n_heads = 6, m.n_kv_heads = 2, m.hidden_dim = 64, m.enable_weight_tying = tied,
   m.norm_type = norm_type;
   if (normed_heads) m.head_dim = 12, m.qkv_bias = m.qk_norm = true;
+  if (family != std::string_view("llama")) config::apply(config::find_family(family), m);
   const plan::ModelShape shape = plan::model_shape(m, 101);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   test::LocalWeights weights(plan, dtype, 3);
-  if (normed_heads) weights.vary_vectors(plan);
+  if (shape.qk_norm) weights.vary_vectors(plan);
   constexpr int64_t S = 23;
   at::manual_seed(1);
   const at::Tensor tokens = at::randint(shape.V, {S}, at::kInt);
@@ -54,6 +56,9 @@ TEST(Decoder, LogitsWithCacheEqualLogitsWithoutInFloat32) {
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfNormedHeadsWithBiases) {
   logits_with_cache_equal_logits_without(DType::kFloat32, false, 2e-6, config::NormType::kRmsNorm, true);
   logits_with_cache_equal_logits_without(DType::kFloat64, true, 1e-12, config::NormType::kRmsNorm, true);
+}
+TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfOlmo2) {
+  logits_with_cache_equal_logits_without(DType::kFloat64, false, 1e-12, config::NormType::kRmsNorm, false, "olmo2");
 }
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutWhateverTheNorm) {
   for (const auto norm_type :

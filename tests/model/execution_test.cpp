@@ -9,6 +9,7 @@
 
 #include "comm/mesh_groups.h"
 #include "comm/ranks.h"
+#include "config/families.h"
 #include "local_weights.h"
 #include "model/execution.h"
 #include "models/stage_program.h"
@@ -145,17 +146,20 @@ class OpByOp {
 struct ExecutedModel {
   const char* name;
   bool causal = true, sparse = false, documents = false, tied = false, biases = false, normed_heads = false;
+  bool like_olmo2 = false;
 };
 const ExecutedModel kExecuted[] = {{.name = "causal"},
                                    {.name = "masked", .causal = false, .sparse = true},
                                    {.name = "within documents, tied", .documents = true, .tied = true},
-                                   {.name = "wide heads with norms and biases", .biases = true, .normed_heads = true}};
+                                   {.name = "wide heads with norms and biases", .biases = true, .normed_heads = true},
+                                   {.name = "OLMo 2's norms", .like_olmo2 = true}};
 
 plan::ModelShape executed_shape(const ExecutedModel& c) {
   config::Model m;
   m.dim = 32, m.n_layers = 2, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 48;
   m.enable_weight_tying = c.tied, m.qkv_bias = c.biases, m.qk_norm = c.normed_heads;
   if (c.normed_heads) m.head_dim = 16;
+  if (c.like_olmo2) config::apply(config::find_family("olmo2"), m);
   plan::ModelShape shape = plan::model_shape(m, 100);
   shape.causal = c.causal, shape.sparse_labels = c.sparse, shape.document_scope = c.documents;
   return shape;
@@ -187,7 +191,7 @@ TEST(Execution, EveryOpOfSeveralRanksReadsAndWritesWhatItSays) {
     int64_t tensor, context;
   };
   for (const Layout layout : {Layout{2, 1}, Layout{1, 2}, Layout{1, 8}}) {
-    for (const ExecutedModel& c : {kExecuted[0], kExecuted[3]}) {
+    for (const ExecutedModel& c : {kExecuted[0], kExecuted[3], kExecuted[4]}) {
       const plan::ModelShape whole = executed_shape(c);
       comm::run_ranks(layout.tensor * layout.context, 60, [&](comm::Group& world) {
         const plan::ModelShape part =

@@ -30,8 +30,12 @@ def names_of(L, H, G, tied, halves, family):
         names["output.weight"] = ("lm_head.weight", 0)
     for i in range(L):
         ours, theirs = f"layers.{i}.", f"model.layers.{i}."
-        names[ours + "attention_norm.weight"] = (theirs + "input_layernorm.weight", 0)
-        names[ours + "ffn_norm.weight"] = (theirs + "post_attention_layernorm.weight", 0)
+        if family == "olmo2":
+            names[ours + "post_attention_norm.weight"] = (theirs + "post_attention_layernorm.weight", 0)
+            names[ours + "post_ffn_norm.weight"] = (theirs + "post_feedforward_layernorm.weight", 0)
+        else:
+            names[ours + "attention_norm.weight"] = (theirs + "input_layernorm.weight", 0)
+            names[ours + "ffn_norm.weight"] = (theirs + "post_attention_layernorm.weight", 0)
         for a, b, heads in (("wq", "q_proj", 0 if halves else H), ("wk", "k_proj", 0 if halves else G),
                             ("wv", "v_proj", 0), ("wo", "o_proj", 0)):
             names[f"{ours}attention.{a}.weight"] = (f"{theirs}self_attn.{b}.weight", heads)
@@ -40,6 +44,9 @@ def names_of(L, H, G, tied, halves, family):
         if family == "qwen3":
             for norm in ("q_norm", "k_norm"):
                 names[f"{ours}attention.{norm}.weight"] = (f"{theirs}self_attn.{norm}.weight", 0 if halves else 1)
+        if family == "olmo2":  # all heads are one row
+            for norm, heads in (("q_norm", H), ("k_norm", G)):
+                names[f"{ours}attention.{norm}.weight"] = (f"{theirs}self_attn.{norm}.weight", 0 if halves else heads)
         for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
             names[f"{ours}feed_forward.{a}.weight"] = (f"{theirs}mlp.{b}.weight", 0)
     return names
@@ -61,10 +68,12 @@ def run(folder):
     if case["scaling_factor"] != 1:
         scaling = {"rope_type": "llama3", "factor": float(case["scaling_factor"]), "low_freq_factor": 1.0,
                    "high_freq_factor": 4.0, "original_max_position_embeddings": case["original_seq_len"]}
-    name = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}[family]
+    name = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3",
+            "olmo2": "Olmo2"}[family]
     more = {"llama": {"attention_bias": False, "mlp_bias": False}, "qwen2": {},
             "mistral": {"head_dim": K, "sliding_window": None},
-            "qwen3": {"head_dim": K, "attention_bias": False}}[family]
+            "qwen3": {"head_dim": K, "attention_bias": False},
+            "olmo2": {"pad_token_id": None}}[family]
     config = getattr(transformers, name + "Config")(
         hidden_size=D, num_hidden_layers=L, num_attention_heads=H, num_key_value_heads=G, intermediate_size=F,
         vocab_size=V, rms_norm_eps=case["norm_eps"], rope_theta=case["rope_theta"], max_position_embeddings=max(S, 16),

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "config/families.h"
 #include "local_weights.h"
 #include "model/parameter_view.h"
 #include "model/transformer.h"
@@ -72,7 +73,9 @@ const std::vector<LlamaCase> kFamilies = {
     of_family("Qwen2's biases", "qwen2", 4, 2, 0, false, true),
     of_family("Qwen2's biases, tied, neighbouring pairs", "qwen2", 8, 2, 0, true, false),
     of_family("Qwen3's norms of heads", "qwen3", 4, 2, 32, false, true),
-    of_family("Qwen3's norms of heads, tied, neighbouring pairs", "qwen3", 8, 2, 16, true, false)};
+    of_family("Qwen3's norms of heads, tied, neighbouring pairs", "qwen3", 8, 2, 16, true, false),
+    of_family("OLMo 2's norms of outputs and of all heads", "olmo2", 4, 4, 0, false, true),
+    of_family("OLMo 2's, grouped queries, tied, neighbouring pairs", "olmo2", 8, 2, 0, true, false)};
 constexpr int64_t B = 2, S = 29;
 
 struct Prepared {
@@ -90,8 +93,8 @@ Prepared prepare(const LlamaCase& c, const Path& folder) {
   m.rope_scaling_factor = c.scaling_factor, m.rope_original_seq_len = 64;
   m.attention_scope = c.documents.empty() ? config::AttentionScope::kWindow : config::AttentionScope::kDocument;
   m.norm_type = c.norm_type;
-  const std::string_view family = c.family;
-  m.head_dim = c.K, m.qkv_bias = family == "qwen2", m.qk_norm = family == "qwen3";
+  m.head_dim = c.K;
+  config::apply(config::find_family(c.family), m);
   // So large compared with the first rows that it matters where it is added.
   if (m.norm_type == config::NormType::kRmsNormNeox) m.norm_eps = 0.05;
   Prepared p{plan::model_shape(m, 131), {}, nullptr, {}, {}};

@@ -4,6 +4,7 @@
 #include <ATen/ops/randint.h>
 #include <gtest/gtest.h>
 
+#include "config/families.h"
 #include "local_weights.h"
 #include "model/transformer.h"
 
@@ -39,11 +40,13 @@ Result run(const plan::ModelShape& shape, DType dtype, const Levels& levels) {
   return result;
 }
 
-plan::ModelShape small_shape(NormType norm_type, AttentionScope scope, bool normed_heads = false) {
+plan::ModelShape small_shape(NormType norm_type, AttentionScope scope, bool normed_heads = false,
+                             bool like_olmo2 = false) {
   config::Model m;
   m.dim = 96, m.n_layers = 3, m.n_heads = 6, m.n_kv_heads = 3, m.hidden_dim = 136;
   m.norm_type = norm_type, m.attention_scope = scope;
   if (normed_heads) m.head_dim = 24, m.qkv_bias = m.qk_norm = true;
+  if (like_olmo2) config::apply(config::find_family("olmo2"), m);
   return plan::model_shape(m, 61);
 }
 
@@ -67,6 +70,8 @@ TEST(Recompute, EveryLevelHasTheGradientsOfNoneBitForBit) {
   same_as_none(small_shape(NormType::kRmsNorm, AttentionScope::kDocument), DType::kFloat32, levels);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64})
     same_as_none(small_shape(NormType::kRmsNorm, AttentionScope::kDocument, /*normed_heads=*/true), dtype, levels);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
+    same_as_none(small_shape(NormType::kRmsNorm, AttentionScope::kWindow, false, /*like_olmo2=*/true), dtype, levels);
   same_as_none(small_shape(NormType::kNpLayerNorm, AttentionScope::kDocument), DType::kFloat64, {Levels(3, kBlock)});
 }
 

@@ -201,4 +201,18 @@ class Help:
         return self.texts[key]
 
 
-RULES = [named_paths, all_documents, file_map, index_of_pages, readme_length, named_keys]
+# What OLMo 2 brought.
+OLMO2 = re.compile("norm_?placement|qk_?norm_?scope|norm_?part|SumOverRanks|olmo2", re.IGNORECASE)
+
+
+def walk_of_a_model(tree):
+    """docs/add_a_model.md lists the sources that OLMo 2 touched: those in which its words stand."""
+    page = tree.files.get("docs/add_a_model.md", "")
+    walk = page[page.find("## What OLMo 2 touched"):]
+    listed = set(re.findall(r"`(src/[^`]+)`", walk))
+    found = {path for path, text in tree.files.items() if path.startswith("src/") and OLMO2.search(path + "\n" + text)}
+    return ([f"docs/add_a_model.md:1: {path} is not in the list" for path in sorted(found - listed)] +
+            [f"docs/add_a_model.md:1: {path} has nothing of OLMo 2" for path in sorted(listed - found)])
+
+
+RULES = [walk_of_a_model, named_paths, all_documents, file_map, index_of_pages, readme_length, named_keys]

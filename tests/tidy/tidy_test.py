@@ -102,6 +102,13 @@ class Sources(Case):
         part = {"src/data/shard/m1.h": "", "src/data/shard/m1_reader.cpp": ""}
         self.none(source_rules.room_sizes(Tree({**files, **part})))
 
+    def test_parts_of_a_block_outside_its_room_are_found(self):
+        rule = source_rules.block_words
+        self.finds(rule, {"src/plan/a.cpp": 'find("attention.wq.weight");\n'}, "wq is a part of a block")
+        self.finds(rule, {"src/models/llama/block.cpp": "", "src/base/a.h": ""}, "take it out of BLOCK_WORDS_IN")
+        files = {"src/plan/a.cpp": "// wq\n", "src/models/llama/a.cpp": "wq w13\n", "src/config/import/a.cpp": "wq\n"}
+        self.none(rule(Tree(files)))
+
     def test_heavy_headers_in_the_wrong_place_are_found(self):
         rule = source_rules.heavy_headers
         self.finds(rule, {"tests/ops/a_test.cpp": "#include <torch/torch.h>\n"}, "torch/torch.h")
@@ -262,6 +269,13 @@ class Documents(Case):
         with open(os.path.join(ROOT, "CMakePresets.json"), encoding="utf-8") as file:
             presets = [preset["name"] for preset in json.load(file)["configurePresets"]]
         self.none(doc_rules.named_commands(tree, doc_rules.Help(ROOT, BUILD), presets))
+
+    def test_the_list_of_sources_that_a_model_touched_is_checked(self):
+        rule = doc_rules.walk_of_a_model
+        page = {"docs/add_a_model.md": "`src/c.h`\n## What OLMo 2 touched\n`src/a.h`\n"}
+        self.none(rule(Tree({**page, "src/a.h": "norm_placement\n", "src/c.h": ""})))
+        self.finds(rule, {**page, "src/a.h": ""}, "src/a.h has nothing of OLMo 2")
+        self.finds(rule, {**page, "src/a.h": "NormPart", "src/olmo2.toml": ""}, "olmo2.toml is not in the list")
 
     def test_a_path_that_is_not_there_is_found(self):
         files = {"src/data/batch/loader.h": "", "docs/tour.md": ""}

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "comm/group.h"
+#include "config/families.h"
 #include "model/decoder.h"
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
@@ -35,6 +36,7 @@ struct GpuCase {
   bool masked = false, documents = false, weighted = false, halves = false, tied = false;
   plan::Recompute recompute = plan::Recompute::kNone;
   bool normed_heads = false;  // with biases, and wider than the model
+  bool like_olmo2 = false;
 };
 
 const GpuCase kCases[] = {
@@ -44,6 +46,7 @@ const GpuCase kCases[] = {
     {.name = "Neox", .norm_type = config::NormType::kRmsNormNeox, .halves = true},
     {.name = "Tied", .norm_type = config::NormType::kNpLayerNorm, .tied = true, .recompute = plan::Recompute::kNorms},
     {.name = "NormedHeads", .halves = true, .normed_heads = true},
+    {.name = "Olmo2", .halves = true, .recompute = plan::Recompute::kBlock, .like_olmo2 = true},
 };
 
 plan::ModelShape shape_of(const GpuCase& c) {
@@ -52,6 +55,7 @@ plan::ModelShape shape_of(const GpuCase& c) {
   m.norm_type = c.norm_type;
   m.enable_weight_tying = c.tied;
   if (c.normed_heads) m.head_dim = 16, m.qkv_bias = m.qk_norm = true;
+  if (c.like_olmo2) config::apply(config::find_family("olmo2"), m);
   plan::ModelShape shape = plan::model_shape(m, kGpuV);
   shape.causal = !c.masked;
   shape.document_scope = c.documents;

@@ -17,7 +17,8 @@ LlamaBlock::LlamaBlock(const ModelShape& shape, int64_t depth) : s_(shape) {
 
   const int64_t D = s_.D, Q = s_.H * s_.K, KV = s_.G * s_.K, F = s_.F;
   using enum Cut;
-  if (has_weight(s_.norm.type)) attention_norm_ = list_.add({{"attention_norm.weight", {D}}});
+  const bool weighted = has_weight(s_.norm.type);
+  if (norms_inputs() && weighted) attention_norm_ = list_.add({{"attention_norm.weight", {D}}});
   wqkv_ = list_.add({{"attention.wq.weight", {Q, D}, kRows, in},
                      {"attention.wk.weight", {KV, D}, kRows, in},
                      {"attention.wv.weight", {KV, D}, kRows, in}});
@@ -27,13 +28,16 @@ LlamaBlock::LlamaBlock(const ModelShape& shape, int64_t depth) : s_(shape) {
                        {"attention.wv.bias", {KV}, kRows, {Init::kZeros}}});
   }
   if (s_.qk_norm) {
-    q_norm_ = list_.add({{"attention.q_norm.weight", {s_.K}}});
-    k_norm_ = list_.add({{"attention.k_norm.weight", {s_.K}}});
+    const bool per_head = norms_each_head();
+    q_norm_ = list_.add({{"attention.q_norm.weight", {per_head ? s_.K : Q}, per_head ? kNothing : kRows}});
+    k_norm_ = list_.add({{"attention.k_norm.weight", {per_head ? s_.K : KV}, per_head ? kNothing : kRows}});
   }
   wo_ = list_.add({{"attention.wo.weight", {D, Q}, kColumns, out}});
-  if (has_weight(s_.norm.type)) ffn_norm_ = list_.add({{"ffn_norm.weight", {D}}});
+  if (!norms_inputs() && weighted) post_attention_norm_ = list_.add({{"post_attention_norm.weight", {D}}});
+  if (norms_inputs() && weighted) ffn_norm_ = list_.add({{"ffn_norm.weight", {D}}});
   w13_ = list_.add({{"feed_forward.w1.weight", {F, D}, kRows, in}, {"feed_forward.w3.weight", {F, D}, kRows, w3}});
   w2_ = list_.add({{"feed_forward.w2.weight", {D, F}, kColumns, out}});
+  if (!norms_inputs() && weighted) post_ffn_norm_ = list_.add({{"post_ffn_norm.weight", {D}}});
 }
 
 void LlamaBlock::add_kept_buffers(Program& p, int64_t layer) {
@@ -43,17 +47,18 @@ void LlamaBlock::add_kept_buffers(Program& p, int64_t layer) {
     return p.add_buffer(name, layer, std::move(shape));
   };
   attention_statistics_ = p.add_buffer("attention_statistics", layer, {N, rows}, p.exact());
-  attention_input_ = add("attention_input", {rows, s_.D});
+  attention_normed_ = add(norms_inputs() ? "attention_input" : "attention_output", {rows, s_.D});
   qkv_ = add("qkv", {B * queries, (heads + 2 * s_.attention_key_heads()) * K});
   if (s_.qk_norm) {
     head_norm_input_ = add("head_norm_input", {T, s_.qk_heads() * K});
-    head_norm_statistics_ = p.add_buffer("head_norm_statistics", layer, {1, T * s_.qk_heads()}, p.exact());
+    const int64_t norms = norms_each_head() ? s_.qk_heads() : 2;  // of a token
+    head_norm_statistics_ = p.add_buffer("head_norm_statistics", layer, {1, T * norms}, p.exact());
   }
   attention_ = add("attention", {T, s_.H * K});
   if (!p.uses_cache) log_sum_exp_ = p.add_buffer("log_sum_exp", layer, {B, heads, queries}, p.exact());
   middle_ = add("middle", {rows, s_.D});
   ffn_statistics_ = p.add_buffer("feed_forward_statistics", layer, {N, rows}, p.exact());
-  ffn_input_ = add("feed_forward_input", {rows, s_.D});
+  ffn_normed_ = add(norms_inputs() ? "feed_forward_input" : "feed_forward_output", {rows, s_.D});
   gate_up_ = add("gate_up", {T, 2 * s_.F});
   gated_ = add("gated", {T, s_.F});
 }
@@ -70,6 +75,7 @@ void LlamaBlock::add_working_buffers(Program& p, int64_t layer) {
                                   : p.shared_buffer("qkv_gradient", {T, s_.qkv_width()});
     attention_gradient_ = p.shared_buffer("attention_gradient", {T, s_.H * K});
     gated_gradient_ = p.shared_buffer("gated_gradient", {T, s_.F});
+    if (shares_norms_of_heads()) head_norm_dots_ = p.shared_buffer("head_norm_dots", {1, 2 * T}, p.exact());
   }
   p.add_row_buffers();
   if (shares_heads()) {
@@ -96,39 +102,34 @@ void LlamaBlock::add_working_buffers(Program& p, int64_t layer) {
 
 Stream LlamaBlock::forward(Program& p, const Stream& before, const Ref& entry) {
   entry_ = entry;
-  p.step("norm");
-  if (before.branch.exists()) {
-    p.add(AddNormForward{s_.norm, entry, attention_input_, attention_statistics_, before.x, before.branch,
-                         attention_norm_});
-  } else {
-    p.add(NormForward{s_.norm, attention_input_, attention_statistics_, entry, attention_norm_});
+  const bool adds = before.branch.exists();
+  if (norms_inputs()) {
+    p.step("norm");
+    if (adds) {
+      p.add(AddNormForward{s_.norm, entry, attention_normed_, attention_statistics_, before.x, before.branch,
+                           attention_norm_});
+    } else {
+      p.add(NormForward{s_.norm, attention_normed_, attention_statistics_, entry, attention_norm_});
+    }
+  } else if (adds) {
+    add_branch(p, entry, before.x, before.branch, false);
   }
   attend(p, false);
   add_branch_of_attention(p, false);
-  feed_forward_norm(p, false);
   gate_and_up(p, false);
   p.step("swiglu");
   p.add(SwiGlu{gated_, gate_up_});
-  p.step("w2");
-  p.add(Linear{p.summands(branch_), gated_, w2_});
-  p.sum_rows(branch_);
+  down(p, false);
   return {middle_, branch_};
 }
 
-// attention_input -> qkv, attention, log_sum_exp.
+// The input of attention -> qkv, attention, log_sum_exp.
 void LlamaBlock::attend(Program& p, bool is_repeated) {
-  const int64_t queries = s_.H * s_.K, keys = s_.G * s_.K, T = p.tokens();  // of rows
   p.step("wq wk wv", is_repeated);
   const Ref product = shares_heads() ? qkv_rows_ : qkv_;
-  p.add(Linear{product, p.all_rows(attention_input_), wqkv_});
+  p.add(Linear{product, p.all_rows(attention_input()), wqkv_});
   if (s_.qkv_bias) p.add(AddBias{product, bqkv_});
-  if (s_.qk_norm) {
-    p.add(Copy{head_norm_input_, product.part(0, queries + keys)});
-    p.add(NormForward{s_.head_norm(), product.part(0, queries), head_norm_statistics_.part(0, T * s_.H),
-                      head_norm_input_.part(0, queries), q_norm_, s_.K});
-    p.add(NormForward{s_.head_norm(), product.part(queries, keys), head_norm_statistics_.part(T * s_.H, T * s_.G),
-                      head_norm_input_.part(queries, keys), k_norm_, s_.K});
-  }
+  if (s_.qk_norm) norm_heads(p, product);
   if (p.uses_cache) {
     p.step("attention", is_repeated);
     return p.add(CachedAttention{attention_, qkv_});
@@ -149,73 +150,178 @@ void LlamaBlock::attend(Program& p, bool is_repeated) {
   p.add(HeadsToRows{attention_, attention_heads_, exchange_, /*has_keys=*/false});
 }
 
+void LlamaBlock::norm_heads(Program& p, const Ref& product) {
+  const int64_t queries = s_.H * s_.K, keys = s_.G * s_.K, T = p.tokens();
+  const Ref q = product.part(0, queries), k = product.part(queries, keys);
+  const Ref q_input = head_norm_input_.part(0, queries), k_input = head_norm_input_.part(queries, keys);
+  p.add(Copy{head_norm_input_, product.part(0, queries + keys)});
+  if (norms_each_head()) {
+    const Ref of_q = head_norm_statistics_.part(0, T * s_.H), of_k = head_norm_statistics_.part(T * s_.H, T * s_.G);
+    p.add(NormForward{s_.head_norm(), q, of_q, q_input, q_norm_, s_.K});
+    p.add(NormForward{s_.head_norm(), k, of_k, k_input, k_norm_, s_.K});
+    return;
+  }
+  const Ref of_q = head_norm_statistics_.part(0, T), of_k = head_norm_statistics_.part(T, T);
+  if (!shares_norms_of_heads()) {
+    p.add(NormForward{s_.head_norm(), q, of_q, q_input, q_norm_});
+    p.add(NormForward{s_.head_norm(), k, of_k, k_input, k_norm_});
+    return;
+  }
+  p.add(NormPartSquares{of_q, q_input});
+  p.add(NormPartSquares{of_k, k_input});
+  p.add(SumOverRanks{head_norm_statistics_});
+  p.add(NormPartForward{s_.head_norm(), queries * s_.tensor.size, q, of_q, q_input, q_norm_});
+  p.add(NormPartForward{s_.head_norm(), keys * s_.tensor.size, k, of_k, k_input, k_norm_});
+}
+
+// qkv_gradient, of normed queries and keys, becomes the gradient of those before the norms.
+void LlamaBlock::norm_heads_backward(Program& p) {
+  const int64_t queries = s_.H * s_.K, keys = s_.G * s_.K, T = p.tokens();
+  const Ref dq = qkv_gradient_.part(0, queries), dk = qkv_gradient_.part(queries, keys);
+  const Ref q = head_norm_input_.part(0, queries), k = head_norm_input_.part(queries, keys);
+  p.step("the head norms' gradients");
+  if (norms_each_head()) {
+    const Ref of_q = head_norm_statistics_.part(0, T * s_.H), of_k = head_norm_statistics_.part(T * s_.H, T * s_.G);
+    p.add(NormGradient{s_.head_norm(), dq, dq, q, of_q, q_norm_, /*adds=*/false, s_.K});
+    p.add(NormGradient{s_.head_norm(), dk, dk, k, of_k, k_norm_, /*adds=*/false, s_.K});
+    return;
+  }
+  const Ref of_q = head_norm_statistics_.part(0, T), of_k = head_norm_statistics_.part(T, T);
+  if (!shares_norms_of_heads()) {
+    p.add(NormGradient{s_.head_norm(), dq, dq, q, of_q, q_norm_});
+    p.add(NormGradient{s_.head_norm(), dk, dk, k, of_k, k_norm_});
+    return;
+  }
+  const Ref q_dots = head_norm_dots_.part(0, T), k_dots = head_norm_dots_.part(T, T);
+  p.add(NormPartDots{q_dots, dq, q, of_q, q_norm_});
+  p.add(NormPartDots{k_dots, dk, k, of_k, k_norm_});
+  p.add(SumOverRanks{head_norm_dots_});
+  p.add(NormPartGradient{queries * s_.tensor.size, dq, dq, q, of_q, q_dots, q_norm_});
+  p.add(NormPartGradient{keys * s_.tensor.size, dk, dk, k, of_k, k_dots, k_norm_});
+}
+
 void LlamaBlock::gather_keys(Program& p) {
   if (!shares_keys()) return;
   p.step("gather of keys and values");
   p.add(GatherKeys{keys_values_, qkv_, key_exchange_});
 }
 
-void LlamaBlock::add_branch_of_attention(Program& p, bool is_repeated) {
-  p.step("wo", is_repeated);
-  p.add(Linear{p.summands(branch_), attention_, wo_});
-  p.sum_rows(branch_);
+// sum = x + branch.
+void LlamaBlock::add_branch(Program& p, const Ref& sum, const Ref& x, const Ref& branch, bool is_repeated) {
+  p.step("sum", is_repeated);
+  p.add(Copy{sum, x});
+  p.add(Add{sum, branch});
 }
 
-// The stream after attention, and its norm.
-void LlamaBlock::feed_forward_norm(Program& p, bool is_repeated) {
+// A branch's last product. OLMo 2 norms it.
+void LlamaBlock::leave_branch(Program& p, std::string_view name, const Ref& x, const Weight& w, const Ref& normed,
+                              const Ref& statistics, const Weight& norm, bool is_repeated) {
+  const Ref out = norms_inputs() ? branch_ : normed;
+  p.step(name, is_repeated);
+  p.add(Linear{p.summands(out), x, w});
+  p.sum_rows(out);
+  if (norms_inputs()) return;
   p.step("norm", is_repeated);
-  p.add(AddNormForward{s_.norm, middle_, ffn_input_, ffn_statistics_, entry_, branch_, ffn_norm_});
+  p.add(NormForward{s_.norm, branch_, statistics, out, norm});
+}
+
+// The stream after attention, with the norm that follows.
+void LlamaBlock::add_branch_of_attention(Program& p, bool is_repeated) {
+  leave_branch(p, "wo", attention_, wo_, attention_normed_, attention_statistics_, post_attention_norm_, is_repeated);
+  if (!norms_inputs()) return add_branch(p, middle_, entry_, branch_, is_repeated);
+  p.step("norm", is_repeated);
+  p.add(AddNormForward{s_.norm, middle_, ffn_normed_, ffn_statistics_, entry_, branch_, ffn_norm_});
 }
 
 void LlamaBlock::gate_and_up(Program& p, bool is_repeated) {
   p.step("w1 w3", is_repeated);
-  p.add(Linear{gate_up_, p.all_rows(ffn_input_), w13_});
+  p.add(Linear{gate_up_, p.all_rows(ffn_input()), w13_});
+}
+
+void LlamaBlock::down(Program& p, bool is_repeated) {
+  leave_branch(p, "w2", gated_, w2_, ffn_normed_, ffn_statistics_, post_ffn_norm_, is_repeated);
 }
 
 // Backward. The gradient of a sum is the gradient of both summands: of the branch and of the stream before it.
 
 void LlamaBlock::backward(Program& p, const Ref& dstream, Recompute level) {
-  if (level == Recompute::kNorms || level == Recompute::kAttention) {
-    p.step("norm", /*is_repeated=*/true);
-    p.add(NormForward{s_.norm, ffn_input_, ffn_statistics_, middle_, ffn_norm_});
-  } else if (level == Recompute::kBlock) {
-    attention_norm_again(p);
+  const bool again = level == Recompute::kBlock;
+  if (again) {
+    if (norms_inputs()) norm_again(p, attention_normed_, attention_statistics_, entry_, attention_norm_);
     attend(p, true);
     add_branch_of_attention(p, true);
-    feed_forward_norm(p, true);
     gate_and_up(p, true);
+  } else if (level != Recompute::kNone && norms_inputs()) {
+    norm_again(p, ffn_normed_, ffn_statistics_, middle_, ffn_norm_);
   }
-  feed_forward_backward(p, dstream, level);
-  p.step("the norm's gradient");
-  p.add(NormGradient{s_.norm, dstream, input_gradient_, middle_, ffn_statistics_, ffn_norm_, /*adds=*/true});
+  // The norm of an output needs the output, so w2's product is computed again, too.
+  bool has_gated = level == Recompute::kNone;
+  if (again && !norms_inputs()) {
+    p.step("swiglu", /*is_repeated=*/true);
+    p.add(SwiGlu{gated_, gate_up_});
+    down(p, true);
+    has_gated = true;
+  }
+  feed_forward_backward(p,
+                        output_gradient(p, dstream, ffn_normed_, ffn_statistics_, post_ffn_norm_,
+                                        "w2's output gradient", ffn_branch_gradient_),
+                        has_gated);
+  input_gradient(p, dstream, middle_, ffn_statistics_, ffn_norm_);
 
-  if (level != Recompute::kNone) attention_norm_again(p);
+  if (level != Recompute::kNone && norms_inputs())
+    norm_again(p, attention_normed_, attention_statistics_, entry_, attention_norm_);
   if (level == Recompute::kAttention) attend(p, true);
-  attention_backward(p, dstream, level);
-  p.step("the norm's gradient");
-  p.add(NormGradient{s_.norm, dstream, input_gradient_, entry_, attention_statistics_, attention_norm_, /*adds=*/true});
+  attention_backward(p,
+                     output_gradient(p, dstream, attention_normed_, attention_statistics_, post_attention_norm_,
+                                     "wo's output gradient", attention_branch_gradient_),
+                     level);
+  input_gradient(p, dstream, entry_, attention_statistics_, attention_norm_);
 }
 
-void LlamaBlock::attention_norm_again(Program& p) {
+void LlamaBlock::norm_again(Program& p, const Ref& out, const Ref& statistics, const Ref& x, const Weight& weight) {
   p.step("norm", /*is_repeated=*/true);
-  p.add(NormForward{s_.norm, attention_input_, attention_statistics_, entry_, attention_norm_});
+  p.add(NormForward{s_.norm, out, statistics, x, weight});
 }
 
-// dstream -> input_gradient, the gradient of ffn_input.
-void LlamaBlock::feed_forward_backward(Program& p, const Ref& dstream, Recompute level) {
-  if (p.in_halves()) {
-    p.step("w2's output gradient");
-    p.add(Copy{ffn_branch_gradient_, dstream});
+// The gradient of a branch's last product: dstream, or what the norm behind the product makes of it. In halves, `kept`
+// has it for weight_gradients.
+Ref LlamaBlock::output_gradient(Program& p, const Ref& dstream, const Ref& output, const Ref& statistics,
+                                const Weight& norm, std::string_view name, const Ref& kept) {
+  if (!norms_inputs()) {
+    const Ref dbranch = p.in_halves() ? kept : input_gradient_;  // which nothing else needs until the branch's end
+    p.step("the norm's gradient");
+    p.add(NormGradient{s_.norm, dbranch, dstream, output, statistics, norm});
+    return dbranch;
   }
+  if (p.in_halves()) {
+    p.step(name);
+    p.add(Copy{kept, dstream});
+  }
+  return dstream;
+}
+
+// Adds the branch's gradient, of its input, to the stream's.
+void LlamaBlock::input_gradient(Program& p, const Ref& dstream, const Ref& x, const Ref& statistics,
+                                const Weight& norm) {
+  if (!norms_inputs()) {
+    p.step("sum's gradient");
+    p.add(Add{dstream, input_gradient_});
+    return;
+  }
+  p.step("the norm's gradient");
+  p.add(NormGradient{s_.norm, dstream, input_gradient_, x, statistics, norm, /*adds=*/true});
+}
+
+// The gradient of w2's output -> input_gradient, the gradient of ffn_input.
+void LlamaBlock::feed_forward_backward(Program& p, const Ref& doutput, bool has_gated) {
   p.step("w2's input gradient");
-  const Ref dbranch = p.all_rows(dstream);
+  const Ref dbranch = p.all_rows(doutput);
   p.add(LinearInputGradient{gated_gradient_, dbranch, w2_});
   // gate_up is not needed again. If forward did not keep `gated`, it is computed again, over its gradient unless it is
   // read later.
-  const bool is_kept = level == Recompute::kNone;
-  const Ref gated = is_kept || p.in_halves() ? gated_ : gated_gradient_;
+  const Ref gated = has_gated || p.in_halves() ? gated_ : gated_gradient_;
   p.step("swiglu's gradient");
-  p.add(SwiGluGradient{gate_up_, gated_gradient_, is_kept ? Ref{} : gated});
+  p.add(SwiGluGradient{gate_up_, gated_gradient_, has_gated ? Ref{} : gated});
   if (p.in_halves()) {
     p.step("w1's and w3's input gradient");
     p.add(LinearInputGradient{p.summands(input_gradient_), gate_up_, w13_});
@@ -224,22 +330,15 @@ void LlamaBlock::feed_forward_backward(Program& p, const Ref& dstream, Recompute
   p.step("w2's gradient");
   p.add(LinearWeightGradient{w2_, dbranch, gated});
   p.step("w1's and w3's gradients");
-  p.linear_gradients(input_gradient_, gate_up_, ffn_input_, w13_);
+  p.linear_gradients(input_gradient_, gate_up_, ffn_input(), w13_);
 }
 
-// dstream -> input_gradient, the gradient of attention_input.
-void LlamaBlock::attention_backward(Program& p, const Ref& dstream, Recompute level) {
-  if (p.in_halves()) {
-    p.step("wo's output gradient");
-    p.add(Copy{attention_branch_gradient_, dstream});
-    p.step("wo's input gradient");
-    p.add(LinearInputGradient{attention_gradient_, p.all_rows(dstream), wo_});
-  } else {
-    p.step("wo's gradients");
-    const Ref dbranch = p.all_rows(dstream);
-    p.add(LinearWeightGradient{wo_, dbranch, attention_});
-    p.add(LinearInputGradient{attention_gradient_, dbranch, wo_});
-  }
+// The gradient of wo's output -> input_gradient, the gradient of attention_input.
+void LlamaBlock::attention_backward(Program& p, const Ref& doutput, Recompute level) {
+  p.step(p.in_halves() ? "wo's input gradient" : "wo's gradients");
+  const Ref dbranch = p.all_rows(doutput);
+  if (!p.in_halves()) p.add(LinearWeightGradient{wo_, dbranch, attention_});
+  p.add(LinearInputGradient{attention_gradient_, dbranch, wo_});
   if (shares_heads()) {
     p.step("exchange of heads");
     p.add(RowsToHeads{attention_heads_gradient_, attention_gradient_, exchange_, /*has_keys=*/false});
@@ -265,15 +364,7 @@ void LlamaBlock::attention_backward(Program& p, const Ref& dstream, Recompute le
     p.add(HeadsToRows{qkv_gradient_, qkv_heads_gradient_, exchange_, /*has_keys=*/true});
   }
 
-  const int64_t queries = s_.H * s_.K, keys = s_.G * s_.K, T = p.tokens();  // of rows
-  if (s_.qk_norm) {
-    p.step("the head norms' gradients");
-    const Ref dq = qkv_gradient_.part(0, queries), dk = qkv_gradient_.part(queries, keys);
-    p.add(NormGradient{s_.head_norm(), dq, dq, head_norm_input_.part(0, queries),
-                       head_norm_statistics_.part(0, T * s_.H), q_norm_, /*adds=*/false, s_.K});
-    p.add(NormGradient{s_.head_norm(), dk, dk, head_norm_input_.part(queries, keys),
-                       head_norm_statistics_.part(T * s_.H, T * s_.G), k_norm_, /*adds=*/false, s_.K});
-  }
+  if (s_.qk_norm) norm_heads_backward(p);
   if (s_.qkv_bias) {
     p.step("the biases' gradients");
     p.add(BiasGradient{bqkv_, qkv_gradient_});
@@ -284,18 +375,18 @@ void LlamaBlock::attention_backward(Program& p, const Ref& dstream, Recompute le
     return p.sum_rows(input_gradient_);
   }
   p.step("wq's, wk's and wv's gradients");
-  p.linear_gradients(input_gradient_, qkv_gradient_, attention_input_, wqkv_);
+  p.linear_gradients(input_gradient_, qkv_gradient_, attention_input(), wqkv_);
 }
 
 void LlamaBlock::weight_gradients(Program& p) {
   p.step("w2's gradient");
   p.add(LinearWeightGradient{w2_, p.all_rows(ffn_branch_gradient_), gated_});
   p.step("w1's and w3's gradients");
-  p.add(LinearWeightGradient{w13_, gate_up_, p.all_rows(ffn_input_)});
+  p.add(LinearWeightGradient{w13_, gate_up_, p.all_rows(ffn_input())});
   p.step("wo's gradient");
   p.add(LinearWeightGradient{wo_, p.all_rows(attention_branch_gradient_), attention_});
   p.step("wq's, wk's and wv's gradients");
-  p.add(LinearWeightGradient{wqkv_, qkv_gradient_, p.all_rows(attention_input_)});
+  p.add(LinearWeightGradient{wqkv_, qkv_gradient_, p.all_rows(attention_input())});
 }
 
 }  // namespace hearth::models
