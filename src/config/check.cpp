@@ -41,7 +41,8 @@ void check_head_width(Rules& rules, const Model& m) {
 void check_model(Rules& rules, const Model& m) {
   rules.require(m.flavor.empty() || find_flavor(m.name, m.flavor) != nullptr, {"model.flavor", "model.name"},
                 fmt::format("model.name = \"{}\" has no model.flavor = \"{}\"", m.name, m.flavor),
-                fmt::format("its flavors: {}", flavor_names(m.name)));
+                flavor_names(m.name).empty() ? "it has none: give the sizes, such as model.dim"
+                                             : fmt::format("its flavors: {}", flavor_names(m.name)));
   rules.require(m.rope_low_freq_factor < m.rope_high_freq_factor,
                 {"model.rope_high_freq_factor", "model.rope_low_freq_factor"},
                 fmt::format("model.rope_high_freq_factor = {} is not above model.rope_low_freq_factor = {}",

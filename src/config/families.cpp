@@ -15,9 +15,21 @@ namespace {
 constexpr std::string_view kFamilyFile = "family.toml", kNamesFile = "names.toml", kEnding = ".toml";
 
 // "qwen3.toml" -> "qwen3"; empty for a file without flavors.
-std::string_view model_name_of(const FamilyFile& file) {
+std::string_view flavors_of(const FamilyFile& file) {
   if (file.name == kFamilyFile || file.name == kNamesFile) return {};
   return file.name.substr(0, file.name.size() - kEnding.size());
+}
+
+bool has_flavors(std::string_view family) {
+  const std::span<const FamilyFile> files = family_files();
+  return std::any_of(files.begin(), files.end(),
+                     [&](const FamilyFile& file) { return file.family == family && !flavors_of(file).empty(); });
+}
+
+// The model.name that a file stands for: its flavors', or that of a family without flavors; empty: none.
+std::string_view model_name_of(const FamilyFile& file) {
+  const bool is_alone = file.name == kFamilyFile && !has_flavors(file.family);
+  return is_alone ? file.family : flavors_of(file);
 }
 
 const Field& model_field(const FamilyFile& file, const std::string& key) {
@@ -86,7 +98,7 @@ Family read_family(const FamilyFile& file) {
 }
 
 void read_flavors(const FamilyFile& file, std::vector<Flavor>& flavors) {
-  Flavor common{std::string(model_name_of(file)), {}, {}};
+  Flavor common{std::string(flavors_of(file)), {}, {}};
   for (const TomlEntry& entry : entries_of(file)) {
     if (entry.key.empty()) {
       flavors.push_back(common);
@@ -146,7 +158,15 @@ const Family& family_of(const Model& model) {
   return find_family("llama");
 }
 
-void apply(const Family& family, Model& model) { set(model, family.model); }
+void apply(const Family& family, Model& model) {
+  set(model, family.model);
+  if (&family_of(model) == &family) return;
+  for (const FamilyFile& file : family_files()) {
+    if (file.family != family.name || model_name_of(file).empty()) continue;
+    model.name = model_name_of(file);
+    return;
+  }
+}
 
 std::vector<std::string> differences(const Family& family, const Model& model) {
   RunConfig config;
@@ -186,7 +206,7 @@ const std::vector<Flavor>& flavors() {
   static const std::vector<Flavor> all = [] {
     std::vector<Flavor> read;
     for (const FamilyFile& file : family_files()) {
-      if (!model_name_of(file).empty()) read_flavors(file, read);
+      if (!flavors_of(file).empty()) read_flavors(file, read);
     }
     return read;
   }();

@@ -64,7 +64,7 @@ const Family& find_family(std::string_view name);  // must exist
 // The family of model.name.
 const Family& family_of(const Model& model);
 
-// Gives the model the keys that all models of the family have.
+// Gives the model the keys that all models of the family have, and its name, where it has another family's.
 void apply(const Family& family, Model& model);
 // Keys of [model] by which a model computes something else than those of the family: "model.qk_norm",
 // "model.norm_type = \"layernorm\"". Sizes do not count.
@@ -87,7 +87,7 @@ std::string flavor_names(std::string_view model_name);
 // The keys that a flavor and its family set; others have their defaults.
 Model model_of(const Flavor& flavor);
 
-// What model.name may be.
+// What model.name may be: the names with flavors, and families without.
 std::vector<std::string_view> model_names();
 
 }  // namespace hearth::config

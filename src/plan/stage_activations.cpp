@@ -5,15 +5,11 @@
 #include "base/error.h"
 
 namespace hearth::plan {
-namespace {
-
 Backward backward_of(const PipelinePlan& pipeline, bool training) {
   if (!training) return Backward::kNone;
   const bool halves = pipeline.pipeline.schedule == PipelineSchedule::kInterleavedZeroBubble;
   return halves ? Backward::kInHalves : Backward::kWhole;
 }
-
-}  // namespace
 
 std::vector<ActivationPlan> stage_activations(const ModelShape& shape, int64_t B, int64_t S, DType dtype,
                                               int64_t loss_chunk_tokens, bool training,

@@ -11,6 +11,9 @@
 
 namespace hearth::plan {
 
+// How the stages of a pipeline compute gradients.
+Backward backward_of(const PipelinePlan& pipeline, bool training = true);
+
 // The plan of each stage of rank `rank`. `shape`: of all layers; `recompute`: one per layer of the model, or empty. The
 // rest is as for activation_plan. Without `training` there is room for a forward of the same schedule.
 std::vector<ActivationPlan> stage_activations(const ModelShape& shape, int64_t B, int64_t S, DType dtype,

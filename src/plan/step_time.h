@@ -19,7 +19,7 @@ struct Speed {
   // The usual `efficiency`: Hearth's on a CPU and on one GPU, and what published trainers reach on several, where
   // Hearth was not measured (docs/decisions/planner_fit.md). Collectives reach the last of their slowest link.
   static constexpr double kCpuEfficiency = 0.75, kOneGpuEfficiency = 0.61, kGpusEfficiency = 0.49,
-                          kLinkEfficiency = 0.63;
+                          kLinkEfficiency = 0.6;
 
   double gemm_flops;                   // of large matrix products in the run's type, per second and device
   int64_t devices = 1;                 // accelerators; a CPU is one for all its threads

@@ -10,14 +10,15 @@
 #include "base/quantity.h"
 #include "config/config.h"
 #include "config/derived.h"
-#include "plan/context_parallel.h"
+#include "models/messages.h"
 #include "plan/pipeline_plan.h"
+#include "plan/stage_activations.h"
 
 namespace hearth::plan {
-namespace {
 
-// The share of a whole buffer that one of n ranks sends in an all-gather, reduce-scatter or all-to-all.
-double sent_share(int64_t ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); }
+using models::sent_share;
+
+namespace {
 
 // Elements of the part's weights on one rank of a tensor-parallel group.
 double weights_of(const ModelShape& shape, const UnitCounts& counts, const PipelinePart& part, int64_t tp) {
@@ -29,11 +30,6 @@ double weights_of(const ModelShape& shape, const UnitCounts& counts, const Pipel
   if (part.has_embedding || (shape.tied && part.has_output)) sum += of_unit(0);
   for (int64_t layer = part.layers.begin; layer < part.layers.end; ++layer) sum += of_unit(layer + 1);
   return sum;
-}
-
-double share_of(std::span<const Recompute> levels, Recompute least) {
-  const auto count = std::count_if(levels.begin(), levels.end(), [&](Recompute level) { return level >= least; });
-  return levels.empty() ? 0 : static_cast<double>(count) / static_cast<double>(levels.size());
 }
 
 }  // namespace
@@ -56,10 +52,9 @@ PipelinePart pipeline_part(const Pipeline& pipeline, int64_t stage, const StageL
 
 StepTraffic step_traffic(const ModelShape& shape, const UnitCounts& counts, const mesh::Degrees& degrees,
                          const Sharding& sharding, const Precision& precision, const TrafficStep& step,
-                         const PipelinePart& part, bool gathers_again) {
+                         const PipelinePart& part) {
   const auto A = static_cast<double>(step.micro_batches);
   const auto tp = static_cast<double>(degrees.tp), D = static_cast<double>(shape.D);
-  const auto layers = static_cast<double>(part.layers.size());
   const double T =
       static_cast<double>(step.batch) * static_cast<double>(step.seq_len) / static_cast<double>(degrees.cp);
   const auto element = static_cast<double>(dtype_size(precision.compute));
@@ -75,20 +70,19 @@ StepTraffic step_traffic(const ModelShape& shape, const UnitCounts& counts, cons
   traffic.replicate = 2 * sent_share(degrees.dp_replicate) * (sharding.reproducible ? A : 1) * gradient_bytes /
                       static_cast<double>(shards);
 
-  const double ends = (part.has_embedding ? 2 : 0) + (part.has_output ? 2 : 0);
-  // Again: two gathers and two sums of a block, or the gather before wqkv.
-  const double again = 4 * step.block_again + (step.attention_again - step.block_again);
-  traffic.tensor = sent_share(degrees.tp) * A * (layers * ((gathers_again ? 10 : 8) + again) + ends) * T * D * element;
-
-  // Ranks that are more than key/value heads have one each, in copies.
-  const int64_t key_ranks = key_ranks_of(degrees.cp, shape.H / degrees.tp, shape.G / degrees.tp);
-  const int64_t head_ranks = degrees.cp / key_ranks, key_heads = std::max(shape.G, head_ranks * degrees.tp);
-  const auto heads = static_cast<double>(shape.H + 2 * key_heads + shape.H);
-  traffic.context = sent_share(head_ranks) * A * layers * (2 + step.attention_again) * heads *
-                    static_cast<double>(shape.K) / tp * T * element;
-  // Keys and values of all positions, twice, and their gradients. The second time is also the recomputation's.
-  traffic.context += sent_share(key_ranks) * A * layers * 3 * 2 * static_cast<double>(key_heads * shape.K) / tp * T *
-                     static_cast<double>(key_ranks) * element;
+  const models::ModelMessages messages = models::model_messages(model_part(shape, {0, degrees.tp}, degrees.cp),
+                                                                step.seq_len, precision.compute, step.backward);
+  models::Messages sequence;  // of the layers and ends of the part
+  if (part.has_embedding) sequence += messages.embedding;
+  if (part.has_output) sequence += messages.output;
+  for (int64_t layer = part.layers.begin; layer < part.layers.end; ++layer) {
+    sequence += messages.block;
+    if (!step.recompute.empty())
+      sequence += messages.again[static_cast<size_t>(step.recompute[static_cast<size_t>(layer)])];
+  }
+  const double sequences = A * static_cast<double>(step.batch);
+  traffic.tensor = sequences * sequence.tensor;
+  traffic.context = sequences * sequence.context;
 
   traffic.pipeline = A * static_cast<double>(part.num_next + part.num_previous) * T / tp * D * element;
   return traffic;
@@ -105,15 +99,15 @@ StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape
   const TrafficStep step{.micro_batches = config::accumulation_steps(config),
                          .batch = config::micro_batch_size(config),
                          .seq_len = config.training.seq_len,
-                         .attention_again = share_of(recompute, Recompute::kAttention),
-                         .block_again = share_of(recompute, Recompute::kBlock)};
+                         .recompute = recompute,
+                         .backward = backward_of(plan)};
   StepTraffic most;
   for (int64_t rank = 0; rank < plan.pipeline.ranks; ++rank) {
     StepTraffic sum;
     for (int64_t stage = rank; stage < plan.pipeline.num_stages(); stage += plan.pipeline.ranks) {
       const PipelinePart part = pipeline_part(plan.pipeline, stage, plan.layers[static_cast<size_t>(stage)]);
-      const StepTraffic one = step_traffic(shape, counts, config.parallelism.degrees(), sharding_of(config), precision,
-                                           step, part, /*gathers_again=*/true);
+      const StepTraffic one =
+          step_traffic(shape, counts, config.parallelism.degrees(), sharding_of(config), precision, step, part);
       for (const auto bytes : {&StepTraffic::shard, &StepTraffic::replicate, &StepTraffic::tensor,
                                &StepTraffic::context, &StepTraffic::pipeline})
         sum.*bytes += one.*bytes;

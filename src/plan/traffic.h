@@ -6,6 +6,7 @@
 //   all-to-all                    (n - 1) / n * bytes of the rank's own buffer
 // These are the least that any algorithm sends, and what rings and direct exchanges send (Thakur and others 2005).
 // Small exchanges are left out: losses, counts, norms of gradients, and the vocabulary-parallel loss's maximum and sum.
+// What ranks that share layers or sequences send is counted from the program that they run (models/messages.h).
 #pragma once
 
 #include <cstdint>
@@ -25,11 +26,11 @@
 namespace hearth::plan {
 
 struct TrafficStep {
-  int64_t micro_batches = 1;  // of a step
-  int64_t batch = 1;          // sequences of a micro-batch: B
-  int64_t seq_len = 1;        // positions of a whole sequence: S
-  // The shares of layers whose backward computes attention, or the whole block, again.
-  double attention_again = 0, block_again = 0;
+  int64_t micro_batches = 1;                  // of a step
+  int64_t batch = 1;                          // sequences of a micro-batch: B
+  int64_t seq_len = 1;                        // positions of a whole sequence: S
+  std::span<const Recompute> recompute = {};  // of each layer of the model; empty: none
+  Backward backward = Backward::kWhole;
 };
 
 // What a rank holds of the model.
@@ -62,19 +63,12 @@ UnitCounts unit_counts(const ParameterPlan& whole);
 //   shard       stages 1 and 2 gather the weights once, stage 3 twice a micro-batch: plan/sharding.h. Gradients are
 //               reduced once by stage 1, and with each micro-batch by stages 2 and 3 and where reproducible. tp divides
 //               matrices; norms are on each of its ranks. Stage 3 may find a unit in its slot and then sends less.
-//   tensor      a layer has 4 all-gathers and 4 reduce-scatters of [T, D] (sequence parallel, arXiv 2205.05198), half
-//               of them backward. Embedding and output matrix have one of each. With `gathers_again` the backward
-//               gathers the inputs of wqkv and w13 again in place of keeping them: 2 all-gathers more.
-//   context     queries, keys and values [T, (H + 2 G) K / tp] and the attention's result [T, H K / tp] change from
-//               positions to heads and back; the backward does the same with gradients.
 //   pipeline    [T / tp, D] for each neighbour and micro-batch, each way.
-// A layer that is computed again in the backward repeats its forward's traffic, or that of attention.
 StepTraffic step_traffic(const ModelShape& shape, const UnitCounts& counts, const mesh::Degrees& degrees,
                          const Sharding& sharding, const Precision& precision, const TrafficStep& step,
-                         const PipelinePart& part, bool gathers_again = false);
+                         const PipelinePart& part);
 
-// The traffic of the rank of a run that sends most, as the model computes: the inputs of wqkv and w13 are gathered
-// again. `shape` is of the whole model; `recompute`: of each layer.
+// The traffic of the rank of a run that sends most. `shape` is of the whole model; `recompute`: of each layer.
 StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape, const Precision& precision,
                         std::span<const Recompute> recompute);
 // The same with what does not depend on the mesh, for many of them.

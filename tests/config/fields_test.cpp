@@ -268,7 +268,7 @@ TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
 }
 
 TEST(Flavors, AreOfTheNamesThatModelNameMayHave) {
-  std::set<std::string_view> names;
+  std::set<std::string_view> names = {"mistral", "olmo"};  // without flavors
   for (const Flavor& flavor : flavors()) names.insert(flavor.model_name);
   const std::vector<std::string_view>& choices = find_field("model.name")->limits.choices;
   EXPECT_EQ(names, std::set<std::string_view>(choices.begin(), choices.end()));
@@ -318,6 +318,11 @@ TEST(Families, DifferInWhatTheirModelsCompute) {
 TEST(Families, GiveTheirKeysToAModelOfTheirName) {
   const LoadResult run = read_run_text("[model]\nname = \"qwen3\"\n", "run.toml", ".", {});
   EXPECT_TRUE(run.config.model.qk_norm);
+  const LoadResult olmo = read_run_text("[model]\nname = \"olmo\"\n", "run.toml", ".", {});
+  EXPECT_EQ(olmo.config.model.norm_type, NormType::kNpLayerNorm);
+  Model model;
+  apply(find_family("qwen2"), model);
+  EXPECT_EQ(model.name, "qwen2");
   const LoadResult other = read_run_text("[model]\nname = \"qwen3\"\nqk_norm = false\n", "run.toml", ".", {});
   EXPECT_FALSE(other.config.model.qk_norm);
 }

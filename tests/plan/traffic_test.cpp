@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "plan/pipeline_simulation.h"
 
 namespace hearth::plan {
@@ -19,10 +21,10 @@ ModelShape traffic_shape() {
   return model_shape(model, 0);
 }
 
-StepTraffic traffic(const mesh::Degrees& degrees, const Sharding& sharding = {}, bool gathers_again = false) {
+StepTraffic traffic(const mesh::Degrees& degrees, const Sharding& sharding = {}, const TrafficStep& step = kStep) {
   const PipelinePart whole = pipeline_part({}, 0, {0, 6});
-  return step_traffic(traffic_shape(), unit_counts(parameter_plan(traffic_shape())), degrees, sharding, kTypes, kStep,
-                      whole, gathers_again);
+  return step_traffic(traffic_shape(), unit_counts(parameter_plan(traffic_shape())), degrees, sharding, kTypes, step,
+                      whole);
 }
 
 TEST(Traffic, OneRankSendsNothing) {
@@ -52,21 +54,36 @@ TEST(Traffic, ReplicasAddUpShards) {
   EXPECT_DOUBLE_EQ(traffic({.dp_shard = 2, .cp = 2}).shard, traffic({.dp_shard = 4}).shard);
 }
 
+// Sequence parallel (arXiv 2205.05198), section 4.2.2: each of two branches has an all-gather and a reduce-scatter,
+// forward and backward, of [T, D]. Its inputs are gathered again for the weights' gradients, in place of being kept.
 TEST(Traffic, TensorParallelRanksGatherAndReduceFourTimesALayer) {
-  const double activation = static_cast<double>(kB * kS) * 48 * 2;
-  EXPECT_DOUBLE_EQ(traffic({.tp = 4}).tensor, 0.75 * kA * (6 * 8 + 4) * activation);
-  EXPECT_DOUBLE_EQ(traffic({.tp = 4}, {}, true).tensor, 0.75 * kA * (6 * 10 + 4) * activation);
-  EXPECT_EQ(traffic({.tp = 4}).total(), traffic({.tp = 4}).tensor);
+  const double sent = 2.0 / 3 * kA * static_cast<double>(kB * kS) * 48 * 2;
+  EXPECT_DOUBLE_EQ(traffic({.tp = 3}).tensor, sent * (6 * (8 + 2) + 4));
+  EXPECT_EQ(traffic({.tp = 3}).total(), traffic({.tp = 3}).tensor);
+  // Zero bubble also gathers the gradients of both outputs again: the first half has them, and the second.
+  TrafficStep halves = kStep;
+  halves.backward = Backward::kInHalves;
+  EXPECT_DOUBLE_EQ(traffic({.tp = 3}, {}, halves).tensor, sent * (6 * (8 + 4) + 4));
+  // The gather before wq, wk and wv again; for a whole block also the sum behind wo, and the gather before w1 and w3.
+  const std::vector<Recompute> levels = {Recompute::kNone,      Recompute::kNorms, Recompute::kAttention,
+                                         Recompute::kAttention, Recompute::kBlock, Recompute::kNone};
+  TrafficStep again = kStep;
+  again.recompute = levels;
+  EXPECT_DOUBLE_EQ(traffic({.tp = 3}, {}, again).tensor, sent * (6 * 10 + 4 + 2 * 1 + 3));
   // tp divides matrices and biases, and not the 13 norms.
   const auto N = static_cast<double>(parameter_plan(traffic_shape()).num_parameters);
-  EXPECT_DOUBLE_EQ(traffic({.dp_shard = 2, .tp = 4}).shard, 0.5 * 6 * ((N - 13 * 48) / 4 + 13 * 48));
+  EXPECT_DOUBLE_EQ(traffic({.dp_shard = 2, .tp = 3}).shard, 0.5 * 6 * ((N - 13 * 48) / 3 + 13 * 48));
   ModelShape biased = traffic_shape();
   biased.qkv_bias = biased.qk_norm = true;
-  const double more = step_traffic(biased, unit_counts(parameter_plan(biased)), {.dp_shard = 2, .tp = 4}, {}, kTypes,
-                                   kStep, pipeline_part({}, 0, {0, 6}))
-                          .shard -
-                      traffic({.dp_shard = 2, .tp = 4}).shard;
-  EXPECT_DOUBLE_EQ(more, 0.5 * 6 * 6 * ((12 + 6 + 6) * 4 / 4.0 + 2 * 4));
+  const auto of = [](const ModelShape& shape) {
+    return step_traffic(shape, unit_counts(parameter_plan(shape)), {.dp_shard = 2, .tp = 3}, {}, kTypes, kStep,
+                        pipeline_part({}, 0, {0, 6}));
+  };
+  EXPECT_DOUBLE_EQ(of(biased).shard - of(traffic_shape()).shard, 0.5 * 6 * 6 * ((12 + 6 + 6) * 4 / 3.0 + 2 * 4));
+  // A norm of all heads adds up two numbers a token, in float32, forward and backward: an all-reduce each.
+  ModelShape all_heads = biased;
+  all_heads.qk_norm_scope = config::QkNormScope::kAllHeads;
+  EXPECT_NEAR(of(all_heads).tensor - of(biased).tensor, 2.0 / 3 * kA * 6 * 2 * 2 * (2 * kB * kS * 4), 1e-3);
 }
 
 // Each element of [S, heads] has a rank by its position, and then one by its head. Two tensor-parallel ranks have 3
@@ -104,7 +121,7 @@ TEST(Traffic, APipelineSendsWhatItsScheduleSends) {
     for (int64_t stage = 0; stage < pipeline.num_stages(); ++stage) {
       const PipelinePart part = pipeline_part(pipeline, stage, layers[static_cast<size_t>(stage)]);
       sent[static_cast<size_t>(pipeline.rank_of(stage))] +=
-          step_traffic(traffic_shape(), unit_counts(parameter_plan(traffic_shape())), {.cp = 2, .tp = 4, .pp = ranks},
+          step_traffic(traffic_shape(), unit_counts(parameter_plan(traffic_shape())), {.cp = 2, .tp = 3, .pp = ranks},
                        {}, kTypes, kStep, part)
               .pipeline;
     }
@@ -112,7 +129,7 @@ TEST(Traffic, APipelineSendsWhatItsScheduleSends) {
     for (size_t rank = 0; rank < lists.size(); ++rank)
       for (const Action& a : lists[rank])
         if (a.kind == ActionKind::kSendForward || a.kind == ActionKind::kSendBackward)
-          expected[rank] += static_cast<double>(kB * kS / 2 / 4 * 48 * 2);
+          expected[rank] += static_cast<double>(kB * kS / 2 / 3 * 48 * 2);
     EXPECT_EQ(sent, expected);
   }
 }

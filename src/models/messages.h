@@ -1,0 +1,38 @@
+// What ranks that share layers or sequences send each other for a micro-batch, counted from the program that they run.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "models/program.h"
+#include "models/shape.h"
+
+namespace hearth::models {
+
+// The share of a whole buffer that one of n ranks sends in an all-gather, reduce-scatter or all-to-all.
+inline double sent_share(int64_t ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); }
+
+// Bytes that one rank sends, as plan/traffic.h counts them: to ranks that share layers, and to ranks that share
+// sequences.
+struct Messages {
+  double tensor = 0, context = 0;
+
+  Messages& operator+=(const Messages& other) {
+    tensor += other.tensor;
+    context += other.context;
+    return *this;
+  }
+};
+Messages messages(const Program& program, const Op& op);
+
+// For a sequence: forward and backward of a block, and what its backward computes again at each level of recomputation;
+// and of the ends of a model, the token embedding and the output matrix.
+struct ModelMessages {
+  Messages block, embedding, output;
+  std::array<Messages, 4> again{};  // by Recompute
+};
+// `part`: the part of a model that a rank has.
+ModelMessages model_messages(const ModelShape& part, int64_t seq_len, DType dtype, Backward backward);
+
+}  // namespace hearth::models
