@@ -1,5 +1,5 @@
 // Ranks on any hosts as a Group: data go through MPI. Only copies do: sums are ours, in pairs of ranks as everywhere
-// (comm/buffers.h), and an MPI library's own reductions are slower (docs/decisions/mpi.md).
+// (comm/buffers.h), and an MPI library's own reductions are slower (docs/decisions/transports.md).
 #pragma once
 
 #include <functional>

@@ -35,8 +35,9 @@ Path find_hearth_train() {
   return {};
 }
 
-// A waiting thread sleeps and does not spin: as fast on an idle machine, and three times as fast next to other programs
-// (docs/decisions/openmp_waiting.md). OpenMP reads the setting before main() starts: it must be set here.
+// A waiting thread sleeps and does not spin. The quickstart's step, two cores, in alternation: on an idle machine 420
+// ms asleep and 406 spinning; with a load of 8, 877 and 1782 ms asleep, 2976 and 3214 spinning. OpenMP reads the
+// setting before main() starts: it must be set here.
 void let_waiting_threads_sleep() { ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0); }
 
 struct Output {

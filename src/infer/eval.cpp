@@ -102,7 +102,8 @@ void check_same_tokenizer(const LoadedModel& model, const data::Dataset& dataset
                                run::tokenizer_of(model.folder, model.manifest));
 }
 
-// The datasets that the n-gram models count: all that the run trains on, except datasets whose weight is always 0.
+// The datasets that the n-gram models count: all that the run trains on, except datasets whose weight is always 0. Not
+// the evaluated dataset's own training split: the model may never have seen it.
 std::vector<Path> trained_folders(const config::RunConfig& config) {
   const auto sources = config.sources();
   std::vector<Path> folders;

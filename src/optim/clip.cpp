@@ -46,7 +46,10 @@ void add_unit(const at::Tensor& sum_1, const parallel::ShardedWeights& weights, 
 at::Tensor squared_gradient_norm(parallel::ShardedWeights& weights) {
   at::Tensor sum_1 = ops::zeros({1}, DType::kFloat64, weights.device());
   comm::Group& shards = weights.shard_group();
-  if (weights.sharding().reproducible) {  // every rank adds all blocks of all ranks in the same order
+  // Every rank adds all blocks of all ranks in the same order, because the ends of shards depend on the number of
+  // ranks. The blocks' sums are 1/128 of the gradients' bytes in float32. Whole gradients have no place with stages 2
+  // and 3.
+  if (weights.sharding().reproducible) {
     for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
       const plan::Unit& of = weights.plan().units[static_cast<size_t>(unit)];
       const int64_t of_shard = plan::slice_numel(of, shards.size()) / ops::kSumBlock;

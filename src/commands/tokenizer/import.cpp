@@ -2,7 +2,8 @@
 //
 //   {"index_map": {bytes of a patch: id}, "patch_size": (neurons, bins), "k_limit": ids of patches - 1}
 //
-// as our own file. The pickle is read as data: no code in it is run.
+// as our own file. The pickle is read as data: no code in it is run. Nothing else opens a pickle as a tokenizer, so
+// datasets and checkpoints hold a file that contains patches alone, with a checksum.
 #include <fmt/core.h>
 
 #include <cstring>

@@ -198,6 +198,7 @@ BuildPart parse_part(const Json& json) {
   BuildPart part;
   part.index = count_at(json, "index");
   part.count = count_at(json, "count");
+  // On disk portions are called units: never change.
   part.first_portion = count_at(json, "first_unit");
   part.portions = json.at("units").get<std::vector<std::string>>();
   if (part.index < 1 || part.index > part.count) throw damaged(fmt::format("part {} of {}", part.index, part.count));

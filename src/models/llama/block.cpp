@@ -255,6 +255,7 @@ void LlamaBlock::backward(Program& p, const Ref& dstream, Recompute level) {
     norm_again(p, ffn_normed_, ffn_statistics_, middle_, ffn_norm_);
   }
   // The norm of an output needs the output, so w2's product is computed again, too.
+  // kNone keeps `gated`, although computing it again is nearly free: "none" should mean what it says.
   bool has_gated = level == Recompute::kNone;
   if (again && !norms_inputs()) {
     p.step("swiglu", /*is_repeated=*/true);

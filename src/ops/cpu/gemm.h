@@ -38,7 +38,7 @@ struct Gemm {
   bool accumulate = false;
 };
 
-// Chosen with two threads and the shapes of a step: docs/decisions/matrix_products_intel.md.
+// Chosen with two threads and the shapes of a step: docs/decisions/matrix_products.md.
 constexpr int64_t kGemmDepth = 768;
 
 // Any sizes, also 0. Threads: the calling thread's pool.

@@ -360,8 +360,7 @@ TEST_F(ConfigCommandsTest, WithoutHearthTrainWhatIsKnownToBeWrongIsSaidAllTheSam
   EXPECT_EQ(result.output, "error: --set: training.seed = x: not a whole number\n");
 }
 
-// docs/decisions/openmp_waiting.md: threads that spin while they wait take the machine's time. A user's setting is
-// kept.
+// commands/hearth_train.cpp: threads that spin while they wait take the machine's time. A user's setting is kept.
 TEST_F(ConfigCommandsTest, HearthTrainsThreadsWaitAsleepUnlessTheUserSaysOtherwise) {
   file("run.toml", kComplete);
   std::filesystem::copy_file(test::hearth_binary(), folder_ / "hearth");
