@@ -22,9 +22,9 @@ from source_rules import Tree  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, "build", "release")
-TOP = ("src", "tests", "docs", "scripts", "cmake", "configs", "bench", "examples", ".ci")
+TOP = ("src", "tests", "docs", "scripts", "cmake", "configs", "bench", "examples", ".ci", ".github")
 TEXT = (".cpp", ".h", ".cu", ".py", ".sh", ".cmake", ".txt", ".md", ".toml", ".json", "run", "LICENSE", ".clang-format",
-        ".clang-tidy", ".yaml", ".editorconfig", ".gitignore")
+        ".clang-tidy", ".yaml", ".yml", ".editorconfig", ".gitignore")
 PICTURES = (".png", ".svg")
 
 
