@@ -9,7 +9,8 @@ import re
 import tokenize
 
 # Paths that keep the rules: files, or folders with their slash.
-PLAIN = ("README.md", "STYLE.md", "CONTRIBUTING.md", "bench/README.md", "docs/", "scripts/", "src/", "tests/")
+PLAIN = ("README.md", "STYLE.md", "CONTRIBUTING.md", ".github/", "bench/README.md", "docs/", "scripts/", "src/",
+         "tests/")
 MAX_SENTENCE_WORDS = 40
 ENDINGS = (".cpp", ".h", ".cu", ".py", ".sh", ".md")
 
