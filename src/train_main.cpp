@@ -31,8 +31,8 @@
 #include "metrics/throughput.h"
 #include "ops/runtime.h"
 #include "run/compute_device.h"
-#include "run/lease.h"
 #include "run/same_run.h"
+#include "runfolder/lease.h"
 #include "train/libtorch_error.h"
 #include "train/signals.h"
 #include "train/trainer.h"
@@ -102,7 +102,7 @@ int train_locally(config::TrainOptions options, const config::LoadResult& loaded
     return steps.empty() ? 0 : steps.back();
   };
   int64_t before = newest_step(), restarts = 0;  // since the last new checkpoint
-  int64_t lease = run::Lease::newest(loaded.config.run_folder());
+  int64_t lease = runfolder::Lease::newest(loaded.config.run_folder());
   while (true) {
     const launch::LocalEnd end =
         launch::run_local_ranks(ranks, [&](const launch::Place& mine) { return train_as(mine, options, &loaded); });
@@ -112,7 +112,7 @@ int train_locally(config::TrainOptions options, const config::LoadResult& loaded
     const bool failed = end.code == static_cast<int>(ExitCode::kHardware);
     if (!failed || end.asked_to_leave || restarts == options.max_restarts) return end.code;
     // Our ranks took it once. A start elsewhere that took it, too, goes on with the run.
-    const int64_t lease_before = std::exchange(lease, run::Lease::newest(loaded.config.run_folder()));
+    const int64_t lease_before = std::exchange(lease, runfolder::Lease::newest(loaded.config.run_folder()));
     if (lease > lease_before + 1) return end.code;
     ++restarts;
     options.restart = false;  // the run that failed goes on

@@ -19,7 +19,6 @@
 #include "base/text.h"
 #include "bench/gpu_health.h"
 #include "bench/node_checks.h"
-#include "checkpoint/retain.h"
 #include "config/load.h"
 #include "hub/process.h"
 #include "machine/cores.h"

@@ -8,26 +8,11 @@
 
 #include "base/error.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/run_checkpoints.h"
 #include "checkpoint/save.h"
 #include "checkpoint/verify.h"
-#include "config/config.h"
 
 namespace hearth::checkpoint {
 namespace {
-
-constexpr const char* kTorchtitanFolder = "checkpoint";  // of its runs' steps, unless they say otherwise
-
-// The step of torchtitan's "step-100"; -1 for another name.
-int64_t torchtitan_step(std::string_view name) {
-  constexpr std::string_view kPrefix = "step-";
-  if (!name.starts_with(kPrefix)) return -1;
-  int64_t step = -1;
-  const std::string_view digits = name.substr(kPrefix.size());
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
-  if (error != std::errc() || end != digits.data() + digits.size() || step < 0) return -1;
-  return name == fmt::format("step-{}", step) ? step : -1;
-}
 
 // Whether `name` is a step's name with this suffix, or with the number of a start and this suffix; `base` becomes the
 // name without them.
@@ -58,21 +43,6 @@ std::optional<double> validation_loss(const Path& folder) {
   }
 }
 
-// The folder of the newest step of any program, or an empty path. torchtitan's names have no zeros in front, and a
-// folder of its steps is whole where it has `.metadata`.
-Path newest_step(const Path& checkpoints) {
-  const std::vector<StepFolder> ours = list_step_folders(checkpoints);
-  Path newest = ours.empty() ? Path() : ours.back().folder;
-  int64_t most = ours.empty() ? -1 : ours.back().step;
-  for (const std::string& name : names_in(checkpoints)) {
-    const int64_t step = torchtitan_step(name);
-    if (step <= most || !path_exists(checkpoints / name / kMetadataFile)) continue;
-    most = step;
-    newest = checkpoints / name;
-  }
-  return newest;
-}
-
 // hearth.json alone is the work of a request that came after its checkpoint was deleted.
 bool is_whole_in_store(const Path& folder) {
   return path_exists(folder / kManifestFile) && list_folder(folder).size() > 1;
@@ -82,28 +52,6 @@ void remove_from_store(const Path& folder) {
   remove_file(folder / kManifestFile);  // without it, it is no checkpoint any more, whatever happens to the rest
   remove_tree(folder);
 }
-
-}  // namespace
-
-std::optional<Path> checkpoint_in(const Path& folder) {
-  if (path_exists(folder / kManifestFile) || path_exists(folder / kMetadataFile)) return folder;
-  if (const auto name = parse_step_name(folder.filename().string()); name && name->number == SaveNumber{})
-    if (Path save = step_folder(folder.parent_path(), name->step); save != folder && path_exists(save)) return save;
-  for (const Path& checkpoints : {folder, checkpoint_folder_of(folder), folder / kTorchtitanFolder})
-    if (Path newest = newest_step(checkpoints); !newest.empty()) return newest;
-  return std::nullopt;
-}
-
-Path find_checkpoint(const Path& folder) {
-  if (const std::optional<Path> found = checkpoint_in(folder)) return *found;
-  const char* const fix = "give a folder such as RUN/checkpoints/step-00000100, or RUN itself for the newest";
-  if (!path_exists(folder)) throw user_error(fmt::format("there is no folder {}", folder.string()), {}, fix);
-  throw user_error(
-      fmt::format("{} is not a checkpoint", folder.string()),
-      fmt::format("it holds neither a {}, nor PyTorch's {}, nor a step-... folder", kManifestFile, kMetadataFile), fix);
-}
-
-namespace {
 
 NewestGood newest_that(const std::vector<StepFolder>& folders, Verification (*verify)(const Path&)) {
   NewestGood result;
@@ -138,12 +86,6 @@ NewestGood newest_candidate(const Path& checkpoints, const std::vector<DamagedCh
   for (const DamagedCheckpoint& checkpoint : given_up)
     std::erase_if(folders, [&](const StepFolder& found) { return found.folder == checkpoint.folder; });
   return newest_that(folders, verify_frame);
-}
-
-KeepRules keep_rules(const config::Checkpoint& config) {
-  KeepRules rules{.latest_k = config.keep_latest_k, .every = config.keep_every, .best = config.keep_best};
-  for (const double step : config.extra_steps) rules.steps.insert(static_cast<int64_t>(step));
-  return rules;
 }
 
 std::vector<int64_t> steps_to_delete(const Path& checkpoints, const std::vector<int64_t>& steps,

@@ -10,22 +10,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "checkpoint/step_folder.h"
-#include "config/config.h"
 
 namespace hearth::checkpoint {
-
-// RUN/run.lock is locked during a training, which writes and deletes checkpoints. The kernel releases it with the
-// process, however it ends.
-inline constexpr const char* kRunLock = "run.lock";
-// RUN/done.json: the training has made its last step and everything is saved. {"step": 2000}
-inline constexpr const char* kDoneFile = "done.json";
-
-// The checkpoint of `folder`: `folder` itself (ours or PyTorch's), or the newest step in it, in the checkpoints of a
-// run folder (checkpoint_folder_of), or in torchtitan's checkpoint/ with names like step-7. For CHECKPOINTS/step-N
-// without a number of a save, step_folder() of it. No checkpoint is opened. Throws user_error without one.
-Path find_checkpoint(const Path& folder);
-// The same, or nothing.
-std::optional<Path> checkpoint_in(const Path& folder);
 
 struct DamagedCheckpoint {
   int64_t step;
@@ -54,9 +40,6 @@ struct KeepRules {
   int64_t best = 0;           // those with the lowest validation losses in their manifests
   std::set<int64_t> steps{};  // these
 };
-
-// The rules of a run file.
-KeepRules keep_rules(const config::Checkpoint& config);
 
 // The steps among `steps` (ascending) that the rules do not keep. Reads manifests if `best` is above 0; a checkpoint
 // without a readable one, or without a validation loss, is not among the best.

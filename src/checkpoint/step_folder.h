@@ -25,7 +25,7 @@ inline constexpr const char* kTemporarySuffix = ".tmp";
 inline constexpr const char* kReplacedSuffix = ".replaced";
 inline constexpr const char* kDeletedSuffix = ".deleted";
 
-// Which save of a run: the number of the training's start (run/lease.h), and of the save since that start.
+// Which save of a run: the number of the training's start (runfolder/lease.h), and of the save since that start.
 struct SaveNumber {
   int64_t start = 0, save = 0;
   auto operator<=>(const SaveNumber&) const = default;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "runfolder/names.h"
 
 namespace hearth::cluster {
 namespace {
@@ -51,7 +52,7 @@ std::string header_lines(const JobScript& job) {
   option("signal", fmt::format("B:USR2@{}", c.signal_lead_seconds));
   text += c.requeue ? "#SBATCH --requeue\n" : "#SBATCH --no-requeue\n";
   text += "#SBATCH --open-mode=append\n";
-  option("output", without_patterns((job.run / "logs").string()) + "/job-%j.log");
+  option("output", without_patterns((job.run / runfolder::kLogsFolder).string()) + "/job-%j.log");
   option("exclude", join(job.exclude, ","));
   for (const std::string& given : c.options) text += fmt::format("#SBATCH {}\n", given);
   return text;

@@ -16,6 +16,7 @@
 #include "config/derived.h"
 #include "config/load.h"
 #include "metrics/jsonl.h"
+#include "runfolder/names.h"
 
 namespace hearth::cluster {
 namespace {
@@ -47,8 +48,8 @@ std::string command_of(int64_t process) {
 std::vector<metrics::Record> read_progress(RunStatus& status) {
   Path checkpoints = status.run / "checkpoints";
   double tokens_of_step = 0;
-  if (path_exists(status.run / "config.toml")) {
-    const config::LoadResult loaded = config::read_run(status.run / "config.toml", {});
+  if (path_exists(status.run / runfolder::kRunFile)) {
+    const config::LoadResult loaded = config::read_run(status.run / runfolder::kRunFile, {});
     if (!loaded.syntax_error && loaded.problems.empty()) {
       checkpoints = loaded.config.checkpoint_folder();
       tokens_of_step = static_cast<double>(config::tokens_per_step(loaded.config));
@@ -57,7 +58,7 @@ std::vector<metrics::Record> read_progress(RunStatus& status) {
   }
   const std::vector<int64_t> steps = checkpoint::list_steps(checkpoints);
   if (!steps.empty()) status.checkpoint_step = steps.back();
-  const Path metrics = status.run / "metrics.jsonl";
+  const Path metrics = status.run / runfolder::kMetricsFile;
   std::vector<metrics::Record> records = metrics::read_metrics(metrics);
   if (records.empty()) return records;
   std::error_code gone;
@@ -97,22 +98,22 @@ bool stop_was_asked(const std::vector<StartEvent>& events) {
 
 // Whether nothing goes on with the run, whatever the scheduler says.
 bool is_over(const RunStatus& status) {
-  if (path_exists(status.run / checkpoint::kDoneFile)) return true;
+  if (path_exists(status.run / runfolder::kDoneFile)) return true;
   const std::vector<StartEvent>& events = status.events;
   return !events.empty() && events.back().name == "end" && events.back().next == name_of(Next::kStop);
 }
 
 // Whether the training that has the lease lives, as far as this host can see. A process of another host shows it by
 // its beats.
-bool trains(const checkpoint::LeaseHolder& holder, const Path& run) {
-  constexpr double kSilence_s = 5 * checkpoint::kBeat_s;
+bool trains(const runfolder::LeaseHolder& holder, const Path& run) {
+  constexpr double kSilence_s = 5 * runfolder::kBeat_s;
   if (holder.host == host_name()) return holder.runs_here();
-  return holder.beat > 0 && checkpoint::seconds_since_beat(run) < kSilence_s;
+  return holder.beat > 0 && runfolder::seconds_since_beat(run) < kSilence_s;
 }
 
 // A training that no job of the run has: true if there is one, which lives.
 bool finds_holder(RunStatus& status) {
-  std::optional<checkpoint::LeaseHolder> holder = checkpoint::read_lease(status.run);
+  std::optional<runfolder::LeaseHolder> holder = runfolder::read_lease(status.run);
   if (!holder || !trains(*holder, status.run)) return false;
   status.state = RunState::kRunning;
   const std::string place = fmt::format("process {} on {}, since {}", holder->process, holder->host, holder->time);
@@ -153,7 +154,7 @@ bool finds_orphan(RunStatus& status) {
 
 // The state of a run whose job is not active any more.
 void judge_ended(RunStatus& status) {
-  if (path_exists(status.run / checkpoint::kDoneFile)) {
+  if (path_exists(status.run / runfolder::kDoneFile)) {
     status.state = RunState::kDone;
     return;
   }
@@ -172,8 +173,8 @@ void judge_ended(RunStatus& status) {
 // The state of a run that was never submitted.
 void judge_by_lease(RunStatus& status) {
   if (finds_holder(status)) return;
-  const std::optional<checkpoint::LeaseHolder> lease = checkpoint::read_lease(status.run);
-  if (path_exists(status.run / checkpoint::kDoneFile)) {
+  const std::optional<runfolder::LeaseHolder> lease = runfolder::read_lease(status.run);
+  if (path_exists(status.run / runfolder::kDoneFile)) {
     status.state = RunState::kDone;
   } else if (!lease) {
     status.state = status.step > 0 ? RunState::kStopped : RunState::kNothing;

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/file.h"
-#include "checkpoint/lease_holder.h"
 #include "cluster/goodput.h"
 #include "cluster/slurm.h"
 #include "cluster/starts.h"
+#include "runfolder/lease_holder.h"
 
 namespace hearth::cluster {
 
@@ -37,7 +37,7 @@ struct RunStatus {
   std::string job{};                // that has the run now, or had it last; empty: it was not submitted
   std::optional<SlurmJob> slurm{};  // what Slurm says of that job
   // The training that runs without such a job: it was started by hand, or its job's script was killed.
-  std::optional<checkpoint::LeaseHolder> holder{};
+  std::optional<runfolder::LeaseHolder> holder{};
   // A process of a local job whose script was killed before its ranks had the run's lease.
   std::optional<int64_t> orphan{};
   int64_t step = 0, steps = 0;  // steps: of the whole run; 0: not known

@@ -12,6 +12,7 @@
 #include "base/program.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "runfolder/names.h"
 
 namespace hearth::cluster {
 namespace {
@@ -90,7 +91,7 @@ std::string end_text(int64_t code) {
 
 }  // namespace
 
-Path starts_file(const Path& run) { return run / "starts.jsonl"; }
+Path starts_file(const Path& run) { return run / runfolder::kStartsFile; }
 Path submit_lock(const Path& run) { return run / "submit.lock"; }
 
 std::vector<StartEvent> read_starts(const Path& run) {

@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/retain.h"
 #include "convert/nxd.h"
 #include "convert/open.h"
+#include "runfolder/run_checkpoints.h"
 
 namespace hearth::convert {
 namespace {
@@ -76,7 +76,7 @@ std::optional<Kind> find_kind_name(std::string_view name) {
 }
 
 Found find_weights(const Path& folder, std::optional<Kind> wanted) {
-  if (!path_exists(folder)) return find_weights(checkpoint::find_checkpoint(folder), wanted);  // or throws
+  if (!path_exists(folder)) return find_weights(runfolder::find_checkpoint(folder), wanted);  // or throws
   if (!folder_exists(folder))
     throw user_error(fmt::format("{} is a file", folder.string()),
                      "the weights' names and shapes are in more than one file", "give the folder that contains it");
@@ -87,7 +87,7 @@ Found find_weights(const Path& folder, std::optional<Kind> wanted) {
     throw user_error(fmt::format("{} has the files of two kinds: {}", folder.string(), named(kinds)), {},
                      "give --from, or move one kind to another folder");
   if (kinds.empty() && (!wanted || *wanted == Kind::kNative || *wanted == Kind::kDcp)) {
-    if (const std::optional<Path> newest = checkpoint::checkpoint_in(folder)) return find_weights(*newest, wanted);
+    if (const std::optional<Path> newest = runfolder::checkpoint_in(folder)) return find_weights(*newest, wanted);
     throw user_error(fmt::format("{} has no weights that Hearth knows", folder.string()),
                      fmt::format("{}; {}", content_text(folder), kWhatIsLookedFor),
                      "give the folder that has these files, or the folder of a run");

@@ -2,17 +2,17 @@
 
 #include "base/error.h"
 #include "checkpoint/load.h"
-#include "checkpoint/retain.h"
 #include "config/load.h"
 #include "convert/training_state.h"
 #include "ops/gpu/gpu.h"
 #include "run/state.h"
+#include "runfolder/run_checkpoints.h"
 
 namespace hearth::infer {
 std::unique_ptr<LoadedModel> load_model(const Path& given, const std::string& device_name) {
   const at::Device device = ops::open_device(device_name);
   auto model = std::make_unique<LoadedModel>();
-  model->folder = checkpoint::find_checkpoint(given);
+  model->folder = runfolder::find_checkpoint(given);
   checkpoint::Reader reader = checkpoint::Reader::open(model->folder);
   if (!reader.has_manifest())
     throw user_error(fmt::format("{} has no {}", model->folder.string(), checkpoint::kManifestFile),

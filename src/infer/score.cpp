@@ -13,10 +13,11 @@
 #include "base/quantity.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/retain.h"
-#include "checkpoint/run_checkpoints.h"
 #include "checkpoint/save.h"
 #include "infer/eval.h"
 #include "metrics/throughput.h"
+#include "runfolder/names.h"
+#include "runfolder/run_checkpoints.h"
 
 namespace hearth::infer {
 namespace {
@@ -84,7 +85,7 @@ std::vector<int64_t> wanted_steps(const Path& checkpoints, int64_t every) {
 // `hearth report` looks for scores beside the run's metrics.
 void check_run(const Path& run, const Path& checkpoints) {
   const Path above = absolute_path(run).parent_path();
-  if (checkpoints == run && !path_exists(run / "config.toml") && path_exists(above / "config.toml"))
+  if (checkpoints == run && !path_exists(run / runfolder::kRunFile) && path_exists(above / runfolder::kRunFile))
     throw user_error(fmt::format("{} is not a run folder", run.string()), "it has the checkpoints of one",
                      fmt::format("give {}", above.string()));
 }
@@ -115,10 +116,10 @@ ExitCode run_score(const config::ScoreOptions& options) {
   if (is_object(options.run))
     throw user_error(fmt::format("{} is in a store", options.run.string()), "scores are appended to a file of the run",
                      "copy the run to a disk");
-  const Path checkpoints = checkpoint::checkpoints_of(options.run);
+  const Path checkpoints = runfolder::checkpoints_of(options.run);
   check_run(options.run, checkpoints);
   const std::vector<int64_t> steps = wanted_steps(checkpoints, options.every);
-  const Path file = options.run / metrics::kScoresFile;
+  const Path file = options.run / runfolder::kScoresFile;
   const std::vector<Measure> measures = measures_of(options);
   std::set<std::string> known;
   for (const metrics::Score& score : metrics::read_scores(file)) known.insert(score.of);

@@ -14,7 +14,6 @@
 
 namespace hearth::metrics {
 
-inline constexpr const char* kScoresFile = "scores.jsonl";
 
 struct Score {
   int64_t step = 0;

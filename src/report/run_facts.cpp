@@ -13,6 +13,7 @@
 #include "config/load.h"
 #include "plan/optimizer/lr_schedule.h"
 #include "report/run_extras.h"
+#include "runfolder/names.h"
 
 namespace hearth::report {
 namespace {
@@ -87,7 +88,7 @@ std::vector<NamedText> configuration_texts(const config::RunConfig& config) {
 }
 
 Path metrics_file_of(const Path& run) {
-  const Path file = std::filesystem::is_directory(run) ? run / "metrics.jsonl" : run;
+  const Path file = std::filesystem::is_directory(run) ? run / runfolder::kMetricsFile : run;
   if (!path_exists(file))
     throw user_error(fmt::format("{} does not exist", file.string()), "a training writes it at its first step",
                      "name a run folder, or its metrics.jsonl");
@@ -98,12 +99,12 @@ PageRun page_run(const std::string& name, const Path& metrics_file) {
   PageRun run{.name = name, .history = metrics::read_history(metrics_file)};
   note_damage(run);
   const Path folder = metrics_file.parent_path();
-  const std::optional<config::RunConfig> config = add_configuration(run, folder / "config.toml");
+  const std::optional<config::RunConfig> config = add_configuration(run, folder / runfolder::kRunFile);
   const std::optional<checkpoint::Manifest> newest =
       add_origin(run, config ? config->checkpoint_folder() : folder / "checkpoints");
   add_samples(run);
-  add_scores(run, folder / "scores.jsonl");
-  add_plan(run, folder / "plan.json");
+  add_scores(run, folder / runfolder::kScoresFile);
+  add_plan(run, folder / runfolder::kPlanFile);
   if (config) add_mixture(run, *config, newest);
   return run;
 }

@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "config/load.h"
 #include "data/formats/byte_stream.h"
+#include "runfolder/names.h"
 
 namespace hearth::report {
 namespace {
@@ -156,7 +157,7 @@ std::optional<Path> newest_iteration(const Path& folder) {
 
 // The traces' folder of a run folder, which has JSON files of other kinds itself. nullopt: `given` is no run folder.
 std::optional<Path> traces_of_run(const Path& given) {
-  const Path run_file = given / "config.toml";
+  const Path run_file = given / runfolder::kRunFile;
   config::RunConfig config;
   try {
     if (path_exists(run_file)) config = config::from_toml_text(read_file(run_file), run_file.string(), given);

@@ -143,7 +143,7 @@ std::string Run::run_file() const {
   same.job.dump_folder = ".";
   if (!same.checkpoint.initial_load_path.empty())
     same.checkpoint.initial_load_path = absolute_path(config.initial_load_path()).string();
-  return std::string(kRunFileHeading) + config::to_toml(same);
+  return std::string(runfolder::kRunFileHeading) + config::to_toml(same);
 }
 
 std::string Run::describe(bool verbose) const {
@@ -188,7 +188,7 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
   const Threads threads = share_threads(checked.config, checked.threads, control);
   const int64_t cores = std::min(checked.threads, machine::available_cores());
   const double share = share_measured(checked.device, cores, threads.of_run, control);
-  std::optional<RunFolder> folder;
+  std::optional<runfolder::RunFolder> folder;
   control.together("the run folder", [&] { folder.emplace(checked.config, first); });
   const config::RunConfig& config = checked.config;
   const mesh::Coordinates place = mesh::Mesh(config.parallelism.degrees()).coordinates(control.rank());

@@ -24,8 +24,8 @@
 #include "plan/pipeline_plan.h"
 #include "plan/precision.h"
 #include "plan/step_time.h"
-#include "run/run_folder.h"
 #include "run/state.h"
+#include "runfolder/run_folder.h"
 
 namespace hearth::run {
 
@@ -37,7 +37,7 @@ struct ValidationSet {
 };
 
 struct Run {
-  RunFolder folder;
+  runfolder::RunFolder folder;
   config::RunConfig config;
   std::string config_toml;                // resolved, as in every checkpoint
   std::vector<config::ChosenKey> chosen;  // keys with another value than the default

@@ -20,8 +20,8 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/retain.h"
 #include "parallel/sharded_weights.h"
-#include "run/lease.h"
 #include "run/snapshot.h"
+#include "runfolder/lease.h"
 
 namespace hearth::run {
 
@@ -29,7 +29,7 @@ class Saver {
  public:
   struct Options {
     Path checkpoints;
-    std::optional<Lease> lease = std::nullopt;                 // of rank 0
+    std::optional<runfolder::Lease> lease = std::nullopt;      // of rank 0
     std::optional<checkpoint::KeepRules> keep = std::nullopt;  // after each save; none: all are kept
     bool behind = false;
   };

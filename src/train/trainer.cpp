@@ -26,10 +26,11 @@
 #include "plan/muon.h"
 #include "run/last_save.h"
 #include "run/run.h"
-#include "run/run_folder.h"
 #include "run/saver.h"
 #include "run/start.h"
 #include "run/state.h"
+#include "runfolder/run_checkpoints.h"
+#include "runfolder/run_folder.h"
 #include "train/guard.h"
 #include "train/journal.h"
 #include "train/libtorch_error.h"
@@ -74,7 +75,7 @@ class Trainer {
         step_(model_, weights_, optimizer_, step_options(run.config), guard_.rules()),
         saver_(weights_, {.checkpoints = run.folder.checkpoints(),
                           .lease = run.folder.lease(),
-                          .keep = checkpoint::keep_rules(run.config.checkpoint),
+                          .keep = runfolder::keep_rules(run.config.checkpoint),
                           .behind = run.config.checkpoint.async_mode == config::AsyncMode::kAsync}),
         sample_texts_(run, plan_, groups_, group.control()),
         save_times_(run.config, run.data.windows()),

@@ -15,8 +15,8 @@
 #include "run/last_save.h"
 #include "run/plan_record.h"
 #include "run/run.h"
-#include "run/run_folder.h"
 #include "run/start.h"
+#include "runfolder/run_folder.h"
 #include "train/signals.h"
 #include "train/trainer.h"
 #include "train/voice.h"
@@ -80,7 +80,7 @@ ExitCode train(run::Run& run, const config::TrainOptions& options, comm::Group& 
       break;
     }
     given_up.push_back(std::get<checkpoint::DamagedCheckpoint>(outcome));
-    voice->say(LogLevel::kWarning, run::damage_note(given_up.back()));
+    voice->say(LogLevel::kWarning, runfolder::damage_note(given_up.back()));
     run.data = as_given;
   }
   if (code != ExitCode::kDone) {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "checkpoint/run_checkpoints.h"
 #include "example.h"
+#include "runfolder/run_checkpoints.h"
 #include "support/errors.h"
 
 namespace hearth::checkpoint {
@@ -35,13 +35,15 @@ TEST(Retain, ACheckpointIsFoundByItsOwnFolderThatOfAllOrTheRun) {
   const test::ScratchFolder scratch;
   for (const int64_t step : {3, 20}) save_example(scratch / "checkpoints", tiny(), step, 1);
   const Path newest = scratch / "checkpoints/step-00000020", older = scratch / "checkpoints/step-00000003";
-  EXPECT_EQ(find_checkpoint(older), older);
-  EXPECT_EQ(find_checkpoint(scratch / "checkpoints"), newest);
-  EXPECT_EQ(find_checkpoint(scratch.path()), newest);
+  EXPECT_EQ(runfolder::find_checkpoint(older), older);
+  EXPECT_EQ(runfolder::find_checkpoint(scratch / "checkpoints"), newest);
+  EXPECT_EQ(runfolder::find_checkpoint(scratch.path()), newest);
   make_folders(scratch / "pytorch");
   write_file_atomic(scratch / "pytorch/.metadata", "");
-  EXPECT_EQ(find_checkpoint(scratch / "pytorch"), scratch / "pytorch");
-  const auto problem = [](const Path& folder) { return test::error_of([&] { find_checkpoint(folder); }).message(); };
+  EXPECT_EQ(runfolder::find_checkpoint(scratch / "pytorch"), scratch / "pytorch");
+  const auto problem = [](const Path& folder) {
+    return test::error_of([&] { runfolder::find_checkpoint(folder); }).message();
+  };
   make_folders(scratch / "empty");
   EXPECT_EQ(problem(scratch / "empty"), (scratch / "empty").string() + " is not a checkpoint");
   EXPECT_EQ(problem(scratch / "nowhere"), "there is no folder " + (scratch / "nowhere").string());
@@ -53,11 +55,11 @@ TEST(Retain, ACheckpointIsFoundInTheFolderThatTheRunNames) {
   make_folders(run);
   for (const std::string& name : {std::string("mine"), elsewhere.string()}) {
     write_file_atomic(run / "config.toml", fmt::format("[checkpoint]\nfolder = \"{}\"\n", name));
-    EXPECT_FALSE(checkpoint_in(run).has_value());
+    EXPECT_FALSE(runfolder::checkpoint_in(run).has_value());
     const Path checkpoints = join_path(run, name);
     save_example(checkpoints, tiny(), 7, 1);
-    EXPECT_EQ(find_checkpoint(run), checkpoints / "step-00000007");
-    EXPECT_EQ(checkpoints_of(run), checkpoints);
+    EXPECT_EQ(runfolder::find_checkpoint(run), checkpoints / "step-00000007");
+    EXPECT_EQ(runfolder::checkpoints_of(run), checkpoints);
   }
 }
 
@@ -71,13 +73,13 @@ TEST(Retain, ARunOfTorchtitanHasItsNewestWholeStep) {
   for (const char* other : {"step-11", "step-012", "step-12-hf"}) make_folders(scratch / "checkpoint" / other);
   write_file_atomic(scratch / "checkpoint/step-012/.metadata", "");
   write_file_atomic(scratch / "checkpoint/step-12-hf/.metadata", "");
-  EXPECT_EQ(find_checkpoint(scratch.path()), scratch / "checkpoint/step-10");
-  EXPECT_EQ(find_checkpoint(scratch / "checkpoint"), scratch / "checkpoint/step-10");
+  EXPECT_EQ(runfolder::find_checkpoint(scratch.path()), scratch / "checkpoint/step-10");
+  EXPECT_EQ(runfolder::find_checkpoint(scratch / "checkpoint"), scratch / "checkpoint/step-10");
   // They are no checkpoints of a run of ours.
   EXPECT_TRUE(list_steps(scratch / "checkpoint").empty());
   // Our folder comes first.
   save_example(scratch / "checkpoints", tiny(), 3, 1);
-  EXPECT_EQ(find_checkpoint(scratch.path()), scratch / "checkpoints/step-00000003");
+  EXPECT_EQ(runfolder::find_checkpoint(scratch.path()), scratch / "checkpoints/step-00000003");
 }
 
 TEST(Retain, PruningKeepsTheNewestAndTheVerifiedOne) {

@@ -1,5 +1,6 @@
 // Jobs under a real Slurm that lose their nodes in other ways than by a time limit or a death.
 #include "checkpoint/verify.h"
+#include "runfolder/lease_holder.h"
 #include "submitted_runs.h"
 
 namespace hearth::cluster {
@@ -202,7 +203,7 @@ TEST_P(CutOffRuns, GoOnElsewhereWhenTheirNodeIsCutOff) {
   write_run("run", 6000, kInterval);
   const std::string job = submit("run");
   ASSERT_TRUE(comes_true([&] { return is_at("run", 250); })) << output("run");
-  const auto holder = [&] { return checkpoint::read_lease(folder("run")).value_or(checkpoint::LeaseHolder{}); };
+  const auto holder = [&] { return runfolder::read_lease(folder("run")).value_or(runfolder::LeaseHolder{}); };
   const std::string first = holder().host;
   cluster.cut(first);
   ASSERT_TRUE(comes_true([&] { return output("run").find("leaves: it was started again on") != std::string::npos; }))
@@ -226,7 +227,7 @@ TEST_F(ComparedRuns, GoOnElsewhereWhenTheOlderStartHangsWithTheLock) {
   write_run("run", 3000, kInterval);
   submit("run");
   ASSERT_TRUE(comes_true([&] { return is_at("run", 250); })) << output("run");
-  const checkpoint::LeaseHolder first = checkpoint::read_lease(folder("run")).value();
+  const runfolder::LeaseHolder first = runfolder::read_lease(folder("run")).value();
   const std::string ranks = fmt::format("pgrep --full '[h]earth-train train {}'", toml("run").string());
   const std::string old_ranks = join(split_lines(test::run_command(ranks).output), " ");
   test::run_command("kill -STOP " + old_ranks);

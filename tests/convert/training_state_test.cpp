@@ -1,5 +1,6 @@
 // Whole states of trainings between torchtitan's folders and Hearth: every bit of weights and moments, every setting.
 #include "checkpoint/retain.h"
+#include "runfolder/run_checkpoints.h"
 #include "torch_folders.h"
 
 namespace hearth::convert {
@@ -33,7 +34,7 @@ TEST(TrainingState, ARunsFolderOfTorchtitanStandsForItsNewestStep) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
   const std::string in = theirs() + "/run", at = scratch.path().string();
-  EXPECT_EQ(checkpoint::find_checkpoint(in), in + "/checkpoint/step-3");
+  EXPECT_EQ(runfolder::find_checkpoint(in), in + "/checkpoint/step-3");
   converted(fmt::format("--to native --config {}/run.toml {} {}/native", theirs(), in, at));
   EXPECT_EQ(checkpoint::Reader::open(at + "/native").manifest().step, 3);
 }

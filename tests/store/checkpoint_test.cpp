@@ -7,6 +7,7 @@
 #include "checkpoint/example.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/verify.h"
+#include "runfolder/run_checkpoints.h"
 #include "s3_server.h"
 #include "saves.h"
 #include "support/errors.h"
@@ -64,8 +65,8 @@ TEST(StoredCheckpoint, ASecondSaveOfAStepReplacesTheFirst) {
   EXPECT_EQ(unused_start(checkpoints, 1), 3);
   EXPECT_EQ(unused_start(checkpoints, 7), 7);
   // A person names the step alone.
-  EXPECT_EQ(find_checkpoint(checkpoints / "step-00000005").filename(), "step-00000005.2.1");
-  EXPECT_EQ(find_checkpoint(checkpoints).filename(), "step-00000005.2.1");
+  EXPECT_EQ(runfolder::find_checkpoint(checkpoints / "step-00000005").filename(), "step-00000005.2.1");
+  EXPECT_EQ(runfolder::find_checkpoint(checkpoints).filename(), "step-00000005.2.1");
 }
 
 // A start that was replaced and comes back: it neither replaces the newer one's checkpoint nor damages it.
@@ -96,8 +97,8 @@ TEST(StoredCheckpoint, ASaveUnderWayIsNoCheckpoint) {
   for (const int64_t step : {3, 4})
     write_rank_file(temporary_folder(checkpoints, step, {.start = 2, .save = step}), 0, flat_pieces(state_at(8), 0, 2));
   EXPECT_THAT(list_steps(checkpoints), ElementsAre(3));
-  EXPECT_EQ(find_checkpoint(checkpoints), good);
-  EXPECT_EQ(find_checkpoint(checkpoints / "step-00000003"), good);
+  EXPECT_EQ(runfolder::find_checkpoint(checkpoints), good);
+  EXPECT_EQ(runfolder::find_checkpoint(checkpoints / "step-00000003"), good);
   const NewestGood found = newest_good(checkpoints);
   EXPECT_EQ(found.folder, good);
   EXPECT_TRUE(found.damaged.empty());

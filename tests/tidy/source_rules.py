@@ -8,7 +8,7 @@ import re
 # The rooms of src/, in include order: a room includes itself and what stands to its left. Rooms that no file needs yet
 # have their places: storage (local disk, S3), convert (name maps), launch (ranks, Slurm).
 CORE = ["base", "machine", "hub", "storage", "mesh", "config", "models", "plan", "formats", "tokenizer", "data",
-        "checkpoint", "convert", "metrics", "report", "launch", "cluster", "commands"]
+        "checkpoint", "runfolder", "convert", "metrics", "report", "launch", "cluster", "commands"]
 TORCH = ["base", "machine", "hub", "storage", "mesh", "config", "models", "plan", "comm", "kernels", "ops", "model",
          "parallel", "optim", "run", "train", "infer", "bench"]
 # The first folder is the namespace: a second level would make each use longer, and no two folders of a room need the same
@@ -30,7 +30,7 @@ MAX_MODULES = 20  # in one folder; a module is a header with its sources
 OBJECTS = {"columnar": ["data", "columnar"], "s3": ["base", "s3"], "graph": ["ops", "graph"], "mpi": ["comm", "mpi"]}
 # Compiled by nvcc, hipcc and the host: knows nothing of Hearth, not even what stands to its left.
 ALONE = ["kernels"]
-TRAIN_ALSO = ["formats", "tokenizer", "data", "checkpoint", "convert", "metrics", "report"]
+TRAIN_ALSO = ["formats", "tokenizer", "data", "checkpoint", "runfolder", "convert", "metrics", "report"]
 # hearth-train reads the command line that hearth checked.
 SIDES = {"main.cpp": CORE, "train_main.cpp": TORCH + TRAIN_ALSO + ["launch", "commands"]}
 
@@ -321,5 +321,17 @@ def block_words(tree):
     return problems + [f"{path}:1: take it out of BLOCK_WORDS_IN" for path in sorted(unused)]
 
 
-RULES = [block_words, include_order, room_sizes, heavy_headers, file_length, function_length, line_width, plain_text,
+# The files of a run: src/runfolder/names.h.
+RUN_FILES = re.compile(r'/ "(run.lock|lease|config.toml|(done|plan).json|(metrics|scores|starts).jsonl|flight|logs)"')
+
+
+def run_files(tree):
+    """Only src/runfolder names the files of a run."""
+    return [f"{path}:{number}: {match.group()[2:]} has a name in runfolder/names.h"
+            for path, number, line in tree.lines((".cpp", ".h"), "src/")
+            if (match := RUN_FILES.search(line)) and not path.startswith("src/runfolder/")]
+
+
+RULES = [block_words, run_files, include_order, room_sizes, heavy_headers, file_length, function_length, line_width,
+         plain_text,
          promises_and_machines, names, build_flags, readers_that_leave, test_hooks]

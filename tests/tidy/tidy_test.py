@@ -109,6 +109,11 @@ class Sources(Case):
         files = {"src/plan/a.cpp": "// wq\n", "src/models/llama/a.cpp": "wq w13\n", "src/config/import/a.cpp": "wq\n"}
         self.none(rule(Tree(files)))
 
+    def test_names_of_a_runs_files_outside_their_room_are_found(self):
+        rule = source_rules.run_files
+        self.finds(rule, {"src/report/a.cpp": 'read(run / "plan.json");\n'}, '"plan.json" has a name')
+        self.none(rule(Tree({"src/runfolder/a.h": 'path_ / "lease";\n', "src/report/a.cpp": 'say("logs");\n'})))
+
     def test_heavy_headers_in_the_wrong_place_are_found(self):
         rule = source_rules.heavy_headers
         self.finds(rule, {"tests/ops/a_test.cpp": "#include <torch/torch.h>\n"}, "torch/torch.h")

@@ -5,8 +5,8 @@
 #include "checkpoint/retain.h"
 #include "mesh/flight.h"
 #include "report/flight_verdict.h"
-#include "run/lease.h"
 #include "run_process.h"
+#include "runfolder/lease.h"
 
 namespace hearth::train {
 namespace {
@@ -156,7 +156,7 @@ TEST_F(Processes, ThatWereReplacedByAnotherStartWriteNoCheckpoint) {
   config::RunConfig c = of_ranks("replaced", 2);
   c.checkpoint.interval = 1000;
   const auto process = started(c);
-  const run::Lease other = run::Lease::take(c.run_folder());
+  const runfolder::Lease other = runfolder::Lease::take(c.run_folder());
   ::kill(process->pid(), SIGTERM);  // asks for a checkpoint
   EXPECT_EQ(process->wait(), static_cast<int>(ExitCode::kHardware)) << read_file(log);
   EXPECT_THAT(read_file(log), HasSubstr("this training was replaced by another start"));
@@ -171,7 +171,7 @@ TEST_F(Processes, ThatWereReplacedDoNotStartAgain) {
   line.insert(line.end(), {"--max-restarts", "3"});
   RunProcess process(line, log);
   ASSERT_TRUE(wait_until(process, [&] { return steps_logged(c) >= 3; })) << read_file(log);
-  const run::Lease other = run::Lease::take(c.run_folder());
+  const runfolder::Lease other = runfolder::Lease::take(c.run_folder());
   ::kill(process.ranks()[1], SIGKILL);
   EXPECT_EQ(process.wait(), static_cast<int>(ExitCode::kHardware)) << read_file(log);
   EXPECT_EQ(times(read_file(log), "the ranks start again"), 0) << read_file(log);

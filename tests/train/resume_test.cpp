@@ -7,8 +7,9 @@
 #include <tuple>
 
 #include "checkpoint/retain.h"
-#include "run/run_folder.h"
 #include "run_process.h"
+#include "runfolder/names.h"
+#include "runfolder/run_folder.h"
 #include "tiny_run.h"
 
 namespace hearth::train {
@@ -47,7 +48,7 @@ TEST_F(Resume, AfterAStopTheNumbersAreThoseOfAnUninterruptedRun) { goes_on_with_
 
 TEST_F(Resume, ACompleteTrainingIsMarkedUntilItGoesOn) {
   config::RunConfig c = named(scratch, "run");
-  const Path mark = c.run_folder() / checkpoint::kDoneFile;
+  const Path mark = c.run_folder() / runfolder::kDoneFile;
   train(c);
   EXPECT_EQ(read_file(mark), "{\"step\": 12}\n");
   c.training.steps = 1'000'000;
@@ -295,7 +296,7 @@ TEST_F(Resume, WeightsOnlyBeginsANewTrainingAtStepZero) {
 
 TEST_F(Resume, TwoTrainingsInOneFolderTheSecondRefuses) {
   config::RunConfig c = named(scratch, "run");
-  const run::RunFolder first(c);
+  const runfolder::RunFolder first(c);
   const Error error = error_of([&] { run_training(c, {}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
   EXPECT_THAT(error.message(), HasSubstr("another training runs in")) << error.what();

@@ -5,11 +5,11 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "checkpoint/retain.h"
-#include "checkpoint/run_checkpoints.h"
 #include "checkpoint/save.h"
 #include "checkpoint/verify.h"
 #include "commands/commands.h"
 #include "plan/tensor_names.h"
+#include "runfolder/run_checkpoints.h"
 
 namespace hearth::commands {
 namespace {
@@ -90,7 +90,7 @@ int checkpoints_list(CommandLine& line) {
   line.flag("--verify", &verify, "check every byte; exit code 3 if one of them is damaged");
   line.flag("--json", &json, "one JSON array instead of a table: steps, losses, bytes, contents, times in UTC, states");
   if (!line.parse()) return 0;
-  const Path checkpoints = checkpoint::checkpoints_of(run);
+  const Path checkpoints = runfolder::checkpoints_of(run);
   std::vector<Listed> rows;
   for (const int64_t step : checkpoint::list_steps(checkpoints)) rows.push_back(listed(checkpoints, step, verify));
   json ? print_rows_json(rows) : print_table(rows);

@@ -6,10 +6,11 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "checkpoint/retain.h"
-#include "checkpoint/run_checkpoints.h"
 #include "checkpoint/save.h"
 #include "commands/commands.h"
 #include "config/load.h"
+#include "runfolder/names.h"
+#include "runfolder/run_checkpoints.h"
 
 namespace hearth::commands {
 namespace {
@@ -21,8 +22,8 @@ std::unique_ptr<FileLock> lock_of(const Path& given, const Path& checkpoints) {
                      "a training may be writing there",
                      "give the run's folder on the disk, whose checkpoint.folder names this one");
   for (const Path& run : {given, given.parent_path(), checkpoints, checkpoints.parent_path()}) {
-    if (is_object(run) || !path_exists(run / checkpoint::kRunLock)) continue;
-    std::unique_ptr<FileLock> lock = FileLock::try_lock(run / checkpoint::kRunLock);
+    if (is_object(run) || !path_exists(run / runfolder::kLockFile)) continue;
+    std::unique_ptr<FileLock> lock = FileLock::try_lock(run / runfolder::kLockFile);
     if (lock != nullptr) return lock;
     throw user_error(fmt::format("a training runs in {}", run.string()),
                      "it deletes checkpoints by the rules of its run file itself", "wait for it, or stop it");
@@ -47,10 +48,10 @@ int checkpoints_prune(CommandLine& line) {
   line.flag("--dry-run", &dry_run, "only say what would be deleted");
   if (!line.parse()) return 0;
 
-  const Path checkpoints = checkpoint::checkpoints_of(run);
+  const Path checkpoints = runfolder::checkpoints_of(run);
   checkpoint::KeepRules rules;
-  if (path_exists(run / "config.toml"))
-    rules = checkpoint::keep_rules(config::read_run(run / "config.toml", {}).config.checkpoint);
+  if (path_exists(run / runfolder::kRunFile))
+    rules = runfolder::keep_rules(config::read_run(run / runfolder::kRunFile, {}).config.checkpoint);
   if (latest >= 0) rules.latest_k = latest;
   if (every >= 0) rules.every = every;
   if (best >= 0) rules.best = best;

@@ -20,6 +20,7 @@
 #include "commands/run_file.h"
 #include "config/load.h"
 #include "data/shard/manifest.h"
+#include "runfolder/names.h"
 
 namespace hearth::commands {
 namespace {
@@ -49,7 +50,7 @@ std::vector<std::string> nodes_of_file(const Path& file) {
 // The error that the ranks of a job printed in its newest start.
 std::string error_of_job(const Path& run, const std::string& job) {
   constexpr size_t kMostBytes = size_t{1} << 20;
-  const Path log = run / "logs" / fmt::format("job-{}.log", job);
+  const Path log = run / runfolder::kLogsFolder / fmt::format("job-{}.log", job);
   if (!path_exists(log)) return {};
   const std::string text = read_file(log);
   return cluster::error_in_log(std::string_view(text).substr(text.size() - std::min(text.size(), kMostBytes)));
@@ -76,7 +77,7 @@ int before_start(const JobOptions& options) {
     throw Error(ExitCode::kAskedToLeave,  // the script does not ask again
                 fmt::format("job {} does not start: {} starts in a row made no new checkpoint", options.job, vain),
                 "nothing says that one more would", "find the cause in the logs, then hearth submit");
-  remove_file(options.run / checkpoint::kDoneFile);
+  remove_file(options.run / runfolder::kDoneFile);
   cluster::append_start(options.run, {.name = "start", .job = options.job, .step = step, .requeues = options.requeues});
   return 0;
 }
@@ -95,7 +96,7 @@ int after_end(const JobOptions& options) {
   const cluster::Ended ended{.job = options.job,
                              .code = options.code,
                              .signal = options.signal,
-                             .is_done = path_exists(options.run / checkpoint::kDoneFile),
+                             .is_done = path_exists(options.run / runfolder::kDoneFile),
                              .step = newest_checkpoint_step(options.checkpoints),
                              .bad_nodes = nodes_of_file(options.bad_nodes),
                              .error = error,

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cluster/run_status.h"
 #include "commands/commands.h"
+#include "runfolder/names.h"
 
 namespace hearth::commands {
 namespace {
@@ -30,7 +31,7 @@ Path newest_job_log(const Path& logs) {
 }
 
 Path log_of(const Path& run, int64_t rank) {
-  const Path logs = run / "logs";
+  const Path logs = run / runfolder::kLogsFolder;
   if (rank >= 0) {
     const Path log = logs / fmt::format("rank-{:05}.log", rank);
     if (!path_exists(log))

@@ -2,16 +2,16 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "checkpoint/retain.h"
 #include "cluster/run_status.h"
 #include "commands/commands.h"
+#include "runfolder/names.h"
 
 namespace hearth::commands {
 namespace {
 
 bool is_run_folder(const Path& folder) {
-  return path_exists(folder / "metrics.jsonl") || path_exists(cluster::starts_file(folder)) ||
-         path_exists(folder / "lease");
+  return path_exists(folder / runfolder::kMetricsFile) || path_exists(cluster::starts_file(folder)) ||
+         path_exists(folder / runfolder::kLeaseFile);
 }
 
 // The runs in a folder, by name.

@@ -12,6 +12,7 @@
 #include "cluster/run_status.h"
 #include "cluster/slurm.h"
 #include "commands/commands.h"
+#include "runfolder/lease_holder.h"
 
 namespace hearth::commands {
 namespace {
@@ -33,7 +34,7 @@ void send_signal(int64_t number, int signal) {
 
 // A training that was started by hand, or whose job's script was killed.
 void stop_holder(const cluster::RunStatus& status, bool now) {
-  const checkpoint::LeaseHolder& holder = *status.holder;
+  const runfolder::LeaseHolder& holder = *status.holder;
   if (!holder.runs_here())
     throw Error(ExitCode::kHardware, fmt::format("{} trains on another host, without a job", status.run.string()),
                 holder.place(),

@@ -26,6 +26,7 @@
 #include "config/load.h"
 #include "data/shard/manifest.h"
 #include "hub/process.h"
+#include "runfolder/names.h"
 
 namespace hearth::commands {
 namespace {
@@ -111,13 +112,13 @@ void check_submitted_run(const SubmitOptions& options, const cluster::JobScript&
 
 // The steps of the run that is done and has all of them; nullopt: there is something to do. A job would only find that.
 std::optional<int64_t> steps_of_done_run(const SubmitOptions& options, const cluster::JobScript& job) {
-  if (!path_exists(job.run / checkpoint::kDoneFile)) return std::nullopt;
+  if (!path_exists(job.run / runfolder::kDoneFile)) return std::nullopt;
   const config::RunConfig config = config::read_run(options.run_toml, options.sets, job.ranks()).config;
   const std::vector<int64_t> steps = checkpoint::list_steps(job.checkpoints);
   if (steps.empty()) return std::nullopt;
   if (config.training.epochs > 0) {  // the number of steps needs the data: as long as the last time?
-    if (!path_exists(job.run / "config.toml")) return std::nullopt;
-    const config::RunConfig before = config::read_run(job.run / "config.toml", {}).config;
+    if (!path_exists(job.run / runfolder::kRunFile)) return std::nullopt;
+    const config::RunConfig before = config::read_run(job.run / runfolder::kRunFile, {}).config;
     const auto paths = [](const config::RunConfig& c) {
       std::vector<Path> found;
       for (const config::DataSource& source : c.sources()) found.push_back(absolute_path(c.resolve(source.path)));
@@ -134,7 +135,7 @@ std::optional<int64_t> steps_of_done_run(const SubmitOptions& options, const clu
 }
 
 void refuse_second_job(const Path& run) {
-  if (!path_exists(cluster::starts_file(run)) && !path_exists(run / "lease")) return;
+  if (!path_exists(cluster::starts_file(run)) && !path_exists(run / runfolder::kLeaseFile)) return;
   const cluster::RunStatus status = cluster::run_status(run);
   if (status.state == cluster::RunState::kUnknown && !status.job.empty())
     throw Error(ExitCode::kHardware,
@@ -165,7 +166,7 @@ std::string start_locally(const Path& run) {
       static_cast<void>(!::write(ends[1], &process, sizeof process));
       ::_exit(process < 0 ? 1 : 0);
     }
-    const std::string log = (run / "logs" / fmt::format("job-local-{}.log", ::getpid())).string();
+    const std::string log = (run / runfolder::kLogsFolder / fmt::format("job-local-{}.log", ::getpid())).string();
     const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
     const int none = ::open("/dev/null", O_RDONLY);
     ::dup2(none, 0);
@@ -202,7 +203,7 @@ void cancel(const std::string& job) {
 
 // Writes the script, starts the first job, and records it.
 std::string start_job(const cluster::JobScript& job, const std::string& text) {
-  make_folders(job.run / "logs");
+  make_folders(job.run / runfolder::kLogsFolder);
   const auto lock = FileLock::try_lock(cluster::submit_lock(job.run));
   if (lock == nullptr)
     throw user_error(fmt::format("another hearth submit works on {}", job.run.string()), {}, "wait for it");

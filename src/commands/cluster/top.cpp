@@ -21,6 +21,7 @@
 #include "metrics/throughput.h"
 #include "report/live_view.h"
 #include "report/run_extras.h"
+#include "runfolder/names.h"
 
 namespace hearth::commands {
 namespace {
@@ -131,19 +132,20 @@ class LiveReader {
       run_.steps = status.steps;
       ended_ = status.state == cluster::RunState::kDone || status.state == cluster::RunState::kStopped;
       report::PageRun plan;
-      report::add_plan(plan, folder_ / "plan.json");
+      report::add_plan(plan, folder_ / runfolder::kPlanFile);
       run_.plan = plan.plan;
       const double end_s = metrics::monotonic_seconds();
       next_status_s_ = end_s + std::max(5.0, 10 * (end_s - now_s));
     }
     if (metrics::monotonic_seconds() >= next_history_s_) {
       const double start_s = metrics::monotonic_seconds();
-      run_.history = metrics::read_history(folder_ / "metrics.jsonl");
+      run_.history = metrics::read_history(folder_ / runfolder::kMetricsFile);
       const double end_s = metrics::monotonic_seconds();
       next_history_s_ = end_s + 10 * (end_s - start_s);
     }
     run_.ranks.clear();
-    if (mesh::has_flights(folder_ / "flight")) run_.ranks = mesh::read_flights(folder_ / "flight");
+    if (mesh::has_flights(folder_ / runfolder::kFlightFolder))
+      run_.ranks = mesh::read_flights(folder_ / runfolder::kFlightFolder);
     run_.now = metrics::wall_seconds();
     return run_;
   }

@@ -16,6 +16,7 @@
 #include "data/batch/loader.h"
 #include "data/order/training_data.h"
 #include "metrics/jsonl.h"
+#include "runfolder/names.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::commands {
@@ -151,7 +152,7 @@ struct StepSamples {
 // rewind skips samples. Later steps continue after the records, with the batch size of the run file.
 StepSamples samples_of(const config::RunConfig& run, int64_t step) {
   const int64_t batch = config::global_batch_size(run), seq_len = run.training.seq_len;
-  const Path file = run.run_folder() / "metrics.jsonl";
+  const Path file = run.run_folder() / runfolder::kMetricsFile;
   std::optional<Position> before;
   for (const metrics::Record& record : metrics::read_metrics(file)) {
     // An older Hearth wrote no samples. Without a rewind they follow from the tokens.

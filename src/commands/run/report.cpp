@@ -21,6 +21,7 @@
 #include "report/page_server.h"
 #include "report/run_facts.h"
 #include "report/run_page.h"
+#include "runfolder/names.h"
 
 namespace hearth::commands {
 namespace {
@@ -32,7 +33,7 @@ struct GivenRun {
 
 // `may_begin`: a run folder may have no metrics yet.
 GivenRun given_run(const Path& run, bool may_begin) {
-  const Path file = may_begin && folder_exists(run) ? run / "metrics.jsonl" : report::metrics_file_of(run);
+  const Path file = may_begin && folder_exists(run) ? run / runfolder::kMetricsFile : report::metrics_file_of(run);
   const Path folder = std::filesystem::absolute(file).parent_path().lexically_normal();
   return {folder.filename().string(), file};
 }
@@ -54,7 +55,7 @@ void write_tensorboard(const GivenRun& run, const Path& folder) {
                      "TensorBoard would show their points and the new ones as one run",
                      "name another folder, or remove that one");
   metrics::estimate_times(records, last_change(run.metrics_file));
-  const Path run_file = run.metrics_file.parent_path() / "config.toml";
+  const Path run_file = run.metrics_file.parent_path() / runfolder::kRunFile;
   metrics::Tensorboard({.folder = folder,
                         .log_freq = 1,
                         .time = records.front().time,
@@ -117,7 +118,8 @@ class LivePages {
     if (now_s < next_look_s_) return version_;
     version_.clear();
     for (const GivenRun& run : runs_) {
-      for (const char* name : {"metrics.jsonl", "scores.jsonl", "config.toml", "plan.json", "starts.jsonl"}) {
+      for (const char* name : {runfolder::kMetricsFile, runfolder::kScoresFile, runfolder::kRunFile,
+                               runfolder::kPlanFile, runfolder::kStartsFile}) {
         const Path file = run.metrics_file.parent_path() / name;
         std::error_code gone;
         const auto size = std::filesystem::file_size(file, gone);

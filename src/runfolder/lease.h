@@ -17,9 +17,9 @@
 #include <utility>
 
 #include "base/file.h"
-#include "checkpoint/lease_holder.h"
+#include "runfolder/lease_holder.h"
 
-namespace hearth::run {
+namespace hearth::runfolder {
 
 // The job that started this process, from its environment: HEARTH_JOB of the scripts of `hearth submit`, else Slurm's.
 struct JobOfStart {
@@ -30,7 +30,7 @@ struct JobOfStart {
   // The holder's training is an older start of the same run, which this one replaces. Jobs of `hearth submit` follow
   // each other: at most one of a run is current, and it has been recorded (`hearth job before`). Another script's job
   // replaces itself if Slurm has started it again.
-  bool replaces(const checkpoint::LeaseHolder& holder) const;
+  bool replaces(const LeaseHolder& holder) const;
 };
 JobOfStart job_of_start();
 
@@ -52,11 +52,11 @@ class Lease {
 
  private:
   Lease(Path file, int64_t number, std::string id) : file_(std::move(file)), number_(number), id_(std::move(id)) {}
-  std::optional<checkpoint::LeaseHolder> holder() const;
+  std::optional<LeaseHolder> holder() const;
 
   Path file_;
   int64_t number_;
   std::string id_;  // random: of two starts at the same moment, the last one has the lease
 };
 
-}  // namespace hearth::run
+}  // namespace hearth::runfolder

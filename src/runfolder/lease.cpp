@@ -1,4 +1,4 @@
-#include "run/lease.h"
+#include "runfolder/lease.h"
 
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 #include "base/program.h"
 #include "base/quantity.h"
 
-namespace hearth::run {
+namespace hearth::runfolder {
 namespace {
 
 std::string variable(const char* name) {
@@ -20,7 +20,7 @@ std::string variable(const char* name) {
 
 }  // namespace
 
-bool JobOfStart::replaces(const checkpoint::LeaseHolder& holder) const {
+bool JobOfStart::replaces(const LeaseHolder& holder) const {
   if (job.empty() || holder.job.empty()) return false;
   return (submitted && holder.submitted) || (job == holder.job && requeues > holder.requeues);
 }
@@ -35,7 +35,7 @@ JobOfStart job_of_start() {
 }
 
 Lease Lease::take(const Path& run) {
-  const Path file = run / checkpoint::kLeaseFile;
+  const Path file = run / kLeaseFile;
   const int64_t number = 1 + newest(run);
   std::random_device random;
   const std::string id = fmt::format("{:08x}{:08x}", random(), random());
@@ -51,13 +51,13 @@ Lease Lease::take(const Path& run) {
 }
 
 int64_t Lease::newest(const Path& run) {
-  const auto holder = checkpoint::read_lease(run);
+  const auto holder = read_lease(run);
   return holder ? holder->start : 0;
 }
 
-std::optional<checkpoint::LeaseHolder> Lease::holder() const {
+std::optional<LeaseHolder> Lease::holder() const {
   try {
-    return checkpoint::read_lease(file_.parent_path());
+    return read_lease(file_.parent_path());
   } catch (const Error& e) {
     // A file system that fails for a moment is not the user's fault, whatever its errno.
     throw Error(ExitCode::kHardware, e.message(), e.why(), "the run goes on from its last checkpoint");
@@ -80,4 +80,4 @@ void Lease::check() const {
               fmt::format("leave the newer one alone; {} says which it is", file_.string()));
 }
 
-}  // namespace hearth::run
+}  // namespace hearth::runfolder

@@ -1,7 +1,8 @@
 // How a start gets a run folder for itself, and keeps it.
 //
 // RUN/run.lock is locked during a training. A start that finds it locked does one of these:
-//   - It is of a job that was started again (run/lease.h: JobOfStart::replaces). The older start computes on, on a host
+//   - It is of a job that was started again (runfolder/lease.h: JobOfStart::replaces). The older start computes on, on
+//   a host
 //     that was cut off, or its host is dead and the file system has not noticed. The new one takes the lease, waits for
 //     the lock until the older one has seen that and ends, and goes on without the lock if that takes too long: the
 //     older one cannot write a checkpoint any more.
@@ -20,16 +21,16 @@
 #include <thread>
 
 #include "base/file.h"
-#include "run/lease.h"
+#include "runfolder/lease.h"
 
-namespace hearth::run {
+namespace hearth::runfolder {
 
 struct LockTimes {
   double older_start_s = 30;  // for an older start of this job to end
   double dead_host_s = 240;   // for the file system to release a dead host's lock: NFSv4 takes 90 s, and as much again
-  double beat_s = checkpoint::kBeat_s;
-  double end_s = 20;                         // for a training that was replaced to end by itself
-  double trust_s = 2 * checkpoint::kBeat_s;  // an older look at the lease no longer says who has it
+  double beat_s = kBeat_s;
+  double end_s = 20;             // for a training that was replaced to end by itself
+  double trust_s = 2 * kBeat_s;  // an older look at the lease no longer says who has it
 };
 
 // Holds a run folder. A thread shows every two seconds that this start lives (the lease's beat), looks whether a newer
@@ -75,4 +76,4 @@ class RunLock {
   std::thread thread_;
 };
 
-}  // namespace hearth::run
+}  // namespace hearth::runfolder

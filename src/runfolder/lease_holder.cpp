@@ -1,4 +1,4 @@
-#include "checkpoint/lease_holder.h"
+#include "runfolder/lease_holder.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 #include "base/program.h"
 #include "base/text.h"
 
-namespace hearth::checkpoint {
+namespace hearth::runfolder {
 namespace {
 
 int64_t number_of(const std::string& text) {
@@ -70,4 +70,4 @@ double seconds_since_beat(const Path& run) {
   return std::max(0.0, std::chrono::duration<double>(now - written).count());
 }
 
-}  // namespace hearth::checkpoint
+}  // namespace hearth::runfolder

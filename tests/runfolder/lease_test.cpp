@@ -1,12 +1,12 @@
 // A training that was replaced by another start does not write any more.
-#include "run/lease.h"
+#include "runfolder/lease.h"
 
 #include <gmock/gmock.h>
 
 #include "support/environment.h"
 #include "support/errors.h"
 
-namespace hearth::run {
+namespace hearth::runfolder {
 namespace {
 
 using testing::HasSubstr;
@@ -50,4 +50,4 @@ TEST(Lease, ThatIsGoneOrDamagedIsNoLongerHeldAndCanBeTaken) {
 }
 
 }  // namespace
-}  // namespace hearth::run
+}  // namespace hearth::runfolder

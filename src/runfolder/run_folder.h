@@ -1,17 +1,5 @@
-// The folder of one run. It has a lock, which allows one writer, and the files from which the run continues.
-//
-//   RUN/run.lock        locked during a training; the kernel releases it with the process, however it ends
-//   RUN/lease           which start writes here (run/lease.h)
-//   RUN/checkpoints/    step-00000100, ...
-//   RUN/metrics.jsonl
-//   RUN/tb/             event files for TensorBoard, with metrics.enable_tensorboard (metrics/tensorboard.h)
-//   RUN/profile_traces/, RUN/memory_snapshot/   with [profiling] (train/profiler.h)
-//   RUN/done.json       written after the last step is saved, removed when the training goes on past it
-//   RUN/config.toml     every key with its value, written by the newest start; a checkpoint has its own copy
-//   RUN/plan.json       what was expected of memory and speed, by the newest start (run/plan_record.h)
-//   RUN/flight/         rank-00000.ring: the last calls of each of several ranks (mesh/flight.h)
-//   RUN/logs/           rank-00000.log: notes, warnings and the error of a failed training
-//   RUN/old-1/          an earlier training that --restart moved aside: all of these but lock, lease and flight
+// The folder of one run. It has a lock, which allows one writer, and the files from which the run continues. Its files:
+// runfolder/names.h.
 #pragma once
 
 #include <memory>
@@ -22,9 +10,9 @@
 #include "base/file.h"
 #include "checkpoint/retain.h"
 #include "config/config.h"
-#include "run/run_lock.h"
+#include "runfolder/lock.h"
 
-namespace hearth::run {
+namespace hearth::runfolder {
 
 // The first line of RUN/config.toml.
 inline constexpr std::string_view kRunFileHeading =
@@ -35,17 +23,17 @@ std::string damage_note(const checkpoint::DamagedCheckpoint& bad);
 
 class RunFolder {
  public:
-  // With `locks` (rank 0): makes the folder, takes its lock, and its lease (run/run_lock.h). Throws user_error if
+  // With `locks` (rank 0): makes the folder, takes its lock, and its lease (runfolder/lock.h). Throws user_error if
   // another training uses it.
   explicit RunFolder(const config::RunConfig& config, bool locks = true);
 
   const Path& path() const { return path_; }
   const Path& checkpoints() const { return checkpoints_; }
-  Path metrics_file() const { return path_ / "metrics.jsonl"; }
-  Path run_file() const { return path_ / "config.toml"; }
-  Path plan_file() const { return path_ / "plan.json"; }
-  Path logs() const { return path_ / "logs"; }
-  Path flight() const { return path_ / "flight"; }
+  Path metrics_file() const { return path_ / kMetricsFile; }
+  Path run_file() const { return path_ / kRunFile; }
+  Path plan_file() const { return path_ / kPlanFile; }
+  Path logs() const { return path_ / kLogsFolder; }
+  Path flight() const { return path_ / kFlightFolder; }
   // The folder of TensorBoard's files; empty: none are written.
   const Path& tensorboard() const { return tensorboard_; }
 
@@ -53,7 +41,7 @@ class RunFolder {
   const Path& traces() const { return traces_; }
   const Path& memory_snapshots() const { return memory_snapshots_; }
   // Scores of checkpoints, a line each (report/run_extras.h).
-  Path scores_file() const { return path_ / "scores.jsonl"; }
+  Path scores_file() const { return path_ / kScoresFile; }
 
   // Rank 0's; other ranks have none.
   std::optional<Lease> lease() const { return lock_ ? std::optional(lock_->lease()) : std::nullopt; }
@@ -88,4 +76,4 @@ class RunFolder {
   std::unique_ptr<RunLock> lock_;
 };
 
-}  // namespace hearth::run
+}  // namespace hearth::runfolder

@@ -1,4 +1,4 @@
-#include "run/run_lock.h"
+#include "runfolder/lock.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,10 +15,9 @@
 #include "base/quantity.h"
 #include "checkpoint/retain.h"
 
-namespace hearth::run {
+namespace hearth::runfolder {
 namespace {
 
-using checkpoint::LeaseHolder;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPoll = std::chrono::milliseconds(100);
@@ -30,7 +29,7 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 // A lease that cannot be read now is looked at again later.
 std::optional<LeaseHolder> lease_now(const Path& run) {
   try {
-    return checkpoint::read_lease(run);
+    return read_lease(run);
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -100,7 +99,7 @@ void RunLock::check() const {
 }
 
 void RunLock::try_lock() {
-  lock_ = FileLock::try_lock(run_ / checkpoint::kRunLock);
+  lock_ = FileLock::try_lock(run_ / kLockFile);
   has_lock_ = lock_ != nullptr;
 }
 
@@ -115,7 +114,7 @@ void RunLock::wait_for_lock(const LockTimes& times) {
     if (!first) first = now;
     const std::string who = first ? first->place() + ", which shows no sign of life" : "a process that left no name";
     if (const double waited_s = seconds_since(begin); waited_s > times.dead_host_s)
-      throw Error(ExitCode::kHardware, fmt::format("{} is locked by {}", (run_ / checkpoint::kRunLock).string(), who),
+      throw Error(ExitCode::kHardware, fmt::format("{} is locked by {}", (run_ / kLockFile).string(), who),
                   fmt::format("it was not released within {}", format_duration(waited_s)),
                   "end that process; if its host is down for good, remove the file, and start again");
     if (said || seconds_since(begin) < 2 * times.beat_s + kSayAfter_s) continue;
@@ -171,7 +170,7 @@ void RunLock::watch(const LockTimes& times) {
 void RunLock::look() {
   beat();
   try {
-    const auto now = checkpoint::read_lease(run_);
+    const auto now = read_lease(run_);
     misses_ = now ? 0 : misses_ + 1;
     // A file system that is away for a moment has no lease either.
     if ((now && now->id != lease_->id()) || misses_ >= kMisses) replaced_ = true;
@@ -189,4 +188,4 @@ void RunLock::write_beat(const std::string& text) {
   if (const int again = ::dup(file_); again >= 0) ::close(again);
 }
 
-}  // namespace hearth::run
+}  // namespace hearth::runfolder

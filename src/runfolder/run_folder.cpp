@@ -1,4 +1,4 @@
-#include "run/run_folder.h"
+#include "runfolder/run_folder.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
 
-namespace hearth::run {
+namespace hearth::runfolder {
 namespace {
 
 Path folder_if(bool used, const Path& run, const std::string& name) {
@@ -45,7 +45,7 @@ void RunFolder::check_run_file() const {
 
 void RunFolder::write_run_file(std::string_view content) const {
   check_run_file();
-  remove_file(path_ / checkpoint::kDoneFile);
+  remove_file(path_ / kDoneFile);
   if (path_exists(run_file()) && read_file(run_file()) == content) return;
   write_file_atomic(run_file(), content);
 }
@@ -56,7 +56,7 @@ void RunFolder::check_lease() const {
 
 void RunFolder::mark_done(int64_t step) const {
   if (lock_) lock_->lease().check();
-  write_file_atomic(path_ / checkpoint::kDoneFile, fmt::format("{{\"step\": {}}}\n", step));
+  write_file_atomic(path_ / kDoneFile, fmt::format("{{\"step\": {}}}\n", step));
 }
 
 std::optional<Path> RunFolder::move_aside() {
@@ -112,12 +112,12 @@ void RunFolder::remove_if_unused() {
   if (!is_new_ || (lock_ && !lock_->lease().is_held())) return;
   for (const std::string& name : list_folder(path_)) {
     const Path path = path_ / name;
-    const bool unused = name == checkpoint::kRunLock || name == checkpoint::kLeaseFile || path == run_file() ||
-                        path == logs() || path == flight() || path == plan_file() || is_empty_folder(path) ||
+    const bool unused = name == kLockFile || name == kLeaseFile || path == run_file() || path == logs() ||
+                        path == flight() || path == plan_file() || is_empty_folder(path) ||
                         (path == metrics_file() && read_file(metrics_file()).empty());
     if (!unused) return;
   }
   remove_tree(path_);
 }
 
-}  // namespace hearth::run
+}  // namespace hearth::runfolder

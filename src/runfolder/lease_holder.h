@@ -1,4 +1,4 @@
-// RUN/lease, as its readers see it: which start of a training has the run folder. run/lease.h writes it.
+// RUN/lease, as its readers see it: which start of a training has the run folder. runfolder/lease.h writes it.
 //   start = 3
 //   id = 5f1c2a7be01d9e44
 //   host = node2
@@ -15,10 +15,10 @@
 #include <string>
 
 #include "base/file.h"
+#include "runfolder/names.h"
 
-namespace hearth::checkpoint {
+namespace hearth::runfolder {
 
-inline constexpr const char* kLeaseFile = "lease";
 inline constexpr double kBeat_s = 2;  // between two beats
 
 struct LeaseHolder {
@@ -38,4 +38,4 @@ std::optional<LeaseHolder> read_lease(const Path& run);
 // Seconds since the lease's last beat, by this host's clock and that of the file system; 0 where the clocks differ.
 double seconds_since_beat(const Path& run);
 
-}  // namespace hearth::checkpoint
+}  // namespace hearth::runfolder

@@ -1,5 +1,5 @@
 // Two starts in one run folder: which of them trains.
-#include "run/run_lock.h"
+#include "runfolder/lock.h"
 
 #include <gmock/gmock.h>
 
@@ -11,7 +11,7 @@
 #include "support/environment.h"
 #include "support/errors.h"
 
-namespace hearth::run {
+namespace hearth::runfolder {
 namespace {
 
 using testing::HasSubstr;
@@ -36,7 +36,7 @@ class RunLocks : public testing::Test {
                                                  "2026-01-31 23:59:59 UTC\n{}beat = {:012}\n",
                                                  job, beat));
   }
-  std::unique_ptr<FileLock> lock_of_another() { return FileLock::try_lock(run / checkpoint::kRunLock); }
+  std::unique_ptr<FileLock> lock_of_another() { return FileLock::try_lock(run / kLockFile); }
 
   test::ScratchFolder folder;
   const Path& run = folder.path();
@@ -48,13 +48,13 @@ TEST_F(RunLocks, ShowThatTheirTrainingLivesAndThatItEnded) {
   {
     const RunLock lock(run, checkpoints, times);
     EXPECT_TRUE(lock.has_lock());
-    EXPECT_TRUE(comes_true([&] { return checkpoint::read_lease(run)->beat > 2; }));
-    EXPECT_TRUE(checkpoint::read_lease(run)->runs_here());
+    EXPECT_TRUE(comes_true([&] { return read_lease(run)->beat > 2; }));
+    EXPECT_TRUE(read_lease(run)->runs_here());
     lock.check();
     EXPECT_EQ(lock_of_another(), nullptr);
   }
-  EXPECT_TRUE(checkpoint::read_lease(run)->ended);
-  EXPECT_FALSE(checkpoint::read_lease(run)->runs_here());
+  EXPECT_TRUE(read_lease(run)->ended);
+  EXPECT_FALSE(read_lease(run)->runs_here());
   EXPECT_NE(lock_of_another(), nullptr);
 }
 
@@ -85,7 +85,7 @@ TEST_F(RunLocks, ATrainingOfAnotherHostIsKnownByItsBeats) {
   other.join();
   EXPECT_EQ(error.code(), ExitCode::kUser);
   EXPECT_THAT(error.why(), HasSubstr("it is process 12 on elsewhere; two trainings would overwrite"));
-  EXPECT_EQ(checkpoint::read_lease(run)->start, 7);
+  EXPECT_EQ(read_lease(run)->start, 7);
 }
 
 TEST_F(RunLocks, OfADeadHostAreWaitedFor) {
@@ -101,7 +101,7 @@ TEST_F(RunLocks, OfADeadHostAreWaitedFor) {
   EXPECT_EQ(second.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
   theirs.reset();
   EXPECT_TRUE(second.get());
-  EXPECT_EQ(checkpoint::read_lease(run)->start, 8);
+  EXPECT_EQ(read_lease(run)->start, 8);
 }
 
 // Somebody deletes old checkpoints, and leaves no name.
@@ -193,7 +193,7 @@ TEST_F(RunLocks, AFileSystemThatIsAwayForAMomentIsNoNewerStart) {
 }
 
 TEST_F(RunLocks, KnowWhichJobReplacesWhich) {
-  const checkpoint::LeaseHolder by_hand{.host = "a"}, of_slurm{.host = "a", .job = "12"},
+  const LeaseHolder by_hand{.host = "a"}, of_slurm{.host = "a", .job = "12"},
       submitted{.host = "a", .job = "12", .submitted = true};
   const JobOfStart none, first{.job = "12"}, again{.job = "12", .requeues = 1}, other{.job = "13", .requeues = 1},
       next{.job = "13", .submitted = true};
@@ -215,4 +215,4 @@ TEST_F(RunLocks, KnowWhichJobReplacesWhich) {
 }
 
 }  // namespace
-}  // namespace hearth::run
+}  // namespace hearth::runfolder
