@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/families.h"
-#include "convert/hugging_face_config.h"
+#include "convert/hugging_face/config.h"
 #include "convert/names.h"
 #include "convert/open.h"
 #include "convert/source.h"

@@ -8,7 +8,7 @@
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
 #include "convert/convert.h"
-#include "convert/hugging_face_config.h"
+#include "convert/hugging_face/config.h"
 #include "convert/training_state.h"
 #include "formats/cast.h"
 #include "plan/tensor_names.h"

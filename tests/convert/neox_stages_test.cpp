@@ -2,7 +2,7 @@
 // 0ae3578a) for slots, and of 0.16.5 (91d1c55b) for split.
 #include <gmock/gmock.h>
 
-#include "convert/neox_rank.h"
+#include "convert/neox/rank.h"
 
 namespace hearth::convert {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "checkpoint/load.h"
 #include "config/load.h"
-#include "convert/hugging_face_config.h"
+#include "convert/hugging_face/config.h"
 #include "tokenizer/small_file.h"
 
 namespace hearth::convert {

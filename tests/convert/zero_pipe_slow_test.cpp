@@ -2,7 +2,7 @@
 // a Python that has DeepSpeed 0.19.8.
 #include <cstdlib>
 
-#include "convert/neox_rank.h"
+#include "convert/neox/rank.h"
 #include "zero.h"
 
 namespace hearth::convert {

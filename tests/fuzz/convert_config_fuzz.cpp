@@ -1,6 +1,6 @@
 // config.json of Hugging Face and params.json of Meta: what is accepted is a model whose sizes fit together.
-#include "convert/hugging_face_config.h"
-#include "convert/meta_params.h"
+#include "convert/hugging_face/config.h"
+#include "convert/meta/params.h"
 #include "plan/parameters.h"
 #include "target.h"
 

@@ -1,6 +1,6 @@
 // The pickle of an optimizer's file, of NxD and of DeepSpeed: what is accepted lies in the files.
+#include "convert/neox/zero_state.h"
 #include "convert/nxd.h"
-#include "convert/zero_state.h"
 #include "formats/tensor_object.h"
 #include "target.h"
 

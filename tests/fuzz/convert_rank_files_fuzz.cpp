@@ -2,7 +2,7 @@
 // same ranks, and a folder of such files is refused or read.
 #include <fmt/format.h>
 
-#include "convert/neox_files.h"
+#include "convert/neox/files.h"
 #include "convert/nxd.h"
 #include "target.h"
 

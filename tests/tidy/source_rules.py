@@ -22,6 +22,7 @@ FOLDERS = {
     "comm": ["notes"],
     "tokenizer": ["unicode", "pretokenizer", "normalizer", "bpe", "unigram", "formats", "arrays"],
     "data": ["formats", "source", "shard", "build", "order", "batch", "export", "study"],
+    "convert": ["hugging_face", "meta", "neox", "nxd", "torch"],
     "ops": ["cpu", "gpu"],
     "commands": ["tokenizer", "data", "config", "run", "bench", "checkpoint", "hub", "cluster"],
 }
@@ -300,9 +301,7 @@ BLOCK_WORDS = re.compile(r"\b(w[qkvo]|wqkv|w13|w[123]|[qk]_norm|qk_norm\w*|qkv_b
 # Where they are said today. A path here may go, and none may come: keys of run files and their checks; and formats that
 # cut or join a block's matrices by their names.
 BLOCK_WORDS_IN = {"src/config/block_options.h", "src/config/check.cpp", "src/config/field_table.cpp",
-                  "src/config/import/", "src/convert/neox_rank.cpp", "src/convert/nxd_rank.cpp",
-                  "src/convert/source_dcp.cpp", "src/convert/source_meta.cpp", "src/convert/source_neox.cpp",
-                  "src/convert/source_nxd.cpp", "src/convert/target_meta.cpp", "src/convert/target_torchtitan.cpp",
+                  "src/config/import/", "src/convert/meta/", "src/convert/neox/", "src/convert/nxd/", "src/convert/torch/",
                   "src/bench/ops.cpp", "src/commands/checkpoint/convert.cpp", "src/commands/config/docs.cpp"}
 
 

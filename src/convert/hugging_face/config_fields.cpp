@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "convert/hugging_face_config.h"
+#include "convert/hugging_face/config.h"
 
 namespace hearth::convert {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "convert/zero_state.h"
+#include "convert/neox/zero_state.h"
 #include "formats/torch_file.h"
 
 namespace hearth::convert {

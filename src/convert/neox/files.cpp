@@ -1,4 +1,4 @@
-#include "convert/neox_files.h"
+#include "convert/neox/files.h"
 
 #include <charconv>
 

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "convert/meta_params.h"
+#include "convert/meta/params.h"
 #include "convert/names.h"
 #include "convert/rank_parts.h"
 #include "convert/source.h"

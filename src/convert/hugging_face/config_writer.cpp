@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "config/families.h"
-#include "convert/hugging_face_config.h"
+#include "convert/hugging_face/config.h"
 
 namespace hearth::convert {
 namespace {

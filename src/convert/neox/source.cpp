@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "convert/names.h"
-#include "convert/neox_files.h"
+#include "convert/neox/files.h"
+#include "convert/neox/zero_state.h"
 #include "convert/rank_parts.h"
 #include "convert/source.h"
-#include "convert/zero_state.h"
 #include "formats/torch_file.h"
 #include "plan/parameters.h"
 #include "plan/tensor_names.h"

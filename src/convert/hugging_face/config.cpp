@@ -1,4 +1,4 @@
-#include "convert/hugging_face_config.h"
+#include "convert/hugging_face/config.h"
 
 #include <fmt/format.h>
 

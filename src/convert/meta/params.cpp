@@ -1,4 +1,4 @@
-#include "convert/meta_params.h"
+#include "convert/meta/params.h"
 
 #include <fmt/format.h>
 

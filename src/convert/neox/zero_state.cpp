@@ -1,4 +1,4 @@
-#include "convert/zero_state.h"
+#include "convert/neox/zero_state.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <bit>
 
 #include "base/error.h"
-#include "convert/neox_files.h"
+#include "convert/neox/files.h"
 #include "formats/torch_file.h"
 
 namespace hearth::convert {

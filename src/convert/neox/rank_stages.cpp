@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "convert/neox_rank.h"
+#include "convert/neox/rank.h"
 
 namespace hearth::convert {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "config/choices.h"
 #include "convert/names.h"
-#include "convert/neox_rank.h"
+#include "convert/neox/rank.h"
 #include "convert/target.h"
 #include "formats/cast.h"
 #include "formats/torch_file.h"

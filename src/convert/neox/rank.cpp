@@ -1,4 +1,4 @@
-#include "convert/neox_rank.h"
+#include "convert/neox/rank.h"
 
 #include <fmt/format.h>
 

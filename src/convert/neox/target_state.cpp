@@ -8,10 +8,10 @@
 
 #include "base/error.h"
 #include "config/choices.h"
-#include "convert/neox_files.h"
-#include "convert/neox_rank.h"
+#include "convert/neox/files.h"
+#include "convert/neox/rank.h"
+#include "convert/neox/zero_state.h"
 #include "convert/target.h"
-#include "convert/zero_state.h"
 #include "plan/tensor_names.h"
 
 namespace hearth::convert {

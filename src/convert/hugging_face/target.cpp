@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "config/families.h"
-#include "convert/hugging_face_config.h"
+#include "convert/hugging_face/config.h"
 #include "convert/names.h"
 #include "convert/target.h"
 #include "formats/safetensors.h"

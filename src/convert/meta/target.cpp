@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "convert/meta_params.h"
+#include "convert/meta/params.h"
 #include "convert/names.h"
 #include "convert/rank_slices.h"
 #include "convert/target.h"

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "config/families.h"
-#include "convert/hugging_face_config.h"
+#include "convert/hugging_face/config.h"
 #include "convert/names.h"
 #include "convert/open.h"
 
