@@ -40,7 +40,7 @@ Guess surest(LoadedModel& model, model::Transformer& transformer, const std::vec
     for (size_t id = 0; id < logits.size(); ++id)
       if (no_text[id]) logits[id] = -std::numeric_limits<double>::infinity();
     check_numbers(logits, model);
-    if (const double sure = model::certainty(logits); sure > best.certainty) best = {i, std::move(logits), sure};
+    if (const double sure = decode::certainty(logits); sure > best.certainty) best = {i, std::move(logits), sure};
   }
   return best;
 }
@@ -85,7 +85,7 @@ Filled fill_masks(LoadedModel& model, const Filling& request) {
     const double uniform = random_uniform(key, filled.positions.size());
     const int64_t position = open[guess.index];
     prompt.ids[static_cast<size_t>(position)] =
-        static_cast<int32_t>(model::sample_token(guess.logits, request.sampling, uniform));
+        static_cast<int32_t>(decode::sample_token(guess.logits, request.sampling, uniform));
     filled.positions.push_back(position);
     open.erase(open.begin() + static_cast<std::ptrdiff_t>(guess.index));
   }

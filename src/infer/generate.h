@@ -9,12 +9,12 @@
 
 #include "base/error.h"
 #include "config/options.h"
+#include "decode/sampling.h"
 #include "infer/loaded_model.h"
-#include "model/sampling.h"
 
 namespace hearth::infer {
 
-using model::SamplingOptions;
+using decode::SamplingOptions;
 
 struct Generation {
   std::string prompt;

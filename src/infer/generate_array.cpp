@@ -71,7 +71,7 @@ GenerationCounts generate_array(LoadedModel& model, const ArrayGeneration& reque
       const std::vector<double> logits = decoding.logits();
       const double uniform = random_uniform(key, static_cast<uint64_t>(counts.generated_tokens));
       ids.push_back(
-          static_cast<uint32_t>(model::sample_token(std::span(logits).first(choices), request.sampling, uniform)));
+          static_cast<uint32_t>(decode::sample_token(std::span(logits).first(choices), request.sampling, uniform)));
       decoding.append(static_cast<int32_t>(ids.back()));
       ++counts.generated_tokens;
     }

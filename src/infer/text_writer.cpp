@@ -29,7 +29,7 @@ TextWriter::TextWriter(const tokenizer::Tokenizer& tokenizer, const WritingRules
 
 std::optional<int32_t> TextWriter::next(std::span<const double> logits) {
   const double uniform = random_uniform(key_, static_cast<uint64_t>(tokens_));
-  const auto id = static_cast<uint32_t>(model::sample_token(logits, rules_.sampling, uniform));
+  const auto id = static_cast<uint32_t>(decode::sample_token(logits, rules_.sampling, uniform));
   if (tokenizer_.eos() == id) {
     end(Ending::kEos);
     return std::nullopt;

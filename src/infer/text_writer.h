@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "base/random.h"
+#include "decode/sampling.h"
 #include "infer/text_stream.h"
-#include "model/sampling.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::infer {
 
 struct WritingRules {
   int64_t max_tokens = 256;
-  model::SamplingOptions sampling{};
+  decode::SamplingOptions sampling{};
   std::vector<std::string> stop{};  // none is empty
 };
 

@@ -215,7 +215,7 @@ bool samples_are_cached(const config::RunConfig& config) {
 
 namespace {
 
-// A model::Decoder has the cache of all rows, a forward of one row, and forwards of a token of each row. These have
+// A decode::Decoder has the cache of all rows, a forward of one row, and forwards of a token of each row. These have
 // logits of their own for each number of rows, while rows end one after the other.
 int64_t cached_sample_bytes(const ModelShape& shape, SampleBatch batch, DType dtype) {
   constexpr int64_t kMostForwards = 4;

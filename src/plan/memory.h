@@ -76,7 +76,7 @@ struct SampleBatch {
   int64_t B = 0, S = 0;
 };
 SampleBatch sample_batch(const config::RunConfig& config, int64_t longest);
-// Whether each token is computed once, with a cache of keys and values (model/decoder.h). Otherwise each token takes a
+// Whether each token is computed once, with a cache of keys and values (decode/decoder.h). Otherwise each token takes a
 // forward of whole sequences: to fill in masks, and where ranks share the layers.
 bool samples_are_cached(const config::RunConfig& config);
 inline constexpr int64_t kSampleLossChunkTokens = 64;  // no loss is asked for

@@ -8,9 +8,9 @@
 #include "base/random.h"
 #include "data/batch/masking.h"
 #include "data/batch/prompt.h"
+#include "decode/sampling.h"
 #include "mesh/spans.h"
 #include "metrics/throughput.h"
-#include "model/sampling.h"
 #include "ops/tensor.h"
 #include "plan/memory.h"
 
@@ -139,8 +139,9 @@ void SampleTexts::complete(std::vector<Row>& rows, parallel::ShardedWeights& wei
   // Ranks of context parallel have the same weights, so each computes the whole sequences.
   plan::ModelShape shape = plan::model_part(run_.shape, run_.tensor());
   if (plan::samples_are_cached(run_.config)) {
-    model::Decoder decoder(shape, plan_, weights, S, run_.precision.compute, run_.device, std::ssize(rows));
-    return complete(rows, decoder);
+    decode::Rows contexts(shape, plan_, weights, run_.seq_len(), S, run_.precision.compute, run_.device,
+                          std::ssize(rows));
+    return complete(rows, contexts);
   }
   shape.sparse_labels = true;  // only the positions that are asked for go through the output matrix
   model::Transformer model(shape, plan_, std::ssize(rows), S,
@@ -151,14 +152,6 @@ void SampleTexts::complete(std::vector<Row>& rows, parallel::ShardedWeights& wei
                             .pipeline = groups_.pipeline(),
                             .pipeline_plan = run_.pipeline});
   complete(rows, model, weights);
-}
-
-// The rule of `hearth generate` (infer/decoding.h): a full window keeps its newer half. Whether it was full.
-bool SampleTexts::forget_older_half(Row& row) const {
-  const int64_t window = run_.seq_len(), size = std::ssize(row.ids);
-  if (size - static_cast<int64_t>(row.visible) <= window) return false;
-  row.visible = static_cast<size_t>(size - (window + 1) / 2);
-  return true;
 }
 
 void SampleTexts::take_all(std::vector<Row>& rows, const at::Tensor& logits_NV) const {
@@ -172,45 +165,30 @@ bool SampleTexts::all_done(const std::vector<Row>& rows) const {
   return std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return is_done(row); });
 }
 
-void SampleTexts::complete(std::vector<Row>& rows, model::Decoder& decoder) const {
+void SampleTexts::complete(std::vector<Row>& rows, decode::Rows& contexts) const {
+  for (size_t i = 0; i < rows.size(); ++i) contexts.begin(static_cast<int64_t>(i), rows[i].ids);
   while (!all_done(rows)) {
+    std::vector<int64_t> open;
+    std::vector<size_t> sizes;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (!is_done(rows[i])) open.push_back(static_cast<int64_t>(i));
+      sizes.push_back(rows[i].ids.size());
+    }
+    take_all(rows, contexts.logits(open));
     for (size_t i = 0; i < rows.size(); ++i)
-      if (forget_older_half(rows[i])) decoder.clear(static_cast<int64_t>(i));
-    take_all(rows, logits(rows, decoder));
+      for (const int32_t token : std::span(rows[i].ids).subspan(sizes[i]))
+        contexts.append(static_cast<int64_t>(i), token);
   }
 }
 
 void SampleTexts::complete(std::vector<Row>& rows, model::Transformer& model, parallel::ShardedWeights& weights) const {
   while (!all_done(rows)) {
-    for (Row& row : rows) forget_older_half(row);
+    for (Row& row : rows) {
+      const int64_t size = std::ssize(row.ids);
+      row.visible = static_cast<size_t>(size - decode::shown(size - static_cast<int64_t>(row.visible), run_.seq_len()));
+    }
     take_all(rows, logits(rows, model, weights));
   }
-}
-
-// [N, V]: the next tokens of those rows that are not done.
-at::Tensor SampleTexts::logits(const std::vector<Row>& rows, model::Decoder& decoder) const {
-  std::vector<int64_t> together, places;  // rows with one new token, and their places in the result
-  std::vector<int32_t> tokens;
-  const auto N = std::count_if(rows.begin(), rows.end(), [&](const Row& row) { return !is_done(row); });
-  at::Tensor logits_NV = ops::empty({N, run_.shape.V}, run_.precision.compute, run_.device);
-  for (int64_t i = 0, place = 0; i < std::ssize(rows); ++i) {
-    const Row& row = rows[static_cast<size_t>(i)];
-    if (is_done(row)) continue;
-    const std::span fresh = std::span(row.ids).subspan(row.visible + static_cast<size_t>(decoder.size(i)));
-    if (decoder.size(i) > 0 && fresh.size() == 1) {
-      together.push_back(i);
-      places.push_back(place);
-      tokens.push_back(fresh.front());
-    } else {
-      ops::copy_(logits_NV.select(0, place), decoder.append(fresh, i));
-    }
-    ++place;
-  }
-  if (together.empty()) return logits_NV;
-  const at::Tensor each_NV = decoder.append_to_each(together, tokens);
-  for (int64_t n = 0; n < std::ssize(places); ++n)
-    ops::copy_(logits_NV.select(0, places[static_cast<size_t>(n)]), each_NV.select(0, n));
-  return logits_NV;
 }
 
 // [N, V]: those that the rows ask for, in their order; undefined on a rank without the last layers.
@@ -240,7 +218,7 @@ at::Tensor SampleTexts::logits(const std::vector<Row>& rows, model::Transformer&
 }
 
 SampleTexts::Choice SampleTexts::choose(const Row& row, const at::Tensor& logits_NV) const {
-  const model::SamplingOptions sampling{.temperature = run_.config.validation.generate_temperature};
+  const decode::SamplingOptions sampling{.temperature = run_.config.validation.generate_temperature};
   const double uniform =
       random_uniform(random_key(row.seed, masked() ? "fill" : "generate"), static_cast<uint64_t>(row.made.size()));
   const tokenizer::ArrayTokenizer* const arrays = tokenizer_->arrays();
@@ -253,13 +231,13 @@ SampleTexts::Choice SampleTexts::choose(const Row& row, const at::Tensor& logits
     std::vector<double> logits = ops::to_doubles(logits_NV.select(0, i).narrow(0, 0, V));
     for (size_t id = 0; masked() && id < logits.size(); ++id)
       if (no_text_[id]) logits[id] = -std::numeric_limits<double>::infinity();
-    const double sure = masked() ? model::certainty(logits) : 1;
+    const double sure = masked() ? decode::certainty(logits) : 1;
     if (sure <= certainty) continue;
     certainty = sure;
     choice.asked = i;
     surest = std::move(logits);
   }
-  choice.id = model::sample_token(surest, sampling, uniform);
+  choice.id = decode::sample_token(surest, sampling, uniform);
   return choice;
 }
 

@@ -16,8 +16,8 @@
 
 #include "comm/mesh_groups.h"
 #include "data/batch/array_prompt.h"
+#include "decode/rows.h"
 #include "metrics/record.h"
-#include "model/decoder.h"
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
 #include "run/run.h"
@@ -56,13 +56,11 @@ class SampleTexts {
   Row row_of(size_t prompt, int64_t step) const;
   bool is_done(const Row& row) const;
   bool all_done(const std::vector<Row>& rows) const;
-  bool forget_older_half(Row& row) const;
   std::vector<int64_t> asked(const Row& row) const;
   metrics::SampleText record_of(const Row& row, int64_t step) const;
   void complete(std::vector<Row>& rows, parallel::ShardedWeights& weights);
-  void complete(std::vector<Row>& rows, model::Decoder& decoder) const;
+  void complete(std::vector<Row>& rows, decode::Rows& contexts) const;
   void complete(std::vector<Row>& rows, model::Transformer& model, parallel::ShardedWeights& weights) const;
-  at::Tensor logits(const std::vector<Row>& rows, model::Decoder& decoder) const;
   at::Tensor logits(const std::vector<Row>& rows, model::Transformer& model, parallel::ShardedWeights& weights) const;
   Choice choose(const Row& row, const at::Tensor& logits_NV) const;
   std::vector<Choice> agree(const std::vector<Row>& rows, const at::Tensor& logits_NV) const;

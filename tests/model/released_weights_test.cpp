@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "config/config.h"
+#include "decode/decoder.h"
 #include "local_weights.h"
-#include "model/decoder.h"
 #include "model/transformer.h"
 
 namespace hearth::model {

@@ -10,7 +10,7 @@ import re
 CORE = ["base", "machine", "hub", "storage", "mesh", "config", "models", "plan", "formats", "tokenizer", "data",
         "checkpoint", "runfolder", "convert", "metrics", "report", "launch", "cluster", "commands"]
 TORCH = ["base", "machine", "hub", "storage", "mesh", "config", "models", "plan", "comm", "kernels", "ops", "model",
-         "parallel", "optim", "run", "train", "infer", "bench"]
+         "decode", "parallel", "optim", "run", "train", "infer", "bench"]
 # The first folder is the namespace: a second level would make each use longer, and no two folders of a room need the
 # same name. ops::gpu is the one exception: it repeats names of ops. The folders of a room, in include order. All of
 # them share the headers in the room itself, which stand to their left. The sources in the room itself put the parts

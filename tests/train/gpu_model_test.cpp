@@ -16,7 +16,7 @@
 
 #include "comm/group.h"
 #include "config/families.h"
-#include "model/decoder.h"
+#include "decode/decoder.h"
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
 #include "run/state.h"
@@ -183,7 +183,7 @@ void logits_token_by_token(const GpuCase& c, at::Device device) {
   const MicroBatch batch = batch_of(c, device);
   model.loss(weights, batch);
   const at::Tensor whole = model.logits(weights).to(at::kCPU);
-  Decoder decoder(shape, plan, weights, kGpuS, DType::kFloat32, device);
+  decode::Decoder decoder(shape, plan, weights, kGpuS, DType::kFloat32, device);
   const at::Tensor tokens = batch.tokens_T.to(at::kCPU);
   const std::span<const int32_t> ids(tokens.const_data_ptr<int32_t>(), static_cast<size_t>(kGpuS));
   const auto expect = [&](int64_t s, const at::Tensor& logits_V) {
@@ -192,7 +192,7 @@ void logits_token_by_token(const GpuCase& c, at::Device device) {
   };
   for (int64_t s = 0; s < kGpuS; ++s) expect(s, decoder.append(ids.subspan(static_cast<size_t>(s), 1)));
   // The same sequence in two rows, of which one is three tokens ahead.
-  Decoder two(shape, plan, weights, kGpuS, DType::kFloat32, device, 2);
+  decode::Decoder two(shape, plan, weights, kGpuS, DType::kFloat32, device, 2);
   two.append(ids.first(4), 1);
   two.append(ids.first(1), 0);
   while (two.size(1) < kGpuS) {

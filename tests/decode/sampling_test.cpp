@@ -1,4 +1,4 @@
-#include "model/sampling.h"
+#include "decode/sampling.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 
-namespace hearth::model {
+namespace hearth::decode {
 namespace {
 
 const std::vector<double> kLogits = {std::log(0.1), std::log(0.4), std::log(0.2), std::log(0.3)};
@@ -152,4 +152,4 @@ TEST(Sampling, LogitsThatAreNoNumbersComeLast) {
 }
 
 }  // namespace
-}  // namespace hearth::model
+}  // namespace hearth::decode

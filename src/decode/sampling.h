@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-namespace hearth::model {
+namespace hearth::decode {
 
 // The rules apply in this order, and each keeps a part of the tokens that the rules before it kept.
 struct SamplingOptions {
@@ -21,4 +21,4 @@ int64_t sample_token(std::span<const double> logits, const SamplingOptions& opti
 // The probability of the most likely token.
 double certainty(std::span<const double> logits);
 
-}  // namespace hearth::model
+}  // namespace hearth::decode

@@ -1,4 +1,4 @@
-#include "model/decoder.h"
+#include "decode/decoder.h"
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "config/families.h"
-#include "local_weights.h"
+#include "model/local_weights.h"
 #include "model/transformer.h"
 
-namespace hearth::model {
+namespace hearth::decode {
 namespace {
 
 void logits_with_cache_equal_logits_without(DType dtype, bool tied, double tolerance,
@@ -27,7 +27,7 @@ void logits_with_cache_equal_logits_without(DType dtype, bool tied, double toler
   constexpr int64_t S = 23;
   at::manual_seed(1);
   const at::Tensor tokens = at::randint(shape.V, {S}, at::kInt);
-  Transformer model(shape, plan, 1, S, {.dtype = dtype, .loss_chunk_tokens = 64});
+  model::Transformer model(shape, plan, 1, S, {.dtype = dtype, .loss_chunk_tokens = 64});
   model.loss(weights, {tokens, tokens, {}});
   const at::Tensor expected = model.logits(weights);
 
@@ -80,7 +80,7 @@ TEST(Decoder, EachRowHasTheLogitsOfItsOwnSequence) {
   constexpr int64_t S = 23;
   at::manual_seed(1);
   std::vector<at::Tensor> tokens, expected;  // of four sequences
-  Transformer model(shape, plan, 1, S, {.dtype = DType::kFloat64, .loss_chunk_tokens = 64});
+  model::Transformer model(shape, plan, 1, S, {.dtype = DType::kFloat64, .loss_chunk_tokens = 64});
   for (int i = 0; i < 4; ++i) {
     tokens.push_back(at::randint(shape.V, {S}, at::kInt));
     model.loss(weights, {tokens.back(), tokens.back(), {}});
@@ -129,4 +129,4 @@ TEST(Decoder, EachRowHasTheLogitsOfItsOwnSequence) {
 }
 
 }  // namespace
-}  // namespace hearth::model
+}  // namespace hearth::decode

@@ -1,4 +1,4 @@
-#include "model/sampling.h"
+#include "decode/sampling.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace hearth::model {
+namespace hearth::decode {
 namespace {
 
 // A logit that is NaN has no place in an order.
@@ -104,4 +104,4 @@ double certainty(std::span<const double> logits) {
   return 1 / sum;
 }
 
-}  // namespace hearth::model
+}  // namespace hearth::decode

@@ -1,4 +1,4 @@
-#include "model/decoder.h"
+#include "decode/decoder.h"
 
 #include "base/error.h"
 #include "model/execution.h"
@@ -10,10 +10,15 @@
 #include "ops/rows.h"
 #include "ops/tensor.h"
 
-namespace hearth::model {
+namespace hearth::decode {
 
-Decoder::Decoder(const plan::ModelShape& shape, const plan::ParameterPlan& plan, Weights& weights, int64_t capacity,
-                 DType dtype, at::Device device, int64_t rows)
+using model::Activations;
+using model::Inputs;
+using model::MicroBatch;
+using model::UnitTensors;
+
+Decoder::Decoder(const plan::ModelShape& shape, const plan::ParameterPlan& plan, model::Weights& weights,
+                 int64_t capacity, DType dtype, at::Device device, int64_t rows)
     : shape_(shape),
       plan_(plan),
       weights_(weights),
@@ -32,7 +37,7 @@ std::unique_ptr<Activations> Decoder::activations(int64_t tokens, int64_t logits
   models::Program program =
       models::stage_program(shape_, {1, tokens, dtype_, logits}, models::Backward::kNone, {}, /*uses_cache=*/true);
   return std::make_unique<Activations>(plan::activation_plan(std::move(program)),
-                                       ComputeOptions{.dtype = dtype_, .device = device_});
+                                       model::ComputeOptions{.dtype = dtype_, .device = device_});
 }
 
 at::Tensor Decoder::append(std::span<const int32_t> tokens, int64_t row) {
@@ -82,7 +87,7 @@ at::Tensor Decoder::forward(const Activations& a, std::span<const int32_t> token
     inputs.attend_cached = [&, layer](const at::Tensor& out, const at::Tensor& qkv) {
       attend(layer, places, out, qkv);
     };
-    execute(a, a.program().ops_of(section, layer), unit, inputs);
+    model::execute(a, a.program().ops_of(section, layer), unit, inputs);
   };
   const at::Tensor embedding = weights_.gather(0);
   run(Section::kEmbedding, 0, {plan_, 0, embedding, {}});
@@ -94,8 +99,8 @@ at::Tensor Decoder::forward(const Activations& a, std::span<const int32_t> token
   const int64_t last_unit = static_cast<int64_t>(plan_.units.size()) - 1;
   const at::Tensor last = weights_.gather(last_unit);
   run(Section::kFinalNorm, 0, {plan_, last_unit, last, {}});
-  const at::Tensor output_VD =
-      shape_.tied ? parameter_view(embedding, plan_.parameters.front()) : parameter_view(last, plan_.parameters.back());
+  const at::Tensor output_VD = shape_.tied ? model::parameter_view(embedding, plan_.parameters.front())
+                                           : model::parameter_view(last, plan_.parameters.back());
   const at::Tensor logits_NV = a(a.program().logits).narrow(0, 0, logits);
   ops::matmul(logits_NV, a(a.program().final_input).narrow(0, std::ssize(tokens) - logits, logits), output_VD);
   weights_.release(last_unit);
@@ -125,4 +130,4 @@ void Decoder::attend(int64_t layer, const Places& places, const at::Tensor& out,
   ops::decode_attention(out_NHK.unsqueeze(0), q, own_keys, own_values, before + N);
 }
 
-}  // namespace hearth::model
+}  // namespace hearth::decode

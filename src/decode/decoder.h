@@ -15,12 +15,12 @@
 #include "model/activations.h"
 #include "model/weights.h"
 
-namespace hearth::model {
+namespace hearth::decode {
 
 class Decoder {
  public:
   // Room for `capacity` positions in each of `rows` sequences.
-  Decoder(const plan::ModelShape& shape, const plan::ParameterPlan& plan, Weights& weights, int64_t capacity,
+  Decoder(const plan::ModelShape& shape, const plan::ParameterPlan& plan, model::Weights& weights, int64_t capacity,
           DType dtype, at::Device device = at::kCPU, int64_t rows = 1);
 
   // Appends tokens to a row and returns the logits after the last of them, [V]; valid until the next call.
@@ -48,22 +48,22 @@ class Decoder {
   };
   Places places_of(std::span<const int64_t> rows) const;
   // The logits after the last tokens, [logits, V].
-  at::Tensor forward(const Activations& activations, std::span<const int32_t> tokens, const Places& places,
+  at::Tensor forward(const model::Activations& activations, std::span<const int32_t> tokens, const Places& places,
                      int64_t logits);
   void attend(int64_t layer, const Places& places, const at::Tensor& out, const at::Tensor& qkv) const;
-  std::unique_ptr<Activations> activations(int64_t tokens, int64_t logits) const;
+  std::unique_ptr<model::Activations> activations(int64_t tokens, int64_t logits) const;
 
   const plan::ModelShape shape_;
   const plan::ParameterPlan& plan_;
-  Weights& weights_;
+  model::Weights& weights_;
   int64_t capacity_;
   std::vector<int64_t> sizes_;  // of each row
   DType dtype_;
   at::Device device_;
   at::Tensor rope_CK_;
-  std::vector<at::Tensor> keys_, values_;                 // per layer, [rows, capacity, G, K]
-  std::unique_ptr<Activations> of_row_;                   // for the number of tokens in the last append()
-  std::map<int64_t, std::unique_ptr<Activations>> each_;  // by the number of rows; a few of them
+  std::vector<at::Tensor> keys_, values_;                        // per layer, [rows, capacity, G, K]
+  std::unique_ptr<model::Activations> of_row_;                   // for the number of tokens in the last append()
+  std::map<int64_t, std::unique_ptr<model::Activations>> each_;  // by the number of rows; a few of them
 };
 
-}  // namespace hearth::model
+}  // namespace hearth::decode
