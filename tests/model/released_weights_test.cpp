@@ -118,7 +118,7 @@ TEST(ReleasedWeights, AreNotReadForLossLogitsAndGeneration) {
     Transformer one = c.model(false), other = c.model(false);
     EXPECT_EQ(one.loss(plain, c.batch).loss, other.loss(poisoned, c.batch).loss);
     EXPECT_TRUE(one.logits(plain).equal(other.logits(poisoned)));
-    Decoder decoder(c.shape, c.plan, poisoned, 8, DType::kFloat64),
+    decode::Decoder decoder(c.shape, c.plan, poisoned, 8, DType::kFloat64),
         expected(c.shape, c.plan, plain, 8, DType::kFloat64);
     EXPECT_TRUE(decoder.append(std::vector<int32_t>{1, 2, 3}).equal(expected.append(std::vector<int32_t>{1, 2, 3})));
     EXPECT_TRUE(decoder.append(std::vector<int32_t>{4}).equal(expected.append(std::vector<int32_t>{4})));

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "checkpoint/example.h"
-#include "checkpoint/retain.h"
+#include "runfolder/names.h"
 #include "support/hearth_command.h"
 
 namespace hearth::checkpoint {
@@ -80,7 +80,7 @@ TEST_F(CheckpointsCommand, PruneKeepsTheNewestGoodOneAndWaitsForNoTraining) {
   damage(40);
   EXPECT_EQ(run("prune {} --keep-latest 1").exit_code, 0);
   EXPECT_EQ(steps(), (std::vector<int64_t>{30, 40}));
-  const auto lock = FileLock::try_lock(scratch / kRunLock);
+  const auto lock = FileLock::try_lock(scratch / runfolder::kLockFile);
   const test::CommandResult refused = run("prune {} --keep-latest 1");
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.output, HasSubstr("error: a training runs in"));
