@@ -101,6 +101,17 @@ def index_of_pages(tree):
             if "/" not in page and page != "README.md" and f"]({page})" not in index]
 
 
+MAX_DECISIONS = 30
+
+
+def decision_pages(tree):
+    """Few decisions are worth a page: all else is a comment at its place."""
+    pages = [path for path in tree.files if path.startswith("docs/decisions/") and not path.endswith("/README.md")]
+    if len(pages) <= MAX_DECISIONS:
+        return []
+    return [f"docs/decisions/README.md:1: {len(pages)} pages, at most {MAX_DECISIONS}"]
+
+
 def readme_length(tree):
     """Whoever meets the project reads README whole; the rest stands in docs/."""
     words = len(tree.files.get("README.md", "").split())
@@ -215,4 +226,4 @@ def walk_of_a_model(tree):
             [f"docs/add_a_model.md:1: {path} has nothing of OLMo 2" for path in sorted(listed - found)])
 
 
-RULES = [walk_of_a_model, named_paths, all_documents, file_map, index_of_pages, readme_length, named_keys]
+RULES = [walk_of_a_model, named_paths, all_documents, file_map, index_of_pages, decision_pages, readme_length, named_keys]

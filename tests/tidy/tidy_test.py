@@ -275,6 +275,11 @@ class Documents(Case):
             presets = [preset["name"] for preset in json.load(file)["configurePresets"]]
         self.none(doc_rules.named_commands(tree, doc_rules.Help(ROOT, BUILD), presets))
 
+    def test_too_many_decisions_are_found(self):
+        pages = {f"docs/decisions/{i}.md": "" for i in range(doc_rules.MAX_DECISIONS)}
+        self.none(doc_rules.decision_pages(Tree({**pages, "docs/decisions/README.md": ""})))
+        self.finds(doc_rules.decision_pages, {**pages, "docs/decisions/more.md": ""}, "31 pages, at most 30")
+
     def test_the_list_of_sources_that_a_model_touched_is_checked(self):
         rule = doc_rules.walk_of_a_model
         page = {"docs/add_a_model.md": "`src/c.h`\n## What OLMo 2 touched\n`src/a.h`\n"}
