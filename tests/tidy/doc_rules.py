@@ -226,4 +226,5 @@ def walk_of_a_model(tree):
             [f"docs/add_a_model.md:1: {path} has nothing of OLMo 2" for path in sorted(listed - found)])
 
 
-RULES = [walk_of_a_model, named_paths, all_documents, file_map, index_of_pages, decision_pages, readme_length, named_keys]
+RULES = [walk_of_a_model, named_paths, all_documents, file_map,
+         index_of_pages, decision_pages, readme_length, named_keys]

@@ -18,7 +18,7 @@ LlamaBlock::LlamaBlock(const ModelShape& shape, int64_t depth) : s_(shape) {
   const int64_t D = s_.D, Q = s_.H * s_.K, KV = s_.G * s_.K, F = s_.F;
   using enum Cut;
   const bool weighted = has_weight(s_.norm.type);
-  if (norms_inputs() && weighted) attention_norm_ = list_.add({{"attention_norm.weight", {D}}});
+  if (norms_inputs() && weighted) of_attention_.norm = list_.add({{"attention_norm.weight", {D}}});
   wqkv_ = list_.add({{"attention.wq.weight", {Q, D}, kRows, in},
                      {"attention.wk.weight", {KV, D}, kRows, in},
                      {"attention.wv.weight", {KV, D}, kRows, in}});
@@ -33,11 +33,11 @@ LlamaBlock::LlamaBlock(const ModelShape& shape, int64_t depth) : s_(shape) {
     k_norm_ = list_.add({{"attention.k_norm.weight", {per_head ? s_.K : KV}, per_head ? kNothing : kRows}});
   }
   wo_ = list_.add({{"attention.wo.weight", {D, Q}, kColumns, out}});
-  if (!norms_inputs() && weighted) post_attention_norm_ = list_.add({{"post_attention_norm.weight", {D}}});
-  if (norms_inputs() && weighted) ffn_norm_ = list_.add({{"ffn_norm.weight", {D}}});
+  if (!norms_inputs() && weighted) of_attention_.norm = list_.add({{"post_attention_norm.weight", {D}}});
+  if (norms_inputs() && weighted) of_ffn_.norm = list_.add({{"ffn_norm.weight", {D}}});
   w13_ = list_.add({{"feed_forward.w1.weight", {F, D}, kRows, in}, {"feed_forward.w3.weight", {F, D}, kRows, w3}});
   w2_ = list_.add({{"feed_forward.w2.weight", {D, F}, kColumns, out}});
-  if (!norms_inputs() && weighted) post_ffn_norm_ = list_.add({{"post_ffn_norm.weight", {D}}});
+  if (!norms_inputs() && weighted) of_ffn_.norm = list_.add({{"post_ffn_norm.weight", {D}}});
 }
 
 void LlamaBlock::add_kept_buffers(Program& p, int64_t layer) {
@@ -46,8 +46,8 @@ void LlamaBlock::add_kept_buffers(Program& p, int64_t layer) {
   const auto add = [&](std::string_view name, std::vector<int64_t> shape) {
     return p.add_buffer(name, layer, std::move(shape));
   };
-  attention_statistics_ = p.add_buffer("attention_statistics", layer, {N, rows}, p.exact());
-  attention_normed_ = add(norms_inputs() ? "attention_input" : "attention_output", {rows, s_.D});
+  of_attention_.statistics = p.add_buffer("attention_statistics", layer, {N, rows}, p.exact());
+  of_attention_.normed = add(norms_inputs() ? "attention_input" : "attention_output", {rows, s_.D});
   qkv_ = add("qkv", {B * queries, (heads + 2 * s_.attention_key_heads()) * K});
   if (s_.qk_norm) {
     head_norm_input_ = add("head_norm_input", {T, s_.qk_heads() * K});
@@ -57,8 +57,8 @@ void LlamaBlock::add_kept_buffers(Program& p, int64_t layer) {
   attention_ = add("attention", {T, s_.H * K});
   if (!p.uses_cache) log_sum_exp_ = p.add_buffer("log_sum_exp", layer, {B, heads, queries}, p.exact());
   middle_ = add("middle", {rows, s_.D});
-  ffn_statistics_ = p.add_buffer("feed_forward_statistics", layer, {N, rows}, p.exact());
-  ffn_normed_ = add(norms_inputs() ? "feed_forward_input" : "feed_forward_output", {rows, s_.D});
+  of_ffn_.statistics = p.add_buffer("feed_forward_statistics", layer, {N, rows}, p.exact());
+  of_ffn_.normed = add(norms_inputs() ? "feed_forward_input" : "feed_forward_output", {rows, s_.D});
   gate_up_ = add("gate_up", {T, 2 * s_.F});
   gated_ = add("gated", {T, s_.F});
 }
@@ -93,8 +93,8 @@ void LlamaBlock::add_working_buffers(Program& p, int64_t layer) {
     key_exchange_ = p.shared_buffer("key_exchange", {S, keys_values});
   }
   if (p.in_halves()) {
-    attention_branch_gradient_ = p.add_buffer("attention_branch_gradient", layer, {rows, D});
-    ffn_branch_gradient_ = p.add_buffer("feed_forward_branch_gradient", layer, {rows, D});
+    of_attention_.gradient = p.add_buffer("attention_branch_gradient", layer, {rows, D});
+    of_ffn_.gradient = p.add_buffer("feed_forward_branch_gradient", layer, {rows, D});
   }
 }
 
@@ -106,10 +106,10 @@ Stream LlamaBlock::forward(Program& p, const Stream& before, const Ref& entry) {
   if (norms_inputs()) {
     p.step("norm");
     if (adds) {
-      p.add(AddNormForward{s_.norm, entry, attention_normed_, attention_statistics_, before.x, before.branch,
-                           attention_norm_});
+      p.add(AddNormForward{s_.norm, entry, of_attention_.normed, of_attention_.statistics, before.x, before.branch,
+                           of_attention_.norm});
     } else {
-      p.add(NormForward{s_.norm, attention_normed_, attention_statistics_, entry, attention_norm_});
+      p.add(NormForward{s_.norm, of_attention_.normed, of_attention_.statistics, entry, of_attention_.norm});
     }
   } else if (adds) {
     add_branch(p, entry, before.x, before.branch, false);
@@ -214,23 +214,22 @@ void LlamaBlock::add_branch(Program& p, const Ref& sum, const Ref& x, const Ref&
 }
 
 // A branch's last product. OLMo 2 norms it.
-void LlamaBlock::leave_branch(Program& p, std::string_view name, const Ref& x, const Weight& w, const Ref& normed,
-                              const Ref& statistics, const Weight& norm, bool is_repeated) {
-  const Ref out = norms_inputs() ? branch_ : normed;
-  p.step(name, is_repeated);
+void LlamaBlock::leave(Program& p, const Branch& branch, const Ref& x, const Weight& w, bool is_repeated) {
+  const Ref out = norms_inputs() ? branch_ : branch.normed;
+  p.step(branch.product, is_repeated);
   p.add(Linear{p.summands(out), x, w});
   p.sum_rows(out);
   if (norms_inputs()) return;
   p.step("norm", is_repeated);
-  p.add(NormForward{s_.norm, branch_, statistics, out, norm});
+  p.add(NormForward{s_.norm, branch_, branch.statistics, out, branch.norm});
 }
 
 // The stream after attention, with the norm that follows.
 void LlamaBlock::add_branch_of_attention(Program& p, bool is_repeated) {
-  leave_branch(p, "wo", attention_, wo_, attention_normed_, attention_statistics_, post_attention_norm_, is_repeated);
+  leave(p, of_attention_, attention_, wo_, is_repeated);
   if (!norms_inputs()) return add_branch(p, middle_, entry_, branch_, is_repeated);
   p.step("norm", is_repeated);
-  p.add(AddNormForward{s_.norm, middle_, ffn_normed_, ffn_statistics_, entry_, branch_, ffn_norm_});
+  p.add(AddNormForward{s_.norm, middle_, of_ffn_.normed, of_ffn_.statistics, entry_, branch_, of_ffn_.norm});
 }
 
 void LlamaBlock::gate_and_up(Program& p, bool is_repeated) {
@@ -238,24 +237,22 @@ void LlamaBlock::gate_and_up(Program& p, bool is_repeated) {
   p.add(Linear{gate_up_, p.all_rows(ffn_input()), w13_});
 }
 
-void LlamaBlock::down(Program& p, bool is_repeated) {
-  leave_branch(p, "w2", gated_, w2_, ffn_normed_, ffn_statistics_, post_ffn_norm_, is_repeated);
-}
+void LlamaBlock::down(Program& p, bool is_repeated) { leave(p, of_ffn_, gated_, w2_, is_repeated); }
 
 // Backward. The gradient of a sum is the gradient of both summands: of the branch and of the stream before it.
 
 void LlamaBlock::backward(Program& p, const Ref& dstream, Recompute level) {
   const bool again = level == Recompute::kBlock;
   if (again) {
-    if (norms_inputs()) norm_again(p, attention_normed_, attention_statistics_, entry_, attention_norm_);
+    if (norms_inputs()) norm_again(p, of_attention_, entry_);
     attend(p, true);
     add_branch_of_attention(p, true);
     gate_and_up(p, true);
   } else if (level != Recompute::kNone && norms_inputs()) {
-    norm_again(p, ffn_normed_, ffn_statistics_, middle_, ffn_norm_);
+    norm_again(p, of_ffn_, middle_);
   }
-  // The norm of an output needs the output, so w2's product is computed again, too.
-  // kNone keeps `gated`, although computing it again is nearly free: "none" should mean what it says.
+  // kNone keeps `gated`, although computing it again is nearly free: "none" should mean what it says. The norm of an
+  // output needs the output, so w2's product is computed again, too.
   bool has_gated = level == Recompute::kNone;
   if (again && !norms_inputs()) {
     p.step("swiglu", /*is_repeated=*/true);
@@ -263,54 +260,46 @@ void LlamaBlock::backward(Program& p, const Ref& dstream, Recompute level) {
     down(p, true);
     has_gated = true;
   }
-  feed_forward_backward(p,
-                        output_gradient(p, dstream, ffn_normed_, ffn_statistics_, post_ffn_norm_,
-                                        "w2's output gradient", ffn_branch_gradient_),
-                        has_gated);
-  input_gradient(p, dstream, middle_, ffn_statistics_, ffn_norm_);
+  feed_forward_backward(p, output_gradient(p, of_ffn_, dstream), has_gated);
+  input_gradient(p, of_ffn_, dstream, middle_);
 
-  if (level != Recompute::kNone && norms_inputs())
-    norm_again(p, attention_normed_, attention_statistics_, entry_, attention_norm_);
+  if (level != Recompute::kNone && norms_inputs()) norm_again(p, of_attention_, entry_);
   if (level == Recompute::kAttention) attend(p, true);
-  attention_backward(p,
-                     output_gradient(p, dstream, attention_normed_, attention_statistics_, post_attention_norm_,
-                                     "wo's output gradient", attention_branch_gradient_),
-                     level);
-  input_gradient(p, dstream, entry_, attention_statistics_, attention_norm_);
+  attention_backward(p, output_gradient(p, of_attention_, dstream), level);
+  input_gradient(p, of_attention_, dstream, entry_);
 }
 
-void LlamaBlock::norm_again(Program& p, const Ref& out, const Ref& statistics, const Ref& x, const Weight& weight) {
+void LlamaBlock::norm_again(Program& p, const Branch& branch, const Ref& x) {
   p.step("norm", /*is_repeated=*/true);
-  p.add(NormForward{s_.norm, out, statistics, x, weight});
+  p.add(NormForward{s_.norm, branch.normed, branch.statistics, x, branch.norm});
 }
 
-// The gradient of a branch's last product: dstream, or what the norm behind the product makes of it. In halves, `kept`
-// has it for weight_gradients.
-Ref LlamaBlock::output_gradient(Program& p, const Ref& dstream, const Ref& output, const Ref& statistics,
-                                const Weight& norm, std::string_view name, const Ref& kept) {
+// The gradient of a branch's last product: dstream, or what the norm behind the product makes of it. In halves,
+// weight_gradients finds it in branch.gradient.
+Ref LlamaBlock::output_gradient(Program& p, const Branch& branch, const Ref& dstream) {
   if (!norms_inputs()) {
-    const Ref dbranch = p.in_halves() ? kept : input_gradient_;  // which nothing else needs until the branch's end
+    // Nothing else needs input_gradient until the branch's end.
+    const Ref doutput = p.in_halves() ? branch.gradient : input_gradient_;
     p.step("the norm's gradient");
-    p.add(NormGradient{s_.norm, dbranch, dstream, output, statistics, norm});
-    return dbranch;
+    p.add(NormGradient{s_.norm, doutput, dstream, branch.normed, branch.statistics, branch.norm});
+    return doutput;
   }
   if (p.in_halves()) {
-    p.step(name);
-    p.add(Copy{kept, dstream});
+    p.step(branch.product_gradient);
+    p.add(Copy{branch.gradient, dstream});
   }
   return dstream;
 }
 
-// Adds the branch's gradient, of its input, to the stream's.
-void LlamaBlock::input_gradient(Program& p, const Ref& dstream, const Ref& x, const Ref& statistics,
-                                const Weight& norm) {
+// Adds the gradient of a branch's input x to the stream's.
+void LlamaBlock::input_gradient(Program& p, const Branch& branch, const Ref& dstream, const Ref& x) {
   if (!norms_inputs()) {
     p.step("sum's gradient");
     p.add(Add{dstream, input_gradient_});
     return;
   }
   p.step("the norm's gradient");
-  p.add(NormGradient{s_.norm, dstream, input_gradient_, x, statistics, norm, /*adds=*/true});
+  p.add(NormGradient{s_.norm, dstream, input_gradient_, x, branch.statistics, branch.norm, /*adds=*/true});
 }
 
 // The gradient of w2's output -> input_gradient, the gradient of ffn_input.
@@ -381,11 +370,11 @@ void LlamaBlock::attention_backward(Program& p, const Ref& doutput, Recompute le
 
 void LlamaBlock::weight_gradients(Program& p) {
   p.step("w2's gradient");
-  p.add(LinearWeightGradient{w2_, p.all_rows(ffn_branch_gradient_), gated_});
+  p.add(LinearWeightGradient{w2_, p.all_rows(of_ffn_.gradient), gated_});
   p.step("w1's and w3's gradients");
   p.add(LinearWeightGradient{w13_, gate_up_, p.all_rows(ffn_input())});
   p.step("wo's gradient");
-  p.add(LinearWeightGradient{wo_, p.all_rows(attention_branch_gradient_), attention_});
+  p.add(LinearWeightGradient{wo_, p.all_rows(of_attention_.gradient), attention_});
   p.step("wq's, wk's and wv's gradients");
   p.add(LinearWeightGradient{wqkv_, qkv_gradient_, p.all_rows(attention_input())});
 }

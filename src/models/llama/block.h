@@ -27,20 +27,27 @@ class LlamaBlock : public Block {
   void weight_gradients(Program& p) override;
 
  private:
+  // One of the block's two branches: what is around its products.
+  struct Branch {
+    std::string_view product, product_gradient;  // steps of the last product, and of its output's gradient
+    Weight norm{};                               // of its input, or of its output
+    Ref statistics{};                            // [1 or 2, rows]  of the norm
+    Ref normed{};                                // [rows, D]  what the input's norm gives, or what the output's takes
+    Ref gradient{};                              // [rows, D]  of the last product, only if computed in halves
+  };
+
   void attend(Program& p, bool is_repeated);
   void gather_keys(Program& p);
   void norm_heads(Program& p, const Ref& product);
-  void leave_branch(Program& p, std::string_view name, const Ref& x, const Weight& w, const Ref& normed,
-                    const Ref& statistics, const Weight& norm, bool is_repeated);
+  void leave(Program& p, const Branch& branch, const Ref& x, const Weight& w, bool is_repeated);
   void add_branch(Program& p, const Ref& sum, const Ref& x, const Ref& branch, bool is_repeated);
   void add_branch_of_attention(Program& p, bool is_repeated);
   void gate_and_up(Program& p, bool is_repeated);
   void down(Program& p, bool is_repeated);
 
-  void norm_again(Program& p, const Ref& out, const Ref& statistics, const Ref& x, const Weight& weight);
-  Ref output_gradient(Program& p, const Ref& dstream, const Ref& output, const Ref& statistics, const Weight& norm,
-                      std::string_view name, const Ref& kept);
-  void input_gradient(Program& p, const Ref& dstream, const Ref& x, const Ref& statistics, const Weight& norm);
+  void norm_again(Program& p, const Branch& branch, const Ref& x);
+  Ref output_gradient(Program& p, const Branch& branch, const Ref& dstream);
+  void input_gradient(Program& p, const Branch& branch, const Ref& dstream, const Ref& x);
   void feed_forward_backward(Program& p, const Ref& doutput, bool has_gated);
   void attention_backward(Program& p, const Ref& doutput, Recompute level);
   void norm_heads_backward(Program& p);
@@ -48,27 +55,25 @@ class LlamaBlock : public Block {
   bool norms_inputs() const { return s_.norm_placement == config::NormPlacement::kInputs; }
   bool norms_each_head() const { return s_.qk_norm_scope == config::QkNormScope::kHead; }
   bool shares_norms_of_heads() const { return s_.qk_norm && !norms_each_head() && s_.tensor.size > 1; }
-  Ref attention_input() const { return norms_inputs() ? attention_normed_ : entry_; }
-  Ref ffn_input() const { return norms_inputs() ? ffn_normed_ : middle_; }
+  Ref attention_input() const { return norms_inputs() ? of_attention_.normed : entry_; }
+  Ref ffn_input() const { return norms_inputs() ? of_ffn_.normed : middle_; }
   bool shares_heads() const { return s_.head_ranks() > 1; }  // context-parallel ranks exchange positions for heads
   bool shares_keys() const { return s_.key_ranks > 1; }      // and gather keys and values of other positions
 
   const ModelShape s_;
 
-  // Parameters.
-  Weight attention_norm_, wqkv_, bqkv_, q_norm_, k_norm_, wo_, post_attention_norm_;
-  Weight ffn_norm_, w13_, w2_, post_ffn_norm_;
+  // Parameters, besides the branches' norms.
+  Weight wqkv_, bqkv_, q_norm_, k_norm_, wo_, w13_, w2_;
 
   // Buffers of the layer. T: this rank's tokens; rows: its rows of the stream; W: its queries in attention.
-  Ref entry_;                                    // [rows, D]  the stream before the block
-  Ref attention_statistics_, attention_normed_;  // [1 or 2, rows]; [rows, D]  the norm's result, or OLMo 2's input
-  Ref qkv_;                                      // [W, heads of q, k, v]  rotated
-  Ref head_norm_input_, head_norm_statistics_;   // [T, (H+G)*K]; [1, T*(H+G)] or [1, 2*T]
-  Ref attention_, log_sum_exp_;                  // [T, H*K]: input of wo; [B, heads, W / B]
-  Ref middle_;                                   // [rows, D]  the stream after attention
-  Ref ffn_statistics_, ffn_normed_, gate_up_, gated_;    // gate_up [T, 2*F]: w1 x | w3 x; gated [T, F]: input of w2
-  Ref attention_heads_;                                  // attention's output, where ranks exchange heads
-  Ref attention_branch_gradient_, ffn_branch_gradient_;  // [rows, D]  only if gradients are computed in halves
+  Branch of_attention_{"wo", "wo's output gradient"}, of_ffn_{"w2", "w2's output gradient"};
+  Ref entry_;                                   // [rows, D]  the stream before the block
+  Ref qkv_;                                     // [W, heads of q, k, v]  rotated
+  Ref head_norm_input_, head_norm_statistics_;  // [T, (H+G)*K]; [1, T*(H+G)] or [1, 2*T]
+  Ref attention_, log_sum_exp_;                 // [T, H*K]: input of wo; [B, heads, W / B]
+  Ref middle_;                                  // [rows, D]  the stream after attention
+  Ref gate_up_, gated_;                         // [T, 2*F]: w1 x | w3 x; [T, F]: input of w2
+  Ref attention_heads_;                         // attention's output, where ranks exchange heads
   // Of all layers.
   Ref branch_, input_gradient_;                             // [rows, D]
   Ref qkv_gradient_, attention_gradient_, gated_gradient_;  // as what they are the gradients of
