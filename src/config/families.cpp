@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -60,13 +61,24 @@ Window window_named(const std::string& name) {
   return Window::kSwitched;
 }
 
+// The value as the class has it.
+template <class T>
+T typed(const TomlEntry& entry, const T& type) {
+  const std::optional<Value> value = entry.value ? as_type(*entry.value, Value(type)) : std::nullopt;
+  HEARTH_CHECK(value, "[{}] {} = {}: not {}", entry.section, entry.key, entry.shown, type_text(Value(type)));
+  return std::get<T>(*value);
+}
+
 void set_class(HuggingFaceClass& c, const TomlEntry& entry) {
   const std::string& key = entry.key;
-  if (key == "model_type") return static_cast<void>(c.model_type = std::get<std::string>(*entry.value));
-  if (key == "architecture") return static_cast<void>(c.architecture = std::get<std::string>(*entry.value));
-  if (key == "window") return static_cast<void>(c.window = window_named(std::get<std::string>(*entry.value)));
-  if (key == "has_head_dim") return static_cast<void>(c.has_head_dim = std::get<bool>(*entry.value));
-  if (key == "rms_norm_eps") return static_cast<void>(c.rms_norm_eps = std::get<double>(*entry.value));
+  if (key == "model_type") return static_cast<void>(c.model_type = typed(entry, c.model_type));
+  if (key == "architecture") return static_cast<void>(c.architecture = typed(entry, c.architecture));
+  if (key == "window") return static_cast<void>(c.window = window_named(typed(entry, std::string())));
+  if (key == "has_head_dim") return static_cast<void>(c.has_head_dim = typed(entry, c.has_head_dim));
+  if (key == "tie_word_embeddings")
+    return static_cast<void>(c.tie_word_embeddings = typed(entry, c.tie_word_embeddings));
+  if (key == "rms_norm_eps") return static_cast<void>(c.rms_norm_eps = typed(entry, c.rms_norm_eps));
+  if (key == "rope_theta") return static_cast<void>(c.rope_theta = typed(entry, c.rope_theta));
   struct Size {
     std::string_view name;
     int64_t HuggingFaceClass::*member;
@@ -77,7 +89,7 @@ void set_class(HuggingFaceClass& c, const TomlEntry& entry) {
                                     {"sliding_window", &HuggingFaceClass::sliding_window}};
   const auto* size = std::find_if(std::begin(kSizes), std::end(kSizes), [&](const Size& s) { return s.name == key; });
   HEARTH_CHECK(size != std::end(kSizes), "[hugging_face] has no {}", key);
-  c.*size->member = std::get<int64_t>(*entry.value);
+  c.*size->member = typed(entry, int64_t{});
 }
 
 Family read_family(const FamilyFile& file) {
@@ -126,6 +138,13 @@ bool is_open(std::string_view key) {
   return std::find(std::begin(kOpen), std::end(kOpen), key) != std::end(kOpen);
 }
 
+// A choice, or a switch: other values are sizes.
+bool is_option(const Field& field) {
+  const Value value = field.default_value();
+  return field.section == "model" && field.at_resume == AtResume::kRefuse && !is_open(field.key) &&
+         (std::holds_alternative<bool>(value) || std::holds_alternative<std::string>(value));
+}
+
 }  // namespace
 
 const Value* Family::find(std::string_view key) const {
@@ -168,17 +187,21 @@ void apply(const Family& family, Model& model) {
   }
 }
 
+bool is_block_option(std::string_view name) {
+  const Field* field = find_field(name);
+  return field != nullptr && is_option(*field);
+}
+
 std::vector<std::string> differences(const Family& family, const Model& model) {
   RunConfig config;
   config.model = model;
   std::vector<std::string> found;
   for (const Field& field : fields()) {
-    if (field.section != "model" || field.at_resume != AtResume::kRefuse || is_open(field.key)) continue;
+    if (field.section != "model") continue;
     const Value* own = family.find(field.key);
-    const Value value = field.value(config), wanted = own != nullptr ? *own : field.default_value();
-    // Numbers are sizes, and any text is a name, unless the family says something else.
-    const bool is_choice = std::holds_alternative<bool>(value) || std::holds_alternative<std::string>(value);
-    if (value == wanted || (own == nullptr && !is_choice)) continue;
+    if (own == nullptr && !is_option(field)) continue;
+    const Value value = field.value(config);
+    if (value == (own != nullptr ? *own : field.default_value())) continue;
     found.push_back(value == Value(true) ? field.name() : fmt::format("{} = {}", field.name(), to_toml_value(value)));
   }
   if (model.sliding_window > 0 && family.hugging_face.window == Window::kNever)
@@ -191,12 +214,13 @@ std::vector<std::string> differences(const Family& family, const Model& model) {
 const Family& nearest_family(const Model& model) {
   RunConfig config;
   config.model = model;
-  // Where several are equally near, the one with more keys of its own that the model has.
+  // Where several are equally near: more keys of its own that the model has, then the model's name, then Llama.
+  const Family& named = family_of(model);
   const auto nearness = [&](const Family& family) {
     const auto own = std::count_if(family.model.begin(), family.model.end(), [&](const Setting& setting) {
       return find_field("model." + setting.key)->value(config) == setting.value;
     });
-    return std::pair(-std::ssize(differences(family, model)), own);
+    return std::tuple(-std::ssize(differences(family, model)), own, &family == &named, family.name == "llama");
   };
   return *std::max_element(families().begin(), families().end(),
                            [&](const Family& a, const Family& b) { return nearness(a) < nearness(b); });

@@ -48,7 +48,8 @@ struct HuggingFaceClass {
   bool has_head_dim = true;  // the width of a head is a field
   // Taken where config.json lacks the field. 0: num_key_value_heads and head_dim follow from other fields.
   int64_t max_position_embeddings = 0, num_key_value_heads = 0, head_dim = 0, sliding_window = 0;
-  double rms_norm_eps = 1e-6;
+  double rms_norm_eps = 1e-6, rope_theta = 10000;
+  bool tie_word_embeddings = false;
   std::vector<Setting> writes;
 };
 
@@ -66,6 +67,9 @@ const Family& family_of(const Model& model);
 
 // Gives the model the keys that all models of the family have, and its name, where it has another family's.
 void apply(const Family& family, Model& model);
+// Whether "model.norm_type" and the like, which say what blocks compute. Sizes and numbers do not, nor what every
+// family leaves open: rope_pairs, attention_scope, enable_weight_tying.
+bool is_block_option(std::string_view name);
 // Keys of [model] by which a model computes something else than those of the family: "model.qk_norm",
 // "model.norm_type = \"layernorm\"". Sizes do not count.
 std::vector<std::string> differences(const Family& family, const Model& model);

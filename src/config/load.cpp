@@ -273,7 +273,10 @@ void apply_sets(LoadResult& result, const std::vector<std::string>& sets) {
 void set_unless_given(LoadResult& result, const std::vector<Setting>& settings) {
   for (const Setting& setting : settings) {
     const Field& field = *find_field("model." + setting.key);
-    if (result.origin(field.name()).given()) continue;
+    const auto holds = [&](const Condition& condition) { return condition.holds(result.config); };
+    if (result.origin(field.name()).given() ||
+        !std::all_of(field.applies_when.begin(), field.applies_when.end(), holds))
+      continue;
     field.set(result.config, 0, setting.value);
     result.origins[field.name()].kind = Origin::Kind::kFlavor;
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -10,23 +11,30 @@
 
 namespace hearth::convert {
 
+namespace {
+
+Error no_home(const std::string& key, std::string_view format, const char* why, const char* fix) {
+  return user_error(fmt::format("{} has no home in {}'s format", key, format), why, fix);
+}
+
+}  // namespace
+
+void require_llama(const config::Model& model, std::string_view format, std::initializer_list<std::string_view> homes) {
+  for (const std::string& text : config::differences(config::find_family("llama"), model)) {
+    const std::string_view key = std::string_view(text).substr(0, text.find(' '));
+    if (std::find(homes.begin(), homes.end(), key) != homes.end()) continue;
+    throw no_home(text, format, "it has the layers of the first Llamas",
+                  "write Hugging Face's format, or keep the model native");
+  }
+}
+
 void require_plain_llama(const Description& description, std::string_view format) {
-  const config::Model& m = description.model;
-  const auto refuse = [format](const std::string& key, const char* why, const char* fix) {
-    return user_error(fmt::format("{} has no home in {}'s format", key, format), why, fix);
-  };
-  std::vector<std::string> differences = config::differences(config::find_family("llama"), m);
-  // A window stays behind with a note.
-  std::erase_if(differences, [](const std::string& text) { return text.starts_with("model.sliding_window"); });
-  if (m.head_dim > 0) differences.emplace_back("model.head_dim");
-  if (!differences.empty())
-    throw refuse(
-        differences.front(),
-        "it has the first Llamas' layers: rmsnorm, heads of dim / n_heads elements, and no biases or norms of heads",
-        m.norm_type == config::NormType::kRmsNorm ? "write Hugging Face's format" : "keep the model native");
+  require_llama(description.model, format, {"model.sliding_window"});  // which stays behind with a note
+  if (description.model.head_dim > 0)
+    throw no_home("model.head_dim", format, "it has heads of dim / n_heads elements", "write Hugging Face's format");
   if (description.objective != config::ObjectiveKind::kCausalLm)
-    throw refuse(fmt::format("objective.kind = \"{}\"", config::name_of(description.objective)),
-                 "its Llama is a causal model of text", "keep the model native");
+    throw no_home(fmt::format("objective.kind = \"{}\"", config::name_of(description.objective)), format,
+                  "its Llama is a causal model of text", "keep the model native");
 }
 
 }  // namespace hearth::convert

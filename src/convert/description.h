@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -26,8 +27,10 @@ inline int64_t head_width(const config::Model& model) {
   return model.head_dim > 0 ? model.head_dim : model.dim / model.n_heads;
 }
 
-// Throws user_error for what the first Llamas did not have: other norms, biases, norms of heads, widths of their own,
-// other objectives. `format`: the name of the format that has no home for it, such as "Meta".
+// Throws user_error for a key of [model] by which the model computes something else than the first Llamas, unless the
+// format has a home for the key: `homes`, such as "model.qk_norm". `format`: its name, such as "Meta".
+void require_llama(const config::Model& model, std::string_view format, std::initializer_list<std::string_view> homes);
+// The same for a format that has nothing else: not even heads of a width of their own, or other objectives.
 void require_plain_llama(const Description& description, std::string_view format);
 
 }  // namespace hearth::convert

@@ -115,8 +115,10 @@ bool has_pairs(std::string_view name) {
     const size_t begin = row.hearth.find('*') + 1;
     return row.is_rotated && name.find(row.hearth.substr(begin, row.hearth.rfind('.') + 1 - begin)) != name.npos;
   };
-  const NameTable& names = names_of(kLlama);
-  return std::any_of(names.begin(), names.end(), is_of);
+  return std::any_of(config::families().begin(), config::families().end(), [&](const config::Family& family) {
+    const NameTable& names = names_of(family.name);
+    return std::any_of(names.begin(), names.end(), is_of);
+  });
 }
 
 std::optional<size_t> meta_split(std::string_view name) {

@@ -1,5 +1,5 @@
 // The names of weights in each dialect: src/models/llama/names.toml, and before it the file of the weights' family. One
-// table serves both directions.
+// table serves both directions. Formats that have the first Llamas alone look at Llama's file alone: torchtitan, Meta.
 #pragma once
 
 #include <cstdint>

@@ -179,7 +179,7 @@ void check_hugging_face(FolderCheck& check, const Path& folder) {
   std::optional<std::vector<OutsideTensor>> tensors = check_indexed(check, *files);
   std::vector<std::string> notes;
   if (!description || !tensors || !check.attempt([&] {
-        *tensors = with_our_names(folder, config::nearest_family(description->model).name, std::move(*tensors), notes);
+        *tensors = with_our_names(folder, config::family_of(description->model).name, std::move(*tensors), notes);
       })) {
     check.found().unchecked.emplace_back("shapes, because of the problems above");
     return;

@@ -287,7 +287,14 @@ TEST(Flavors, SetTheKeysOfTheirFamilyToo) {
 TEST(Families, DifferInWhatTheirModelsCompute) {
   const Model llama;
   EXPECT_EQ(nearest_family(llama).name, "llama");
+  // Both compute the same; the name decides.
   Model other = llama;
+  other.name = "mistral";
+  EXPECT_EQ(nearest_family(other).name, "mistral");
+  EXPECT_TRUE(is_block_option("model.norm_placement"));
+  EXPECT_FALSE(is_block_option("model.norm_eps"));
+  EXPECT_FALSE(is_block_option("training.seed"));
+  other = llama;
   other.sliding_window = 4096;
   EXPECT_EQ(nearest_family(other).name, "mistral");
   EXPECT_THAT(differences(find_family("llama"), other), ElementsAre("model.sliding_window = 4096"));
@@ -320,6 +327,9 @@ TEST(Families, GiveTheirKeysToAModelOfTheirName) {
   EXPECT_TRUE(run.config.model.qk_norm);
   const LoadResult olmo = read_run_text("[model]\nname = \"olmo\"\n", "run.toml", ".", {});
   EXPECT_EQ(olmo.config.model.norm_type, NormType::kNpLayerNorm);
+  const LoadResult plain = read_run_text("[model]\nname = \"olmo2\"\nqk_norm = false\n", "run.toml", ".", {});
+  EXPECT_EQ(plain.config.model.norm_placement, NormPlacement::kOutputs);
+  EXPECT_EQ(plain.config.model.qk_norm_scope, QkNormScope::kHead) << "has no effect without qk_norm";
   Model model;
   apply(find_family("qwen2"), model);
   EXPECT_EQ(model.name, "qwen2");

@@ -3,10 +3,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "convert/hugging_face/config.h"
 #include "foreign.h"
+#include "support/errors.h"
 
 namespace hearth::convert {
 namespace {
+
+using testing::HasSubstr;
 
 TEST(Families, HaveTheDefaultsOfTheirClasses) {
   HEARTH_NEEDS_ORACLE();
@@ -17,11 +21,36 @@ TEST(Families, HaveTheDefaultsOfTheirClasses) {
     const nlohmann::json found =
         nlohmann::json::parse(last_line(test::run_python("tests/convert/class_defaults.py " + words), words));
     const int64_t heads = c.num_key_value_heads > 0 ? c.num_key_value_heads : 6;
-    const nlohmann::json ours = {
-        c.model_type,  c.max_position_embeddings, heads, c.head_dim > 0 ? c.head_dim : 16, c.sliding_window,
-        c.rms_norm_eps};
+    const nlohmann::json ours = {c.model_type,
+                                 c.max_position_embeddings,
+                                 heads,
+                                 c.head_dim > 0 ? c.head_dim : 16,
+                                 c.sliding_window,
+                                 c.rms_norm_eps,
+                                 c.rope_theta,
+                                 c.tie_word_embeddings};
     EXPECT_EQ(ours, found) << family.name;
   }
+}
+
+TEST(HuggingFaceConfig, AStyleOfRotationWithoutABaseHasTheFilesOrTheClassesOwn) {
+  const auto theta = [](const std::string& fields) {
+    std::vector<std::string> notes;
+    return parse_hugging_face_config(R"({"model_type": "olmo2", "hidden_size": 32, "num_hidden_layers": 1,
+                                         "num_attention_heads": 2, "intermediate_size": 48, "vocab_size": 64)" +
+                                         fields + "}",
+                                     "config.json", notes)
+        .model.rope_theta;
+  };
+  EXPECT_EQ(theta(""), 10000);
+  EXPECT_EQ(theta(R"(, "rope_theta": 5e5, "rope_scaling": {"rope_type": "default"})"), 5e5);
+  EXPECT_EQ(theta(R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5})"), 5e5);
+  // transformers computes by rope_scaling alone, whose base is the class's.
+  const std::string both =
+      R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}, "rope_scaling": {"rope_type": "default"})";
+  EXPECT_THAT(test::error_of([&] { theta(both); }).message(), HasSubstr("rope_theta is 500000 in one place"));
+  for (const char* field : {R"(, "max_position_embeddings": 0)", R"(, "rms_norm_eps": 2.0)", R"(, "rope_theta": 0.5)"})
+    EXPECT_THAT(test::error_of([&] { theta(field); }).message(), HasSubstr("would be")) << field;
 }
 
 }  // namespace

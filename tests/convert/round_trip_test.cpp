@@ -122,6 +122,14 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   EXPECT_THAT(refused(fmt::format("--to meta {0}/qwen3/native {0}/out", at)), HasSubstr("model.qk_norm has no home"));
   EXPECT_THAT(refused(fmt::format("--to meta {0}/olmo2/native {0}/out", at)),
               HasSubstr("model.norm_placement = \"outputs\" has no home"));
+  // GPT-NeoX's format has no biases of queries and no norms of heads: weights were dropped without a word.
+  for (const auto& [type, key] : {std::pair("qwen2", "model.qkv_bias"), std::pair("qwen3", "model.qk_norm"),
+                                  std::pair("olmo2", "model.norm_placement")})
+    EXPECT_THAT(refused(fmt::format("--to neox --to-qkv-layout split {0}/{1}/native {0}/out", at, type)),
+                HasSubstr(std::string(key)))
+        << type;
+  EXPECT_THAT(refused(fmt::format("--to torchtitan {0}/olmo2/native {0}/out", at)),
+              HasSubstr("model.norm_placement = \"outputs\" has no home in torchtitan's format"));
   EXPECT_THAT(refused(fmt::format("--to meta {0}/mistral/native {0}/out", at)),
               HasSubstr("model.head_dim has no home"));
   // OLMo's class has one eps.

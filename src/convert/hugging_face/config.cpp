@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <variant>
 
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "config/families.h"
+#include "config/fields.h"
 #include "formats/json_object.h"
 
 namespace hearth::convert {
@@ -36,6 +37,7 @@ class ConfigReader {
     read_tokens();
     read_objective();
     read_code();
+    check_limits();
     return std::move(found_);
   }
 
@@ -62,6 +64,11 @@ class ConfigReader {
   void check_field(const std::string& name, const HfJson& value) const {
     const FieldRule rule = hugging_face_field(name);
     if (rule.effect == FieldEffect::kNone || rule.effect == FieldEffect::kRead) return;
+    const std::vector<config::Setting>& writes = type().writes;
+    if (std::any_of(writes.begin(), writes.end(), [&](const config::Setting& own) {
+          return own.key == name && std::visit([&](const auto& v) { return value == HfJson(v); }, own.value);
+        }))
+      return;
     if (rule.effect == FieldEffect::kUnknown)
       refuse(fmt::format("field \"{}\" is not known", name), "it could change what the model computes",
              "remove it from a copy of the file, if you know that it does not");
@@ -115,6 +122,7 @@ class ConfigReader {
     m.norm_eps = has("rms_norm_eps") ? number(json_.at("rms_norm_eps"), "rms_norm_eps") : type().rms_norm_eps;
     config::apply(*family_, m);
     m.rope_pairs = config::RopePairs::kHalves;
+    m.enable_weight_tying = type().tie_word_embeddings;
     if (has("tie_word_embeddings")) {
       if (!json_.at("tie_word_embeddings").is_boolean()) refuse("tie_word_embeddings is neither true nor false", {});
       m.enable_weight_tying = json_.at("tie_word_embeddings").get<bool>();
@@ -185,6 +193,19 @@ class ConfigReader {
         "is_causal = false: a position sees all others, as in transformers 5; transformers 4 ignores the field");
   }
 
+  // A value that no run file may have would make a checkpoint that no command opens.
+  void check_limits() const {
+    config::RunConfig config;
+    config.model = found_.model;
+    config.training.seq_len = found_.max_positions;
+    for (const config::Field& field : config::fields()) {
+      const bool is_read = field.section == "model" || field.name() == "training.seq_len";
+      if (is_read && !field.limits.allow(field.value(config)))
+        refuse(fmt::format("{} would be {}", field.name(), config::to_toml_value(field.value(config))),
+               fmt::format("it may be {}", field.limits.text()), "correct the field in a copy of the file");
+    }
+  }
+
   void read_code() {
     if (has("auto_map"))
       notes_.push_back(
@@ -233,7 +254,10 @@ class ConfigReader {
       refuse(fmt::format("{}: rope_type \"{}\"", name, type), "Hearth computes the types default and llama3");
     if (style.contains("partial_rotary_factor") && style["partial_rotary_factor"] != 1)
       refuse(fmt::format("{}.partial_rotary_factor = {}", name, style["partial_rotary_factor"].dump()));
-    if (style.contains("rope_theta")) set_theta(number(style["rope_theta"], name + ".rope_theta"));
+    // Without a base of its own a style has the file's, or the class's: transformers computes by one style alone.
+    set_theta(style.contains("rope_theta") ? number(style["rope_theta"], name + ".rope_theta")
+              : has("rope_theta")          ? number(json_.at("rope_theta"), "rope_theta")
+                                           : family_->hugging_face.rope_theta);
     if (type == "default") return;
     const config::Model scaled = scaled_model(style, name);
     if (is_scaled_ &&
@@ -253,7 +277,7 @@ class ConfigReader {
   }
 
   void read_rope() {
-    found_.model.rope_theta = 10000;  // the classes' default
+    found_.model.rope_theta = type().rope_theta;
     if (has("rope_theta")) set_theta(number(json_.at("rope_theta"), "rope_theta"));
     int styles = 0;
     for (const char* name : {"rope_parameters", "rope_scaling"}) {

@@ -84,7 +84,8 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
   if (family.find("norm_eps") == nullptr) j["rms_norm_eps"] = m.norm_eps;
   for (const config::Setting& field : type.writes)
     std::visit([&](const auto& value) { j[field.key] = value; }, field.value);
-  if (type.window == config::Window::kAlways) j["sliding_window"] = m.sliding_window;
+  if (type.window == config::Window::kAlways)
+    j["sliding_window"] = m.sliding_window > 0 ? OutJson(m.sliding_window) : OutJson();
   if (type.window == config::Window::kSwitched) add_switched_window(j, m);
   if (d.objective == config::ObjectiveKind::kMaskedLm) j["is_causal"] = false;
   if (d.mask) j["mask_token_id"] = *d.mask;

@@ -94,7 +94,9 @@ std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, std::s
     if (const auto ours = from_wrapped_hugging_face(name, family)) {
       renaming.add(name, *ours, *to_hugging_face(*ours, family));
       name = *ours;
-    } else if (to_hugging_face(unwrapped(name), family)) {
+    } else if (const std::string plain = unwrapped(name);
+               to_hugging_face(plain, family) ||
+               (plain.starts_with("model.") && to_hugging_face(plain.substr(6), family))) {
       throw user_error(fmt::format("{}: {} is a name of Meta's and torchtitan's formats", folder.string(), name),
                        "config.json is Hugging Face's, where the rows of queries and keys have another order",
                        "convert the folder that has these weights with their own params.json or run file");

@@ -28,6 +28,10 @@ void refuse_without_home(const Model& model) {
     throw user_error(
         fmt::format("model.norm_type = \"{}\" has no home in GPT-NeoX's format", config::name_of(m.norm_type)),
         "its layernorm has a bias", "keep the model native");
+  require_llama(m, "GPT-NeoX", {"model.norm_type", "model.sliding_window"});
+  if (m.head_dim > 0 && m.head_dim != m.dim / m.n_heads)
+    throw user_error(fmt::format("model.head_dim = {} has no home in GPT-NeoX's format", m.head_dim),
+                     "its heads have dim / n_heads elements", "write Hugging Face's format");
   if (d.objective != config::ObjectiveKind::kCausalLm)
     throw user_error(
         fmt::format("objective.kind = \"{}\" has no home in GPT-NeoX's format", config::name_of(d.objective)),

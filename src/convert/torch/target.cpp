@@ -103,6 +103,9 @@ std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progr
 }
 
 std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progress& progress) {
+  // torchtitan's Llama 3 and Qwen 3, and norms that its forks have under the same names.
+  require_llama(model.description.model, "torchtitan",
+                {"model.norm_type", "model.qkv_bias", "model.qk_norm", "model.sliding_window"});
   std::vector<std::string> notes;
   if (model.training != nullptr) join_moments(model);
   const std::vector<Transfer> own = model.tensors;
