@@ -255,9 +255,9 @@ class ConfigReader {
     if (style.contains("partial_rotary_factor") && style["partial_rotary_factor"] != 1)
       refuse(fmt::format("{}.partial_rotary_factor = {}", name, style["partial_rotary_factor"].dump()));
     // Without a base of its own a style has the file's, or the class's: transformers computes by one style alone.
-    set_theta(style.contains("rope_theta") ? number(style["rope_theta"], name + ".rope_theta")
-              : has("rope_theta")          ? number(json_.at("rope_theta"), "rope_theta")
-                                           : family_->hugging_face.rope_theta);
+    bases_.push_back(style.contains("rope_theta") ? number(style["rope_theta"], name + ".rope_theta")
+                     : has("rope_theta")          ? number(json_.at("rope_theta"), "rope_theta")
+                                                  : family_->hugging_face.rope_theta);
     if (type == "default") return;
     const config::Model scaled = scaled_model(style, name);
     if (is_scaled_ &&
@@ -291,6 +291,7 @@ class ConfigReader {
       if (++styles == 2 && before != is_scaled(name))
         refuse("rope_parameters and rope_scaling differ", "transformers 4 and 5 would compute different models");
     }
+    for (const double base : bases_) set_theta(base);
   }
   bool is_scaled(const char* name) const {
     const HfJson& style = json_.at(name);
@@ -318,6 +319,7 @@ class ConfigReader {
   HfJson json_;
   const config::Family* family_ = nullptr;
   Description found_;
+  std::vector<double> bases_;  // of the styles of rotary embedding
   bool has_theta_ = false, is_scaled_ = false;
 };
 
