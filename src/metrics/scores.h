@@ -14,7 +14,6 @@
 
 namespace hearth::metrics {
 
-
 struct Score {
   int64_t step = 0;
   std::string name;
