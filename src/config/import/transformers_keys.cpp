@@ -209,7 +209,7 @@ constexpr ImportRule kTransformersRules[] = {
     // the scripts for language models
     read("model_name_or_path"),
     read("config_name"),
-    only("model_type", "llama|qwen2|qwen3|mistral|olmo|olmo2|null", "the model is a Llama, Mistral, Qwen or OLMo"),
+    only("model_type", "llama|qwen2|qwen3|mistral|null", "the model is a Llama, Mistral, Qwen2 or Qwen3"),
     only("config_overrides", "null", "the model's shape comes from [model]"),
     ignore("tokenizer_name", kHfTokenizer),
     ignore("use_fast_tokenizer", kHfTokenizer),
