@@ -109,7 +109,9 @@ Flight read_flight(const Path& file) {
   std::memcpy(&head, bytes.data(), sizeof head);
   if (std::string_view(head.magic, kMagic.size()) != kMagic) throw refuse("it does not begin with HEARTHFR");
   if (head.version != kVersion) throw refuse(fmt::format("it has version {}, not {}", head.version, kVersion));
-  if (head.ranks < 1 || head.rank < 0 || head.rank >= head.ranks || head.num_groups > kFlightGroups)
+  constexpr int32_t kMostRanks = 1 << 20;  // readers list the ranks of a group
+  if (head.ranks < 1 || head.ranks > kMostRanks || head.rank < 0 || head.rank >= head.ranks ||
+      head.num_groups > kFlightGroups)
     throw refuse(fmt::format("it is of rank {} of {} in {} groups", head.rank, head.ranks, head.num_groups));
   Flight flight{head.rank, head.ranks, head.process, text_of(head.host), head.ended == 1, {}, {}};
   for (uint32_t g = 0; g < head.num_groups; ++g) {
