@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <iterator>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
-#include "config/toml_text.h"
 
 namespace hearth::config {
 namespace {
@@ -33,26 +33,13 @@ std::string_view model_name_of(const FamilyFile& file) {
   return is_alone ? file.family : flavors_of(file);
 }
 
-const Field& model_field(const FamilyFile& file, const std::string& key) {
-  const Field* field = find_field("model." + key);
-  HEARTH_CHECK(field != nullptr, "src/models/{}/{}: no key model.{}", file.family, file.name, key);
-  return *field;
-}
-
 // The value as the key has it.
 Setting setting_of(const FamilyFile& file, const TomlEntry& entry) {
-  const Field& field = model_field(file, entry.key);
-  const std::optional<Value> value = entry.value ? as_type(*entry.value, field.default_value()) : std::nullopt;
-  HEARTH_CHECK(value && field.limits.allow(*value), "src/models/{}/{}:{}: {}", file.family, file.name, entry.line,
-               entry.shown);
-  return {entry.key, *value};
-}
-
-std::vector<TomlEntry> entries_of(const FamilyFile& file) {
-  std::vector<TomlEntry> entries;
-  const std::optional<TomlError> error = parse_toml(file.text, entries);
-  HEARTH_CHECK(!error, "src/models/{}/{}:{}: {}", file.family, file.name, error->line, error->what);
-  return entries;
+  const Field* field = find_field("model." + entry.key);
+  HEARTH_CHECK(field != nullptr, "src/models/{}/{}:{}: no key model.{}", file.family, file.name, entry.line, entry.key);
+  const Value value = typed(file, entry, field->default_value());
+  HEARTH_CHECK(field->limits.allow(value), "src/models/{}/{}:{}: {}", file.family, file.name, entry.line, entry.shown);
+  return {entry.key, value};
 }
 
 Window window_named(const std::string& name) {
@@ -61,35 +48,22 @@ Window window_named(const std::string& name) {
   return Window::kSwitched;
 }
 
-// The value as the class has it.
-template <class T>
-T typed(const TomlEntry& entry, const T& type) {
-  const std::optional<Value> value = entry.value ? as_type(*entry.value, Value(type)) : std::nullopt;
-  HEARTH_CHECK(value, "[{}] {} = {}: not {}", entry.section, entry.key, entry.shown, type_text(Value(type)));
-  return std::get<T>(*value);
-}
-
-void set_class(HuggingFaceClass& c, const TomlEntry& entry) {
-  const std::string& key = entry.key;
-  if (key == "model_type") return static_cast<void>(c.model_type = typed(entry, c.model_type));
-  if (key == "architecture") return static_cast<void>(c.architecture = typed(entry, c.architecture));
-  if (key == "window") return static_cast<void>(c.window = window_named(typed(entry, std::string())));
-  if (key == "has_head_dim") return static_cast<void>(c.has_head_dim = typed(entry, c.has_head_dim));
-  if (key == "tie_word_embeddings")
-    return static_cast<void>(c.tie_word_embeddings = typed(entry, c.tie_word_embeddings));
-  if (key == "rms_norm_eps") return static_cast<void>(c.rms_norm_eps = typed(entry, c.rms_norm_eps));
-  if (key == "rope_theta") return static_cast<void>(c.rope_theta = typed(entry, c.rope_theta));
-  struct Size {
-    std::string_view name;
-    int64_t HuggingFaceClass::*member;
+// Sets a member of the class from a field of [hugging_face].
+void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& entry) {
+  const auto set = [&](std::string_view name, auto& member) {
+    using Member = std::remove_reference_t<decltype(member)>;
+    if (entry.key == name) member = std::get<Member>(typed(file, entry, Value(member)));
+    return entry.key == name;
   };
-  static constexpr Size kSizes[] = {{"max_position_embeddings", &HuggingFaceClass::max_position_embeddings},
-                                    {"num_key_value_heads", &HuggingFaceClass::num_key_value_heads},
-                                    {"head_dim", &HuggingFaceClass::head_dim},
-                                    {"sliding_window", &HuggingFaceClass::sliding_window}};
-  const auto* size = std::find_if(std::begin(kSizes), std::end(kSizes), [&](const Size& s) { return s.name == key; });
-  HEARTH_CHECK(size != std::end(kSizes), "[hugging_face] has no {}", key);
-  c.*size->member = typed(entry, int64_t{});
+  std::string window;
+  const bool is_known =
+      set("model_type", c.model_type) || set("architecture", c.architecture) || set("has_head_dim", c.has_head_dim) ||
+      set("max_position_embeddings", c.max_position_embeddings) || set("num_key_value_heads", c.num_key_value_heads) ||
+      set("head_dim", c.head_dim) || set("sliding_window", c.sliding_window) || set("rms_norm_eps", c.rms_norm_eps) ||
+      set("rope_theta", c.rope_theta) || set("tie_word_embeddings", c.tie_word_embeddings) || set("window", window);
+  HEARTH_CHECK(is_known, "src/models/{}/{}:{}: [hugging_face] has no {}", file.family, file.name, entry.line,
+               entry.key);
+  if (!window.empty()) c.window = window_named(window);
 }
 
 Family read_family(const FamilyFile& file) {
@@ -103,7 +77,7 @@ Family read_family(const FamilyFile& file) {
       family.hugging_face.writes.push_back({entry.key, *entry.value});
     } else {
       HEARTH_CHECK(entry.section == "hugging_face", "src/models/{}/{}: [{}]", file.family, file.name, entry.section);
-      set_class(family.hugging_face, entry);
+      set_class(family.hugging_face, file, entry);
     }
   }
   return family;
@@ -119,7 +93,7 @@ void read_flavors(const FamilyFile& file, std::vector<Flavor>& flavors) {
     }
     Flavor& flavor = entry.section.empty() ? common : flavors.back();
     if (entry.key == "vocabulary")
-      flavor.vocabulary = std::get<int64_t>(*entry.value);
+      flavor.vocabulary = std::get<int64_t>(typed(file, entry, Value(flavor.vocabulary)));
     else
       flavor.model.push_back(setting_of(file, entry));
   }
@@ -146,6 +120,20 @@ bool is_option(const Field& field) {
 }
 
 }  // namespace
+
+std::vector<TomlEntry> entries_of(const FamilyFile& file) {
+  std::vector<TomlEntry> entries;
+  const std::optional<TomlError> error = parse_toml(file.text, entries);
+  HEARTH_CHECK(!error, "src/models/{}/{}:{}: {}", file.family, file.name, error->line, error->what);
+  return entries;
+}
+
+Value typed(const FamilyFile& file, const TomlEntry& entry, const Value& type) {
+  const std::optional<Value> value = entry.value ? as_type(*entry.value, type) : std::nullopt;
+  HEARTH_CHECK(value, "src/models/{}/{}:{}: {} = {}: not {}", file.family, file.name, entry.line, entry.key,
+               entry.shown, type_text(type));
+  return *value;
+}
 
 const Value* Family::find(std::string_view key) const {
   const auto found = std::find_if(model.begin(), model.end(), [key](const Setting& s) { return s.key == key; });

@@ -19,6 +19,7 @@
 
 #include "config/config.h"
 #include "config/fields.h"
+#include "config/toml_text.h"
 
 namespace hearth::config {
 
@@ -27,6 +28,10 @@ struct FamilyFile {
   std::string_view family, name, text;
 };
 std::span<const FamilyFile> family_files();
+// What a file says; and an entry's value as `type` has it. A mistake in a file stops the program: a test reads them
+// all.
+std::vector<TomlEntry> entries_of(const FamilyFile& file);
+Value typed(const FamilyFile& file, const TomlEntry& entry, const Value& type);
 
 // A key of a TOML file with its value.
 struct Setting {

@@ -1,11 +1,11 @@
 #include "convert/names.h"
 
 #include <algorithm>
-#include <iterator>
+#include <set>
+#include <type_traits>
 
 #include "base/error.h"
 #include "config/families.h"
-#include "config/toml_text.h"
 
 namespace hearth::convert {
 namespace {
@@ -19,26 +19,21 @@ struct NameRow {
 using NameTable = std::vector<NameRow>;
 
 NameTable read_table(const config::FamilyFile& file) {
-  std::vector<config::TomlEntry> entries;
-  const std::optional<config::TomlError> error = config::parse_toml(file.text, entries);
-  HEARTH_CHECK(!error, "src/models/{}/{}:{}: {}", file.family, file.name, error->line, error->what);
   NameTable table;
-  for (const config::TomlEntry& entry : entries) {
+  for (const config::TomlEntry& entry : config::entries_of(file)) {
     if (entry.key.empty()) {
       table.push_back({entry.section, {}, entry.section});
       continue;
     }
+    const auto set = [&](std::string_view name, auto& member) {
+      using Member = std::remove_reference_t<decltype(member)>;
+      if (entry.key == name) member = std::get<Member>(config::typed(file, entry, config::Value(member)));
+      return entry.key == name;
+    };
     NameRow& row = table.back();
-    if (entry.key == "hugging_face")
-      row.hugging_face = std::get<std::string>(*entry.value);
-    else if (entry.key == "torchtitan")
-      row.torchtitan = std::get<std::string>(*entry.value);
-    else if (entry.key == "meta_dimension")
-      row.meta_dimension = std::get<int64_t>(*entry.value);
-    else if (entry.key == "is_rotated")
-      row.is_rotated = std::get<bool>(*entry.value);
-    else
-      HEARTH_CHECK(false, "src/models/{}/{}:{}: {}", file.family, file.name, entry.line, entry.key);
+    const bool is_known = set("hugging_face", row.hugging_face) || set("torchtitan", row.torchtitan) ||
+                          set("meta_dimension", row.meta_dimension) || set("is_rotated", row.is_rotated);
+    HEARTH_CHECK(is_known, "src/models/{}/{}:{}: {}", file.family, file.name, entry.line, entry.key);
   }
   return table;
 }
@@ -109,16 +104,26 @@ bool is_training_state(std::string_view name) {
 
 bool is_computed(std::string_view name) { return name == "rope.freqs" || name.ends_with(".rotary_emb.inv_freq"); }
 
+namespace {
+
+// "layers.*.attention.wq.weight" -> ".attention.wq.", of every rotated weight: a moment's name goes on after it.
+std::set<std::string> rotated_parts() {
+  std::set<std::string> parts;
+  for (const config::Family& family : config::families()) {
+    for (const NameRow& row : names_of(family.name)) {
+      const size_t begin = row.hearth.find('*') + 1;
+      if (row.is_rotated) parts.insert(row.hearth.substr(begin, row.hearth.rfind('.') + 1 - begin));
+    }
+  }
+  return parts;
+}
+
+}  // namespace
+
 bool has_pairs(std::string_view name) {
-  // "layers.*.attention.wq.weight" -> ".attention.wq.": a moment's name goes on after the weight's.
-  const auto is_of = [name](const NameRow& row) {
-    const size_t begin = row.hearth.find('*') + 1;
-    return row.is_rotated && name.find(row.hearth.substr(begin, row.hearth.rfind('.') + 1 - begin)) != name.npos;
-  };
-  return std::any_of(config::families().begin(), config::families().end(), [&](const config::Family& family) {
-    const NameTable& names = names_of(family.name);
-    return std::any_of(names.begin(), names.end(), is_of);
-  });
+  static const std::set<std::string> parts = rotated_parts();
+  return std::any_of(parts.begin(), parts.end(),
+                     [name](const std::string& part) { return name.find(part) != name.npos; });
 }
 
 std::optional<size_t> meta_split(std::string_view name) {

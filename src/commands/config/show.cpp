@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "commands/commands.h"
 #include "commands/run_file.h"
+#include "config/families.h"
 #include "config/load.h"
 #include "plan/parameters.h"
 
@@ -22,8 +23,9 @@ std::string origin_text(const config::LoadResult& run, const config::Entry& entr
     case config::Origin::Kind::kSet:
       return "--set";
     case config::Origin::Kind::kFlavor:
-      return run.config.model.flavor.empty() ? fmt::format("name {}", run.config.model.name)
-                                             : fmt::format("flavor {}", run.config.model.flavor);
+      return config::family_of(run.config.model).find(entry.field->key) != nullptr
+                 ? fmt::format("name {}", run.config.model.name)
+                 : fmt::format("flavor {}", run.config.model.flavor);
     case config::Origin::Kind::kDefault:
       break;
   }
