@@ -3,12 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/retain.h"
-#include "config/derived.h"
-#include "config/families.h"
-#include "data/order/data_facts.h"
 #include "mesh/flight.h"
-#include "plan/run_shape.h"
-#include "plan/traffic.h"
 #include "report/flight_verdict.h"
 #include "run_process.h"
 #include "runfolder/lease.h"
@@ -66,41 +61,6 @@ struct Processes : TinyData {
   }
   Path log = scratch / "log";
 };
-
-// The calls of a step that ranks make, from their records, next to the plan. A gather's and a reduction's bytes are
-// those of the whole buffer, of which each of two ranks sends a half; an all-reduce's are sent whole.
-TEST_F(Processes, SendTheBytesInsideLayersThatThePlanSays) {
-  for (const char* family : {"llama", "olmo2"}) {
-    for (const config::Recompute level : {config::Recompute::kNone, config::Recompute::kBlock}) {
-      config::RunConfig c = of_ranks(fmt::format("{}-{}", family, config::name_of(level)), 2);
-      c.parallelism.data_parallel_shard_degree = 1;
-      c.parallelism.tensor_parallel_degree = 2;
-      c.training.steps = 2;
-      c.lr_scheduler.warmup_steps = 0;
-      c.memory.recompute = level;
-      config::apply(config::find_family(family), c.model);
-      RunProcess process(words(c), log);
-      ASSERT_EQ(process.wait(), 0) << read_file(log);
-      const mesh::Flight flight = mesh::read_flight(mesh::flight_file(c.run_folder() / "flight", 0));
-      // The stream's rows [T, D]; and a norm of all heads' sums, two numbers a token. Other calls are small.
-      const int64_t T = config::micro_batch_size(c) * c.training.seq_len, rows = T * c.model.dim * 4, sums = 2 * T * 4;
-      double sent = 0;
-      for (const mesh::FlightCall& call : flight.calls) {
-        if (call.step != 1 || flight.groups[static_cast<size_t>(call.group)].count < 2) continue;
-        const std::string_view name = call.name;
-        if ((name == "all_gather" || name == "reduce_scatter") && call.bytes == rows)
-          sent += static_cast<double>(rows) / 2;
-        if (name == "all_reduce" && call.bytes == sums) sent += static_cast<double>(sums);
-      }
-      const plan::RunShape run = plan::run_shape(c, data::data_facts(c));
-      const bool again = level == config::Recompute::kBlock;
-      const std::vector<plan::Recompute> levels(static_cast<size_t>(run.model.L),
-                                                again ? plan::Recompute::kBlock : plan::Recompute::kNone);
-      EXPECT_GT(sent, 0);
-      EXPECT_EQ(sent, plan::run_traffic(c, run.model, run.precision, levels).tensor) << family << " " << again;
-    }
-  }
-}
 
 TEST_F(Processes, TrainToTheBitsOfThreads) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
