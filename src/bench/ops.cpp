@@ -143,8 +143,8 @@ void time_rows(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S, DT
   const at::Tensor heads = random_tensor({B, S, N, s.K}, dtype), table = ops::rope_table(S, s.K, s.rope, dtype);
   bench.memory(named("rope"), {{heads, table}, {heads}}, [&] { ops::rope_forward(heads, table, s.rope.halves); });
 
-  const at::Tensor gate_up = random_tensor({T, 2 * s.F}, dtype), dgate_up = ops::empty({T, 2 * s.F}, dtype);
-  const at::Tensor gated = ops::empty({T, s.F}, dtype);
+  const at::Tensor gate_up = random_tensor({T, 2 * s.F()}, dtype), dgate_up = ops::empty({T, 2 * s.F()}, dtype);
+  const at::Tensor gated = ops::empty({T, s.F()}, dtype);
   bench.memory(named("swiglu"), {{gate_up}, {gated}}, [&] { ops::swiglu_forward(gated, gate_up); });
   bench.memory(named("swiglu", ", backward"), {{gated, gate_up}, {dgate_up}},
                [&] { ops::swiglu_backward(dgate_up, gated, gate_up); });
@@ -256,8 +256,8 @@ OpsTiming time_ops(const config::BenchStepOptions& options) {
   time_update(bench, num_parameters);
   time_casts(bench, num_parameters);
   time_linear(bench, "qkv", B * S, (s.H + 2 * s.G) * s.K, s.D);
-  time_linear(bench, "w1 and w3", B * S, 2 * s.F, s.D);
-  time_linear(bench, "w2", B * S, s.D, s.F);
+  time_linear(bench, "w1 and w3", B * S, 2 * s.F(), s.D);
+  time_linear(bench, "w2", B * S, s.D, s.F());
   time_linear(bench, "logits", chunk_tokens, s.V, s.D);
   time_attention(bench, s, B, S);
   timing.kernels = std::move(bench.kernels);

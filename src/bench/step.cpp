@@ -116,7 +116,7 @@ StepsOfRank run_steps(const config::BenchStepOptions& options, const Shape& s, c
   const plan::Part first{0, parallelism.tensor_parallel_degree};
   const int64_t key_ranks = plan::model_part(s.run.model, first, parallelism.context_parallel_degree).key_ranks;
   const comm::MeshGroups groups(group, parallelism.degrees(), {s.run.model.tied, key_ranks});
-  const plan::PipelinePlan pipeline = plan::pipeline_plan(options.config, s.run.model.L);
+  const plan::PipelinePlan pipeline = plan::pipeline_plan(options.config, s.run.model.L());
   const plan::Part part{groups.place().tp, parallelism.tensor_parallel_degree};
   const plan::ParameterPlan parameters = plan::parameter_plan(s.run.model, part, pipeline.stages_of(groups.place().pp));
   parallel::ShardedWeights weights(parameters, s.run.precision, groups.loss(),

@@ -51,7 +51,7 @@ void complete(Source& source) {
   }
   const plan::ModelShape shape = plan::model_shape(m, 0);
   m.n_kv_heads = shape.G;
-  m.hidden_dim = shape.F;
+  m.hidden_dim = shape.F();
   m.flavor.clear();
   m.ffn_dim_multiplier = 0;
   if (source.reader.find(kOutputName) == nullptr || (!m.enable_weight_tying && source.kind != Kind::kMeta)) return;

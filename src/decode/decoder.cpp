@@ -27,7 +27,7 @@ Decoder::Decoder(const plan::ModelShape& shape, const plan::ParameterPlan& plan,
       dtype_(dtype),
       device_(device),
       rope_CK_(ops::rope_table(capacity, shape.K, shape.rope, dtype, device)) {
-  for (int64_t layer = 0; layer < shape.L; ++layer) {
+  for (int64_t layer = 0; layer < shape.L(); ++layer) {
     keys_.push_back(ops::zeros({rows, capacity, shape.G, shape.K}, dtype, device));
     values_.push_back(ops::zeros({rows, capacity, shape.G, shape.K}, dtype, device));
   }
@@ -92,7 +92,7 @@ at::Tensor Decoder::forward(const Activations& a, std::span<const int32_t> token
   const at::Tensor embedding = weights_.gather(0);
   run(Section::kEmbedding, 0, {plan_, 0, embedding, {}});
   if (!shape_.tied) weights_.release(0);
-  for (int64_t layer = 0; layer < shape_.L; ++layer) {
+  for (int64_t layer = 0; layer < shape_.L(); ++layer) {
     run(Section::kForward, layer, {plan_, 1 + layer, weights_.gather(1 + layer), {}});
     weights_.release(1 + layer);
   }

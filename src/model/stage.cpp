@@ -18,10 +18,10 @@ void Stage::forward(Weights& weights, const MicroBatch& batch) {
     run(Section::kEmbedding, 0, unit, inputs);
     weights.release(0);
   }
-  for (int64_t layer = 0; layer < shape().L; ++layer) {
-    const mesh::SpanScope span(mesh::SpanKind::kLayer, "forward", shape().layers.first + layer);
+  for (int64_t layer = 0; layer < shape().L(); ++layer) {
+    const mesh::SpanScope span(mesh::SpanKind::kLayer, "forward", shape().stage.first + layer);
     const UnitTensors unit = forward_of(weights, unit_of(layer));
-    if (layer + 1 < shape().L || shape().has_output()) weights.prefetch(unit_of(layer + 1));
+    if (layer + 1 < shape().L() || shape().has_output()) weights.prefetch(unit_of(layer + 1));
     run(Section::kForward, layer, unit, inputs);
     weights.release(unit_of(layer));
   }
@@ -56,8 +56,8 @@ void Stage::loss_and_gradient(const at::Tensor& sums_2, Weights& weights, const 
 
 void Stage::backward(Weights& weights, const MicroBatch& batch) {
   const Inputs inputs = inputs_of(batch);
-  for (int64_t layer = shape().L - 1; layer >= 0; --layer) {
-    const mesh::SpanScope span(mesh::SpanKind::kLayer, "backward", shape().layers.first + layer);
+  for (int64_t layer = shape().L() - 1; layer >= 0; --layer) {
+    const mesh::SpanScope span(mesh::SpanKind::kLayer, "backward", shape().stage.first + layer);
     const at::Tensor whole = weights.gather(unit_of(layer));
     if (layer > 0) weights.prefetch(unit_of(layer - 1));
     run(Section::kBackward, layer, {plan_, unit_of(layer), whole, weights.gradient(unit_of(layer))}, inputs);
@@ -72,8 +72,8 @@ void Stage::backward(Weights& weights, const MicroBatch& batch) {
 }
 
 void Stage::weight_gradients(Weights& weights) {
-  for (int64_t layer = shape().L - 1; layer >= 0; --layer) {
-    const mesh::SpanScope span(mesh::SpanKind::kLayer, "weight gradients", shape().layers.first + layer);
+  for (int64_t layer = shape().L() - 1; layer >= 0; --layer) {
+    const mesh::SpanScope span(mesh::SpanKind::kLayer, "weight gradients", shape().stage.first + layer);
     run(Section::kWeightGradients, layer, {plan_, unit_of(layer), {}, weights.gradient(unit_of(layer))}, {});
     weights.gradient_ready(unit_of(layer));
   }

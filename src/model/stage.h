@@ -59,7 +59,7 @@ class Stage {
   Inputs inputs_of(const MicroBatch& batch) const;
   // Units of the model: of a layer here, from 0; the last one; the output matrix's, which is the embedding's if the
   // weights are tied.
-  int64_t unit_of(int64_t layer) const { return 1 + shape().layers.first + layer; }
+  int64_t unit_of(int64_t layer) const { return 1 + shape().stage.first + layer; }
   int64_t last_unit() const { return static_cast<int64_t>(plan_.units.size()) - 1; }
   int64_t output_unit() const { return shape().tied ? 0 : last_unit(); }
   // Ops of a section with the weights of a unit, and with its gradients where a training has them.

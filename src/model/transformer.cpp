@@ -18,7 +18,7 @@ namespace {
 
 // A whole model is a pipeline of one stage.
 plan::PipelinePlan pipeline_of(const plan::ModelShape& shape, const ComputeOptions& options) {
-  if (options.pipeline == nullptr) return {{plan::PipelineSchedule::k1F1B, 1, 1, 1}, {{0, shape.L}}};
+  if (options.pipeline == nullptr) return {{plan::PipelineSchedule::k1F1B, 1, 1, 1}, {{0, shape.L()}}};
   return options.pipeline_plan;
 }
 

@@ -38,7 +38,7 @@ class Block {
   ParameterList list_;
 };
 
-// The block of a layer. `depth`: the layer's number in the model.
-std::unique_ptr<Block> make_block(const ModelShape& shape, int64_t depth);
+// The block of a layer (ModelShape::layer).
+std::unique_ptr<Block> make_block(const ModelShape& layer);
 
 }  // namespace hearth::models

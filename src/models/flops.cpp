@@ -1,5 +1,6 @@
 #include "models/flops.h"
 
+#include <numeric>
 #include <variant>
 
 #include "models/stage_program.h"
@@ -46,11 +47,11 @@ double flops_per_token(const Program& p, const Op& op) { return std::visit(Count
 
 namespace {
 
-BlockFlops count_block(const ModelShape& shape, int64_t depth, int64_t seq_len) {
-  // The layer as a stage of its own, between two others.
+BlockFlops count_block(const ModelShape& shape, const Layer& layer, int64_t seq_len) {
+  // A stage between two others.
   ModelShape stage = shape;
-  stage.layers = {.first = depth + 1, .total = depth + 3};
-  stage.L = 1;
+  stage.layers = {layer};
+  stage.stage = {.first = 1, .total = 3};
   BlockFlops flops;
   for (const Recompute level : {Recompute::kNone, Recompute::kNorms, Recompute::kAttention, Recompute::kBlock}) {
     const Program program =
@@ -72,20 +73,34 @@ BlockFlops count_block(const ModelShape& shape, int64_t depth, int64_t seq_len) 
 }  // namespace
 
 // A search of layouts asks for one model thousands of times.
-BlockFlops block_flops(const ModelShape& shape, int64_t depth, int64_t seq_len) {
+ModelFlops model_flops(const ModelShape& shape, int64_t seq_len) {
   struct Known {
     ModelShape shape{};
-    int64_t depth = -1, seq_len = 0;
-    BlockFlops flops{};
+    int64_t seq_len = 0;
+    ModelFlops flops{};
   };
   thread_local Known known;
-  if (known.depth != depth || known.seq_len != seq_len || known.shape != shape)
-    known = {shape, depth, seq_len, count_block(shape, depth, seq_len)};
-  return known.flops;
+  if (known.seq_len == seq_len && known.shape == shape) return known.flops;
+  const LayerKinds layers = layer_kinds(shape);
+  std::vector<BlockFlops> kinds;
+  for (const Layer& kind : layers.kinds) kinds.push_back(count_block(shape, kind, seq_len));
+  ModelFlops flops{{}, 6.0 * static_cast<double>(shape.V) * static_cast<double>(shape.D)};
+  for (const size_t kind : layers.of_layer) flops.layers.push_back(kinds[kind]);
+  known = {shape, seq_len, flops};
+  return flops;
 }
 
-double output_flops(const ModelShape& shape) {
-  return 6.0 * static_cast<double>(shape.V) * static_cast<double>(shape.D);
+BlockFlops& BlockFlops::operator+=(const BlockFlops& other) {
+  forward += other.forward;
+  backward += other.backward;
+  weight_gradients += other.weight_gradients;
+  for (size_t level = 0; level < again.size(); ++level) again[level] += other.again[level];
+  return *this;
+}
+
+double ModelFlops::step() const {
+  return std::accumulate(layers.begin(), layers.end(), output,
+                         [](double sum, const BlockFlops& layer) { return sum + layer.step(); });
 }
 
 }  // namespace hearth::models

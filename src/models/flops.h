@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "models/program.h"
 
@@ -19,11 +20,15 @@ struct BlockFlops {
   double weight_gradients = 0;  // within backward
   std::array<double, 4> again{};
   double step() const { return forward + backward; }
+  BlockFlops& operator+=(const BlockFlops& other);
 };
-// `shape`: of a whole model. For sequences of `seq_len` positions; shorter documents count as whole windows.
-BlockFlops block_flops(const ModelShape& shape, int64_t depth, int64_t seq_len);
 
-// The output matrix: forward and backward, if every position counts.
-double output_flops(const ModelShape& shape);
+// The counts of a whole model, for sequences of `seq_len` positions; shorter documents count as whole windows.
+struct ModelFlops {
+  std::vector<BlockFlops> layers;
+  double output = 0;  // the output matrix, forward and backward, if every position counts
+  double step() const;
+};
+ModelFlops model_flops(const ModelShape& shape, int64_t seq_len);
 
 }  // namespace hearth::models

@@ -51,27 +51,40 @@ class Sender {
   const ModelShape& s;
 };
 
-ModelMessages count(const ModelShape& part, int64_t seq_len, DType dtype, Backward backward) {
-  // A model of one layer has all sections.
+constexpr Recompute kLevels[] = {Recompute::kNone, Recompute::kNorms, Recompute::kAttention, Recompute::kBlock};
+
+// A model of one layer has all sections.
+Program program_of(const ModelShape& part, const Layer& layer, int64_t seq_len, DType dtype, Backward backward,
+                   Recompute level) {
   ModelShape model = part;
-  model.layers = {};
-  model.L = 1;
+  model.stage = {};
+  model.layers = {layer};
+  return stage_program(model, {1, seq_len, dtype, seq_len}, backward, std::span(&level, 1));
+}
+
+ModelMessages count(const ModelShape& part, int64_t seq_len, DType dtype, Backward backward) {
+  const LayerKinds layers = layer_kinds(part);
   ModelMessages sum;
-  for (const Recompute level : {Recompute::kNone, Recompute::kNorms, Recompute::kAttention, Recompute::kBlock}) {
-    const Program program = stage_program(model, {1, seq_len, dtype, seq_len}, backward, std::span(&level, 1));
-    for (const Step& step : program.steps()) {
-      if (step.layer < 0 || (!step.is_repeated && level != Recompute::kNone)) continue;
-      for (const Op& op : program.ops_of(step))
-        (step.is_repeated ? sum.again[static_cast<size_t>(level)] : sum.block) += messages(program, op);
+  std::vector<BlockMessages> kinds;
+  for (const Layer& kind : layers.kinds) {
+    BlockMessages& block = kinds.emplace_back();
+    for (const Recompute level : kLevels) {
+      const Program program = program_of(part, kind, seq_len, dtype, backward, level);
+      for (const Step& step : program.steps()) {
+        if (step.layer < 0 || (!step.is_repeated && level != Recompute::kNone)) continue;
+        for (const Op& op : program.ops_of(step))
+          (step.is_repeated ? block.again[static_cast<size_t>(level)] : block.step) += messages(program, op);
+      }
     }
-    if (level != Recompute::kNone) continue;
-    const auto add = [&](Messages& to, Section section) {
-      for (const Op& op : program.ops_of(section)) to += messages(program, op);
-    };
-    for (const Section section : {Section::kEmbedding, Section::kEmbeddingGradient}) add(sum.embedding, section);
-    for (const Section section : {Section::kFinalNorm, Section::kLossAndGradient, Section::kFinalNormGradient})
-      add(sum.output, section);
   }
+  for (const size_t kind : layers.of_layer) sum.layers.push_back(kinds[kind]);
+  const Program ends = program_of(part, layers.kinds.front(), seq_len, dtype, backward, Recompute::kNone);
+  const auto add = [&](Messages& to, Section section) {
+    for (const Op& op : ends.ops_of(section)) to += messages(ends, op);
+  };
+  for (const Section section : {Section::kEmbedding, Section::kEmbeddingGradient}) add(sum.embedding, section);
+  for (const Section section : {Section::kFinalNorm, Section::kLossAndGradient, Section::kFinalNormGradient})
+    add(sum.output, section);
   return sum;
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "base/dtype.h"
 #include "models/program.h"
@@ -26,11 +27,15 @@ struct Messages {
 };
 Messages messages(const Program& program, const Op& op);
 
-// For a sequence: forward and backward of a block, and what its backward computes again at each level of recomputation;
-// and of the ends of a model, the token embedding and the output matrix.
-struct ModelMessages {
-  Messages block, embedding, output;
+// For a sequence: forward and backward of a layer, and what its backward computes again at each level of recomputation.
+struct BlockMessages {
+  Messages step;
   std::array<Messages, 4> again{};  // by Recompute
+};
+// And of the ends of a model: the token embedding, and the output matrix.
+struct ModelMessages {
+  std::vector<BlockMessages> layers;
+  Messages embedding, output;
 };
 // `part`: the part of a model that a rank has.
 ModelMessages model_messages(const ModelShape& part, int64_t seq_len, DType dtype, Backward backward);

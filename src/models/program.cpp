@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include "base/error.h"
-
 namespace hearth::models {
 
 std::string Step::full_name() const {
@@ -27,9 +25,8 @@ Ref Program::add_buffer(std::string_view name, int64_t layer, std::vector<int64_
 Ref Program::shared_buffer(std::string_view name, std::vector<int64_t> buffer_shape, DType dtype) {
   for (size_t i = 0; i < buffers_.size(); ++i) {
     const Buffer& known = buffers_[i];
-    if (known.layer >= 0 || known.name != name) continue;
-    HEARTH_CHECK(known.shape == buffer_shape && known.dtype == dtype, "two sizes of {}", name);
-    return {static_cast<int32_t>(i)};
+    if (known.layer < 0 && known.name == name && known.shape == buffer_shape && known.dtype == dtype)
+      return {static_cast<int32_t>(i)};
   }
   return add_buffer(name, -1, std::move(buffer_shape), dtype);
 }

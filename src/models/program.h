@@ -96,8 +96,8 @@ class Program {
 
   // For the parts of a model, which write the program.
 
-  // A new buffer of a layer; and one of all layers, new or known by its name. Where buffers are equally large, the
-  // planner places them in the order in which their names came.
+  // A new buffer of a layer; and one of all layers that ask for this name and shape. Where buffers are equally large,
+  // the planner places them in the order in which their names came.
   Ref add_buffer(std::string_view name, int64_t layer, std::vector<int64_t> shape, DType dtype);
   Ref add_buffer(std::string_view name, int64_t layer, std::vector<int64_t> shape) {
     return add_buffer(name, layer, std::move(shape), size.dtype);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "config/block_options.h"
 #include "config/choices.h"
@@ -58,16 +59,23 @@ struct VocabularyPart {
   bool operator==(const VocabularyPart&) const = default;
 };
 
+// A layer of a model, in what it may differ from the model's other layers.
+struct Layer {
+  int64_t F;
+  bool operator==(const Layer&) const = default;
+};
+
 // The layers of a pipeline's stage: they begin at `first`. total: of the model; 0: this is all.
-struct LayersPart {
+struct StagePart {
   int64_t first = 0, total = 0;
-  bool operator==(const LayersPart&) const = default;
+  bool operator==(const StagePart&) const = default;
 };
 
 // The model's shape; all defaults are resolved. For a part of a model (model_part), H, G, F and V are the part's. For a
-// stage of a pipeline (stage_part), L is the stage's.
+// stage of a pipeline (stage_part), the layers are the stage's.
 struct ModelShape : config::BlockOptions {
-  int64_t D, H, G, K, F, V, L;
+  int64_t D, H, G, K, V;
+  std::vector<Layer> layers;
   Norm norm;
   Rope rope;
   Initialization initialization;
@@ -80,10 +88,14 @@ struct ModelShape : config::BlockOptions {
   VocabularyPart vocabulary = {};
   int64_t context = 1;    // ranks that share every sequence
   int64_t key_ranks = 1;  // of them, those with different positions in attention (plan/context_parallel.h)
-  LayersPart layers = {};
+  StagePart stage = {};
 
-  bool has_embedding() const { return layers.first == 0; }
-  bool has_output() const { return layers.total == 0 || layers.first + L == layers.total; }
+  int64_t L() const { return static_cast<int64_t>(layers.size()); }
+  int64_t F() const;  // of the widest layer
+  // A layer as a stage of its own: what its block is built from.
+  ModelShape layer(int64_t index) const;
+  bool has_embedding() const { return stage.first == 0; }
+  bool has_output() const { return stage.total == 0 || stage.first + L() == stage.total; }
   int64_t head_ranks() const { return context / key_ranks; }
   int64_t qk_heads() const { return H + G; }  // those that are rotated, next to each other in a row
   int64_t qkv_width() const { return (H + 2 * G) * K; }
@@ -94,5 +106,13 @@ struct ModelShape : config::BlockOptions {
   int64_t attention_key_heads() const { return G < head_ranks() ? 1 : G / head_ranks(); }
   bool operator==(const ModelShape&) const = default;
 };
+
+// The layers of a model that differ from each other, and which of them each layer is. What is the same for equal layers
+// is counted once.
+struct LayerKinds {
+  std::vector<Layer> kinds;
+  std::vector<size_t> of_layer;
+};
+LayerKinds layer_kinds(const ModelShape& shape);
 
 }  // namespace hearth::models

@@ -11,9 +11,7 @@
 
 namespace hearth::models {
 
-std::unique_ptr<Block> make_block(const ModelShape& shape, int64_t depth) {
-  return std::make_unique<LlamaBlock>(shape, depth);
-}
+std::unique_ptr<Block> make_block(const ModelShape& layer) { return std::make_unique<LlamaBlock>(layer); }
 
 std::vector<UnitSpec> unit_specs(const ModelShape& s) {
   // torchtitan: the output matrix is cut at three standard deviations. A tied matrix is initialised as output matrix:
@@ -23,8 +21,8 @@ std::vector<UnitSpec> unit_specs(const ModelShape& s) {
   const Law output = s.initialization.torchtitan ? Law{Init::kTruncatedNormal, output_std, 3 * output_std} : normal;
   const Law embedding = s.tied || !s.initialization.torchtitan ? output : Law{Init::kNormal, 1};
   std::vector<UnitSpec> units = {{"", {{"tok_embeddings.weight", {s.V, s.D}, Cut::kRows, embedding}}}};
-  for (int64_t layer = 0; layer < s.L; ++layer)
-    units.push_back({fmt::format("layers.{}.", layer), make_block(s, layer)->parameters()});
+  for (int64_t layer = 0; layer < s.L(); ++layer)
+    units.push_back({fmt::format("layers.{}.", layer), make_block(s.layer(layer))->parameters()});
   UnitSpec& last = units.emplace_back();
   if (has_weight(s.norm.type)) last.parameters.push_back({"norm.weight", {s.D}});
   if (!s.tied) last.parameters.push_back({"output.weight", {s.V, s.D}, Cut::kRows, output});
@@ -39,7 +37,7 @@ constexpr Weight kTokenEmbeddings{0, 1};
 class StageWriter {
  public:
   StageWriter(Program& p, std::span<const Recompute> recompute) : p_(p), s_(p.shape), recompute_(recompute) {
-    for (int64_t layer = 0; layer < s_.L; ++layer) blocks_.push_back(make_block(s_, s_.layers.first + layer));
+    for (int64_t layer = 0; layer < s_.L(); ++layer) blocks_.push_back(make_block(s_.layer(layer)));
     if (has_weight(s_.norm.type)) norm_ = {0, 1};
     output_ = s_.tied ? kTokenEmbeddings : Weight{norm_.count, 1};
     add_buffers();
@@ -56,7 +54,7 @@ class StageWriter {
       p_.add(Receive{stream_.front()});
     }
     Stream stream{stream_.front()};
-    for (int64_t layer = 0; layer < s_.L; ++layer) {
+    for (int64_t layer = 0; layer < s_.L(); ++layer) {
       p_.begin(Pass::kForward, Section::kForward, layer);
       stream = block(layer).forward(p_, stream, stream_[static_cast<size_t>(layer)]);
     }
@@ -93,7 +91,7 @@ class StageWriter {
   }
 
   void backward() {
-    for (int64_t layer = s_.L - 1; layer >= 0; --layer) {
+    for (int64_t layer = s_.L() - 1; layer >= 0; --layer) {
       p_.begin(Pass::kBackward, Section::kBackward, layer);
       block(layer).backward(p_, p_.dstream,
                             recompute_.empty() ? Recompute::kNone : recompute_[static_cast<size_t>(layer)]);
@@ -104,7 +102,7 @@ class StageWriter {
       p_.add(EmbeddingGradient{kTokenEmbeddings, p_.all_rows(p_.dstream)});
     }
     if (!p_.in_halves()) return;
-    for (int64_t layer = s_.L - 1; layer >= 0; --layer) {
+    for (int64_t layer = s_.L() - 1; layer >= 0; --layer) {
       p_.begin(Pass::kWeightGradients, Section::kWeightGradients, layer);
       block(layer).weight_gradients(p_);
     }
@@ -116,9 +114,9 @@ class StageWriter {
   void add_buffers() {
     const std::vector<int64_t> stream = {p_.rows(), s_.D};
     const bool trains = p_.backward != Backward::kNone;
-    for (int64_t layer = 0; layer < s_.L; ++layer) stream_.push_back(p_.add_buffer("stream", layer, stream));
-    if (s_.has_output()) stream_.push_back(p_.add_buffer("stream", s_.L, stream));
-    for (int64_t layer = 0; layer < s_.L; ++layer) block(layer).add_kept_buffers(p_, layer);
+    for (int64_t layer = 0; layer < s_.L(); ++layer) stream_.push_back(p_.add_buffer("stream", layer, stream));
+    if (s_.has_output()) stream_.push_back(p_.add_buffer("stream", s_.L(), stream));
+    for (int64_t layer = 0; layer < s_.L(); ++layer) block(layer).add_kept_buffers(p_, layer);
     p_.input = stream_.front();
     if (s_.has_output()) {
       p_.final_input = p_.shared_buffer("final_input", stream);
@@ -136,7 +134,7 @@ class StageWriter {
     }
     if (trains || !s_.has_output()) p_.dstream = p_.shared_buffer("stream_gradient", stream);
     if (trains) input_gradient_ = p_.shared_buffer("input_gradient", stream);
-    for (int64_t layer = 0; layer < s_.L; ++layer) block(layer).add_working_buffers(p_, layer);
+    for (int64_t layer = 0; layer < s_.L(); ++layer) block(layer).add_working_buffers(p_, layer);
   }
 
   Program& p_;

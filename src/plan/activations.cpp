@@ -149,7 +149,7 @@ ActivationPlan activation_plan(models::Program program, int64_t slots) {
 
 ActivationPlan activation_plan(const ModelShape& s, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens,
                                Backward backward, std::span<const Recompute> recompute, int64_t slots) {
-  HEARTH_CHECK(recompute.empty() || std::ssize(recompute) == s.L, "{} levels for {} layers", recompute.size(), s.L);
+  HEARTH_CHECK(recompute.empty() || std::ssize(recompute) == s.L(), "{} levels for {} layers", recompute.size(), s.L());
   HEARTH_CHECK(divides_sequence({0, s.context, s.key_ranks}, S) && B * S / s.context % s.tensor.size == 0,
                "{} x {} positions for {} x {} ranks", B, S, s.context, s.tensor.size);
   return activation_plan(models::stage_program(s, {B, S, dtype, loss_chunk_tokens}, backward, recompute), slots);

@@ -222,7 +222,7 @@ int64_t cached_sample_bytes(const ModelShape& shape, SampleBatch batch, DType dt
   const auto forward = [&](int64_t tokens, int64_t logits) {
     return activation_plan(shape, 1, tokens, dtype, logits, Backward::kNone).total_bytes;
   };
-  const int64_t cache = 2 * shape.L * aligned_bytes(batch.B * batch.S * shape.G * shape.K, dtype);
+  const int64_t cache = 2 * shape.L() * aligned_bytes(batch.B * batch.S * shape.G * shape.K, dtype);
   return cache + forward(batch.S, 1) + std::min(batch.B, kMostForwards) * forward(batch.B, batch.B);
 }
 
@@ -243,7 +243,7 @@ int64_t sample_bytes(const config::RunConfig& config, const ModelShape& shape, c
   ModelShape sparse = shape;
   sparse.sparse_labels = true;
   return sum_of_stages(stage_activations(sparse, batch.B, batch.S, precision.compute, kSampleLossChunkTokens,
-                                         /*training=*/false, {}, pipeline_plan(config, shape.L), pipeline_rank))
+                                         /*training=*/false, {}, pipeline_plan(config, shape.L()), pipeline_rank))
       .total_bytes;
 }
 
@@ -251,7 +251,7 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
                        const Precision& precision, int64_t memory_bytes, int64_t ranks_here, int64_t cpu_threads,
                        int64_t pipeline_rank, std::span<const Recompute> levels, int64_t samples) {
   const int64_t B = config::micro_batch_size(config), S = config.training.seq_len;
-  const PipelinePlan pipeline = pipeline_plan(config, shape.L);
+  const PipelinePlan pipeline = pipeline_plan(config, shape.L());
   const Layers layers = layers_of(pipeline, pipeline_rank);
   MemoryPlan plan;
   plan.ranks_here = ranks_here;
@@ -301,9 +301,10 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
 }
 
 double recompute_flops_per_token(const ModelShape& s, int64_t seq_len, std::span<const Recompute> levels) {
-  const models::BlockFlops block = models::block_flops(s, 0, seq_len);
+  const models::ModelFlops model = models::model_flops(s, seq_len);
   double flops = 0;
-  for (const Recompute level : levels) flops += block.again[static_cast<size_t>(level)];
+  for (size_t layer = 0; layer < levels.size(); ++layer)
+    flops += model.layers[layer].again[static_cast<size_t>(levels[layer])];
   return flops;
 }
 

@@ -58,7 +58,7 @@ int64_t gpu_workspace_bytes(const ModelShape& s, int64_t W, const Precision& pre
     attention = (queries + 2 * keys + expanded) * dtype_size(DType::kBFloat16) + queries * dtype_size(DType::kFloat32) +
                 statistics;
   }
-  const int64_t widest = std::max({2 * s.F, (s.H + 2 * s.G) * s.K, s.D});
+  const int64_t widest = std::max({2 * s.F(), (s.H + 2 * s.G) * s.K, s.D});
   return attention + (float8 ? (T + s.D) * widest : 0);
 }
 

@@ -92,10 +92,9 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
   ModelShape s{};
   static_cast<config::BlockOptions&>(s) = model;
   s.D = model.dim;
-  s.L = model.n_layers;
   s.H = model.n_heads;
   s.G = model.n_kv_heads > 0 ? model.n_kv_heads : model.n_heads;
-  s.F = feed_forward_width(model);
+  s.layers.assign(static_cast<size_t>(model.n_layers), {.F = feed_forward_width(model)});
   s.V = model.vocab_size > 0 ? model.vocab_size : tokenizer_vocab_size;
   s.norm = {model.norm_type, model.norm_eps};
   s.rope = {model.rope_theta,
@@ -151,7 +150,7 @@ ModelShape tensor_part(const ModelShape& whole, Part part) {
   ModelShape s = whole;
   s.H = parts(whole.H, "heads (model.n_heads)");
   s.G = parts(whole.G, "heads of keys and values (model.n_kv_heads)");
-  s.F = parts(whole.F, "columns of the feed-forward (model.hidden_dim)");
+  for (models::Layer& layer : s.layers) layer.F = parts(layer.F, "columns of the feed-forward (model.hidden_dim)");
   if (whole.V < part.size)
     throw user_error(fmt::format("{} = {} exceeds the vocabulary's {} ids", kKey, part.size, whole.V))
         .about(std::string(kKey));
@@ -173,8 +172,8 @@ ModelShape model_part(const ModelShape& whole, Part part, int64_t context) {
 
 ModelShape stage_part(const ModelShape& shape, const StageLayers& layers) {
   ModelShape stage = shape;
-  stage.L = layers.size();
-  stage.layers = {layers.begin, shape.L};
+  stage.layers.assign(shape.layers.begin() + layers.begin, shape.layers.begin() + layers.end);
+  stage.stage = {layers.begin, shape.L()};
   return stage;
 }
 
@@ -200,7 +199,7 @@ ParameterPlan parameter_plan(const ModelShape& s, Part part, const std::vector<S
              return of.begin <= layer && layer < of.end;
            });
   };
-  const bool is_first = is_here(0), is_last = is_here(s.L - 1);
+  const bool is_first = is_here(0), is_last = is_here(s.L() - 1);
   ParameterPlan plan;
   plan.tensor = part;
   Layout layout(plan);
@@ -223,12 +222,10 @@ Slice unit_slice(const Unit& unit, int64_t rank, int64_t ranks) {
 
 int64_t slice_numel(const Unit& unit, int64_t ranks) { return round_up(div_ceil(unit.numel, ranks), kSliceAlignment); }
 
-double flops_per_token(const ModelShape& s, int64_t seq_len) {
-  return static_cast<double>(s.L) * models::block_flops(s, 0, seq_len).step() + models::output_flops(s);
-}
+double flops_per_token(const ModelShape& s, int64_t seq_len) { return models::model_flops(s, seq_len).step(); }
 
 double computed_flops_per_token(const ModelShape& s, int64_t seq_len) {
-  return flops_per_token(s, seq_len) - models::output_flops(s) * (1 - s.counted);
+  return flops_per_token(s, seq_len) - models::model_flops(s, seq_len).output * (1 - s.counted);
 }
 
 }  // namespace hearth::plan

@@ -27,12 +27,12 @@ using models::has_weight;
 using models::Init;
 using models::Initialization;
 using models::is_centred;
-using models::LayersPart;
 using models::ModelShape;
 using models::Norm;
 using models::NormType;
 using models::Part;
 using models::Rope;
+using models::StagePart;
 using models::VocabularyPart;
 
 // The shape that [model] alone describes; plan/run_shape.h adds the rest of the run. `tokenizer_vocab_size` replaces

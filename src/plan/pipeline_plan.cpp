@@ -74,14 +74,14 @@ PipelinePlan pipeline_plan(const config::RunConfig& config, int64_t num_layers) 
 
 double pipeline_bubble(const PipelinePlan& plan, const ModelShape& s, int64_t seq_len) {
   if (plan.pipeline.ranks == 1) return 0;
-  const models::BlockFlops block = models::block_flops(s, 0, seq_len);
-  const double output = models::output_flops(s) / 3 * s.counted;  // of each pass
+  const models::ModelFlops flops = models::model_flops(s, seq_len);
   PipelineTimes times;
-  for (const StageLayers& layers : plan.layers) {
-    const auto blocks = static_cast<double>(layers.size());
-    const double more = layers.end == s.L ? output : 0;
-    times.stages.push_back({blocks * block.forward + more, blocks * (block.backward - block.weight_gradients) + more,
-                            blocks * block.weight_gradients + more});
+  for (const StageLayers& stage : plan.layers) {
+    models::BlockFlops sum;
+    for (int64_t layer = stage.begin; layer < stage.end; ++layer) sum += flops.layers[static_cast<size_t>(layer)];
+    const double output = stage.end == s.L() ? flops.output / 3 * s.counted : 0;  // of each pass
+    times.stages.push_back(
+        {sum.forward + output, sum.backward - sum.weight_gradients + output, sum.weight_gradients + output});
   }
   const auto actions = with_transfers(plan.pipeline, compute_actions(plan.pipeline));
   return simulate(plan.pipeline, actions, times, Transfers::kOverlapped).bubble;

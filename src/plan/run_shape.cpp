@@ -58,7 +58,7 @@ RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work 
   if (work == Work::kTraining) {
     check_sequences(model_part(run.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree),
                     config.training.seq_len);
-    pipeline_plan(config, run.model.L);  // throws
+    pipeline_plan(config, run.model.L());  // throws
   }
   return run;
 }
@@ -69,9 +69,9 @@ MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int
   const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
   const Part first{0, config.parallelism.tensor_parallel_degree};  // has most
   const ModelShape shape = model_part(run.model, first, config.parallelism.context_parallel_degree);
-  const PipelinePlan pipeline = pipeline_plan(config, shape.L);
+  const PipelinePlan pipeline = pipeline_plan(config, shape.L());
   MemoryPlan fullest;
-  std::vector<Recompute> recompute(static_cast<size_t>(shape.L));
+  std::vector<Recompute> recompute(static_cast<size_t>(shape.L()));
   for (int64_t rank = 0; rank < pipeline.pipeline.ranks; ++rank) {
     const std::vector<StageLayers> stages = pipeline.stages_of(rank);
     MemoryPlan plan =

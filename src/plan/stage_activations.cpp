@@ -15,8 +15,8 @@ std::vector<ActivationPlan> stage_activations(const ModelShape& shape, int64_t B
                                               int64_t loss_chunk_tokens, bool training,
                                               std::span<const Recompute> recompute, const PipelinePlan& pipeline,
                                               int64_t rank) {
-  HEARTH_CHECK(recompute.empty() || std::ssize(recompute) == shape.L, "{} levels for {} layers", recompute.size(),
-               shape.L);
+  HEARTH_CHECK(recompute.empty() || std::ssize(recompute) == shape.L(), "{} levels for {} layers", recompute.size(),
+               shape.L());
   const bool alone = pipeline.pipeline.ranks == 1;
   std::vector<int64_t> slots = {0};
   if (!alone) {

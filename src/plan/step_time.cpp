@@ -90,7 +90,7 @@ Speed speed_of(const machine::Device& device, double gemm_flops, int64_t devices
 StepTime step_time(const config::RunConfig& config, const ModelShape& shape, std::span<const Recompute> recompute,
                    int64_t steps, const Speed& speed) {
   const ParameterPlan parameters = parameter_plan(shape);
-  const PipelinePlan pipeline = pipeline_plan(config, shape.L);
+  const PipelinePlan pipeline = pipeline_plan(config, shape.L());
   const bool muon = config.optimizer.name == config::OptimizerName::kMuon;
   return step_time(config, shape, recompute, steps, speed, unit_counts(parameters), precision(config), pipeline,
                    pipeline_bubble(pipeline, shape, config.training.seq_len),

@@ -26,7 +26,7 @@ double weights_of(const ModelShape& shape, const UnitCounts& counts, const Pipel
     const auto i = static_cast<size_t>(unit);
     return counts.shared[i] / static_cast<double>(tp) + counts.whole[i];
   };
-  double sum = part.has_output ? of_unit(shape.L + 1) : 0;
+  double sum = part.has_output ? of_unit(shape.L() + 1) : 0;
   if (part.has_embedding || (shape.tied && part.has_output)) sum += of_unit(0);
   for (int64_t layer = part.layers.begin; layer < part.layers.end; ++layer) sum += of_unit(layer + 1);
   return sum;
@@ -76,9 +76,9 @@ StepTraffic step_traffic(const ModelShape& shape, const UnitCounts& counts, cons
   if (part.has_embedding) sequence += messages.embedding;
   if (part.has_output) sequence += messages.output;
   for (int64_t layer = part.layers.begin; layer < part.layers.end; ++layer) {
-    sequence += messages.block;
-    if (!step.recompute.empty())
-      sequence += messages.again[static_cast<size_t>(step.recompute[static_cast<size_t>(layer)])];
+    const auto index = static_cast<size_t>(layer);
+    sequence += messages.layers[index].step;
+    if (!step.recompute.empty()) sequence += messages.layers[index].again[static_cast<size_t>(step.recompute[index])];
   }
   const double sequences = A * static_cast<double>(step.batch);
   traffic.tensor = sequences * sequence.tensor;
@@ -90,7 +90,7 @@ StepTraffic step_traffic(const ModelShape& shape, const UnitCounts& counts, cons
 
 StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape, const Precision& precision,
                         std::span<const Recompute> recompute) {
-  return run_traffic(config, shape, unit_counts(parameter_plan(shape)), precision, pipeline_plan(config, shape.L),
+  return run_traffic(config, shape, unit_counts(parameter_plan(shape)), precision, pipeline_plan(config, shape.L()),
                      recompute);
 }
 

@@ -45,7 +45,7 @@ void check_float8(const ops::Gpu& gpu, const config::RunConfig& config, const pl
   const int64_t tensor = config.parallelism.tensor_parallel_degree;
   for (const auto& [name, width] :
        {std::pair{"model.dim", shape.D},
-        {"the feed-forward width", shape.F / tensor},
+        {"the feed-forward width", shape.F() / tensor},
         {"the width of all heads", shape.H / tensor * shape.K},
         {"the width of queries, keys and values", (shape.H + 2 * shape.G) / tensor * shape.K}}) {
     if (width % 16 != 0)

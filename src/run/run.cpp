@@ -217,7 +217,7 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
           .chat_template = {},  // find_start() finds it
           .shape = checked.shape.model,
           .plan = std::move(checked.shape.parameters),
-          .pipeline = plan::pipeline_plan(config, checked.shape.model.L),
+          .pipeline = plan::pipeline_plan(config, checked.shape.model.L()),
           .place = place,
           .trained = std::move(checked.trained),
           .precision = checked.shape.precision,

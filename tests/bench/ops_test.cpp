@@ -57,7 +57,7 @@ TEST(BenchOps, BytesAreThoseOfEachOperandInItsType) {
   };
   const plan::ModelShape s = plan::model_shape(options.config, plan::DataFacts{.vocab_size = 300});
   const int64_t S = options.config.training.seq_len, T = options.config.training.local_batch_size * S;
-  const int64_t D = s.D, F = s.F, N = plan::parameter_plan(s).num_parameters;
+  const int64_t D = s.D, F = s.F(), N = plan::parameter_plan(s).num_parameters;
   for (const int64_t e : {4, 2}) {  // bytes of an element
     const std::string type = e == 2 ? ", bfloat16" : "";
     EXPECT_EQ(bytes("norm" + type), e * (2 * T * D + D) + 4 * 2 * T);

@@ -11,7 +11,7 @@ using Bounds = std::vector<int64_t>;
 
 Bounds stages(int64_t layers, QkvLayout layout, int64_t count) {
   plan::ModelShape shape{};
-  shape.L = layers;
+  shape.layers.resize(static_cast<size_t>(layers));
   return neox_stages(shape, count, layout);
 }
 

@@ -52,7 +52,7 @@ TEST(PipeParts, AreDeepSpeeds) {
   std::string ours;
   for (int64_t layers = 1; layers <= kLayers; ++layers) {
     plan::ModelShape shape{};
-    shape.L = layers;
+    shape.layers.resize(static_cast<size_t>(layers));
     for (int64_t count = 1; count <= layers; ++count)
       ours +=
           fmt::format("{}{}", ours.empty() ? "" : " ", fmt::join(neox_stages(shape, count, QkvLayout::kSplit), ","));

@@ -101,7 +101,7 @@ at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s, const 
                           at::Tensor* logits) {
   const auto tokens = batch.tokens_T.to(at::kLong).view({c.B, c.S});
   at::Tensor x = at::embedding(p("tok_embeddings.weight"), tokens);
-  for (int64_t layer = 0; layer < s.L; ++layer) {
+  for (int64_t layer = 0; layer < s.L(); ++layer) {
     const std::string n = "layers." + std::to_string(layer) + ".";
     const bool outputs = c.like_olmo2;
     const at::Tensor y = outputs ? x : norm(x, p, n + "attention_norm.weight", c, s.norm.eps);
@@ -188,7 +188,7 @@ class WholeModel : public testing::TestWithParam<ModelCase> {
       EXPECT_LT(distance, tolerance) << p.name;
     }
     std::vector<int64_t> last_to_first;
-    for (int64_t unit = shape.L + 1; unit >= 0; --unit) last_to_first.push_back(unit);
+    for (int64_t unit = shape.L() + 1; unit >= 0; --unit) last_to_first.push_back(unit);
     EXPECT_EQ(weights.ready, last_to_first);
 
     const at::Tensor once = weights.gradient(1).clone();

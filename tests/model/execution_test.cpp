@@ -45,7 +45,7 @@ class OpByOp {
       : parameters_(parameters),
         weights_(parameters, dtype, 5),
         plan_(spread_plan(models::stage_program(part, {kExecutedB, kExecutedS, dtype, kExecutedChunk}, backward,
-                                                std::vector<Recompute>(static_cast<size_t>(part.L), level)))),
+                                                std::vector<Recompute>(static_cast<size_t>(part.L()), level)))),
         arena_(ops::zeros({plan_.total_bytes}, DType::kUInt8)),
         a_(plan_, options,
            {.shared = arena_, .slots = {}, .rope_SK = ops::rope_table(kExecutedS, part.K, part.rope, dtype)}) {
@@ -66,7 +66,7 @@ class OpByOp {
   }
 
   void run() {
-    const int64_t L = a_.shape().L, last = L + 1, output = a_.shape().tied ? 0 : last;
+    const int64_t L = a_.shape().L(), last = L + 1, output = a_.shape().tied ? 0 : last;
     run(Section::kEmbedding, 0, 0);
     for (int64_t layer = 0; layer < L; ++layer) run(Section::kForward, layer, 1 + layer);
     run(Section::kFinalNorm, 0, last);

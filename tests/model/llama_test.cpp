@@ -122,8 +122,9 @@ Prepared prepare(const LlamaCase& c, const Path& folder) {
           R"({{"D": {}, "L": {}, "H": {}, "G": {}, "F": {}, "V": {}, "B": {}, "S": {}, )"
           R"("norm_eps": {}, "rope_theta": {}, "tied": {}, "halves": {}, "scaling_factor": {}, )"
           R"("original_seq_len": {}, "causal": {}, "documents": [{}], "dialect": "{}", "K": {}, "family": "{}"}})",
-          s.D, s.L, s.H, s.G, s.F, s.V, B, S, s.norm.eps, s.rope.theta, s.tied, s.rope.halves, s.rope.scaling_factor,
-          s.rope.original_seq_len, s.causal, fmt::join(c.documents, ", "), c.dialect, s.K, c.family));
+          s.D, s.L(), s.H, s.G, s.F(), s.V, B, S, s.norm.eps, s.rope.theta, s.tied, s.rope.halves,
+          s.rope.scaling_factor, s.rope.original_seq_len, s.causal, fmt::join(c.documents, ", "), c.dialect, s.K,
+          c.family));
   return p;
 }
 

@@ -257,7 +257,7 @@ TEST(MemoryPlan, TextsOfValidationTakeTheActivationsOfTheirSequences) {
     const auto forward = [&](int64_t tokens, int64_t logits) {
       return activation_plan(shape, 1, tokens, DType::kFloat32, logits, Backward::kNone).total_bytes;
     };
-    return B * S * 2 * 64 * 4 * shape.L + forward(S, 1) + B * forward(B, B);
+    return B * S * 2 * 64 * 4 * shape.L() + forward(S, 1) + B * forward(B, B);
   };
   EXPECT_EQ(samples(), 0);
   c.validation.generate = {"seven b"};

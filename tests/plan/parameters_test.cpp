@@ -24,7 +24,7 @@ config::Model llama3_8b() {
 
 TEST(Parameters, Llama3Of8BHasThePublishedCountAndWidth) {
   const ModelShape shape = model_shape(llama3_8b(), 128256);
-  EXPECT_EQ(shape.F, 14336);
+  EXPECT_EQ(shape.F(), 14336);
   EXPECT_EQ(parameter_plan(shape).num_parameters, 8030261248);  // Llama-3-8B's model card
 }
 

@@ -188,7 +188,7 @@ TEST(StageActivations, NoMicroBatchOverwritesWhatAnotherKeeps) {
       for (const Part part : {Part{0, 1}, Part{1, 2}}) {
         for (const int64_t context : {1, 2}) {
           const ModelShape shape = model_part(shape_of(5, true), part, part.size == 1 ? context : 1);
-          const PipelinePlan plan = pipeline_plan(run_of(schedule, 2, 5, 0), shape.L);
+          const PipelinePlan plan = pipeline_plan(run_of(schedule, 2, 5, 0), shape.L());
           for (const int64_t rank : {0, 1}) {
             std::vector<Recompute> levels(5, level);
             levels[2] = Recompute::kNone;

@@ -105,7 +105,7 @@ double predicted(const Published& row) {
   const config::RunConfig& c = loaded.config;
   const RunShape run = run_shape(c, {});
   const machine::Device& device = *machine::find_device(row.device);
-  std::vector<Recompute> recompute(static_cast<size_t>(run.model.L));
+  std::vector<Recompute> recompute(static_cast<size_t>(run.model.L()));
   const size_t again = row.again == Again::kNothing ? 0
                        : row.again == Again::kHalf  ? recompute.size() / 2
                                                     : recompute.size();

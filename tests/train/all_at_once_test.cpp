@@ -296,10 +296,10 @@ TEST(Float8, AGpuThatHasNoneIsNamed) {
                "needs 8.9\n  fix: remove numerics.fp8");
   gpu.minor = 9;
   run::check_float8(gpu, c, shape);
-  shape.F = 24;
+  shape.layers.front().F = 24;
   EXPECT_EQ(error_of([&] { run::check_float8(gpu, c, shape); }).message(),
             "numerics.fp8: the feed-forward width is 24, which is not a multiple of 16");
-  shape.F = 32;
+  shape.layers.front().F = 32;
   run::check_float8(gpu, c, shape);
   c.parallelism.tensor_parallel_degree = 4;
   EXPECT_EQ(error_of([&] { run::check_float8(gpu, c, shape); }).message(),

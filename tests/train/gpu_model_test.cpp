@@ -105,7 +105,7 @@ Result run(const GpuCase& c, plan::Precision precision, at::Device device, bool 
   ShardedWeights weights(plan, precision, *group, ShardedWeights::Mode::kTraining, {}, {}, device);
   run::initialize_weights(weights, 3);
   if (c.normed_heads) vary_vectors(weights);
-  const std::vector<plan::Recompute> recompute(static_cast<size_t>(shape.L), c.recompute);
+  const std::vector<plan::Recompute> recompute(static_cast<size_t>(shape.L()), c.recompute);
   Transformer model(shape, plan, kGpuB, kGpuS,
                     {.dtype = precision.compute,
                      .loss_chunk_tokens = 24,

@@ -168,7 +168,7 @@ void plans_what_ranks_of_a_pipeline_allocate(config::RunConfig c) {
                        .pipeline_parallel_microbatch_size = 2};
       c.memory.recompute = level;
       const plan::RunShape whole = plan::run_shape(c, plan::DataFacts{});
-      const plan::PipelinePlan pipeline = plan::pipeline_plan(c, whole.model.L);
+      const plan::PipelinePlan pipeline = plan::pipeline_plan(c, whole.model.L());
       const plan::MemoryPlan planned = plan::memory_plan(c, whole, int64_t{1} << 40);
       std::vector<int64_t> weights_bytes(6), model_bytes(6);
       comm::run_ranks(6, 60, [&](comm::Group& world) {

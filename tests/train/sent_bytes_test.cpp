@@ -43,7 +43,7 @@ TEST_F(SentBytes, InsideLayersAreThoseOfThePlan) {
       }
       const plan::RunShape run = plan::run_shape(c, data::data_facts(c));
       const bool again = level == config::Recompute::kBlock;
-      const std::vector<plan::Recompute> levels(static_cast<size_t>(run.model.L),
+      const std::vector<plan::Recompute> levels(static_cast<size_t>(run.model.L()),
                                                 again ? plan::Recompute::kBlock : plan::Recompute::kNone);
       EXPECT_GT(sent, 0);
       EXPECT_EQ(sent, plan::run_traffic(c, run.model, run.precision, levels).tensor) << family << " " << again;

@@ -152,7 +152,7 @@ std::string flavor_table() {
     const config::Model model = model_of(flavor);
     const plan::ModelShape shape = plan::model_shape(model, flavor.vocabulary);
     text += fmt::format("| `{}` | `{}` | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", flavor.model_name,
-                        flavor.name, shape.D, shape.L, shape.H, shape.G, shape.F, model.rope_theta,
+                        flavor.name, shape.D, shape.L(), shape.H, shape.G, shape.F(), model.rope_theta,
                         model.rope_scaling_factor, model.enable_weight_tying ? "yes" : "", flavor.vocabulary,
                         plan::parameter_plan(shape).num_parameters);
   }

@@ -45,8 +45,8 @@ std::string shape_text(const config::RunConfig& config) {
     const int64_t parameters = plan::parameter_plan(s).num_parameters;
     const int64_t a_token = (s.tied ? 1 : 2) * s.D;
     return fmt::format(
-        "# {} layers, width {}, {} heads of {} ({} for keys and values), feed-forward {}{}: {} parameters{}\n", s.L,
-        s.D, s.H, s.K, s.G, s.F, s.V > 0 ? fmt::format(", vocabulary {}", s.V) : "", parameters,
+        "# {} layers, width {}, {} heads of {} ({} for keys and values), feed-forward {}{}: {} parameters{}\n", s.L(),
+        s.D, s.H, s.K, s.G, s.F(), s.V > 0 ? fmt::format(", vocabulary {}", s.V) : "", parameters,
         s.V > 0 ? "" : fmt::format(", and {} for each token of the vocabulary", a_token));
   } catch (const Error& e) {
     if (e.code() != ExitCode::kUser) throw;

@@ -44,7 +44,7 @@ std::string model_text(const Planned& p, std::span<const plan::Recompute> recomp
 
 std::string plan_text(const Planned& p, const Options& options) {
   return model_text(p, p.memory.recompute) + plan::format_memory(p.memory) + plan::format_traffic(p.traffic) +
-         plan::format_pipeline(plan::pipeline_plan(p.config, p.shape.model.L), p.shape.model,
+         plan::format_pipeline(plan::pipeline_plan(p.config, p.shape.model.L()), p.shape.model,
                                p.config.training.seq_len) +
          time_text(p, options);
 }
@@ -148,7 +148,7 @@ Json plan_json(const Planned& p, const Layouts& layouts) {
                      {"context_bytes", p.traffic.context},
                      {"pipeline_bytes", p.traffic.pipeline}};
   json["pipeline_bubble"] =
-      plan::pipeline_bubble(plan::pipeline_plan(p.config, p.shape.model.L), p.shape.model, p.config.training.seq_len);
+      plan::pipeline_bubble(plan::pipeline_plan(p.config, p.shape.model.L()), p.shape.model, p.config.training.seq_len);
   json["step"] = json["run"] = nullptr;
   json["layouts"] = Json::array();
   if (!p.time) return json;

@@ -14,9 +14,9 @@ namespace {
 constexpr const char* kMetaEmbedding = "tok_embeddings.weight";
 
 void refuse_files(const plan::ModelShape& s, int64_t files) {
-  if (files < 1 || s.H % files != 0 || (s.G % files != 0 && files % s.G != 0) || s.F % files != 0 || s.V % files != 0)
+  if (files < 1 || s.H % files != 0 || (s.G % files != 0 && files % s.G != 0) || s.F() % files != 0 || s.V % files != 0)
     throw user_error(fmt::format("--tensor-parallel {} does not divide the model", files),
-                     fmt::format("it has {} heads, {} keys, width {} and {} tokens", s.H, s.G, s.F, s.V),
+                     fmt::format("it has {} heads, {} keys, width {} and {} tokens", s.H, s.G, s.F(), s.V),
                      "give a divisor of all four; a multiple of the keys is allowed, too");
 }
 

@@ -7,11 +7,11 @@
 namespace hearth::convert {
 
 std::vector<int64_t> NeoxRank::layers(int64_t first, int64_t last) const {
-  const int64_t norm = s_.L + 3, output = s_.L + 4;
+  const int64_t norm = s_.L() + 3, output = s_.L() + 4;
   const auto has = [&](int64_t number) { return first <= number && number < last; };
   std::vector<int64_t> numbers;
   if (has(0) || (s_.tied && has(output))) numbers.push_back(0);
-  for (int64_t number = std::max<int64_t>(first, 2); number < std::min(last, s_.L + 2); ++number)
+  for (int64_t number = std::max<int64_t>(first, 2); number < std::min(last, s_.L() + 2); ++number)
     numbers.push_back(number);
   if (has(norm)) numbers.push_back(norm);
   if (!s_.tied && has(output)) numbers.push_back(output);
@@ -20,8 +20,8 @@ std::vector<int64_t> NeoxRank::layers(int64_t first, int64_t last) const {
 
 std::vector<RankTensor> NeoxRank::layer(int64_t number) const {
   if (number == 0) return {slicer_.rows("word_embeddings.weight", "tok_embeddings.weight")};
-  if (number == s_.L + 3) return {slicer_.whole("norm.scale", "norm.weight")};
-  if (number == s_.L + 4) return {slicer_.rows("final_linear.weight", "output.weight")};
+  if (number == s_.L() + 3) return {slicer_.whole("norm.scale", "norm.weight")};
+  if (number == s_.L() + 4) return {slicer_.rows("final_linear.weight", "output.weight")};
   return block(number - 2);
 }
 

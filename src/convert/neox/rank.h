@@ -28,7 +28,7 @@ class NeoxRank {
   // The layers with weights among [first, last), in the order of the modules. Tied weights are layer 0, which comes
   // first also where only their other end, layer L + 4, is among them.
   std::vector<int64_t> layers(int64_t first, int64_t last) const;
-  std::vector<int64_t> layers() const { return layers(0, s_.L + 5); }
+  std::vector<int64_t> layers() const { return layers(0, s_.L() + 5); }
   // A layer's weights, in the order of its modules: the optimizer's flat buffers have them in this order, too.
   std::vector<RankTensor> layer(int64_t number) const;
 

@@ -86,22 +86,23 @@ Bounds smallest_maximum(const Counts& before, int64_t stages) {
 }  // namespace
 
 std::vector<int64_t> neox_stages(const plan::ModelShape& s, int64_t stages, QkvLayout layout) {
-  if (stages < 1 || stages > s.L)
-    throw user_error(fmt::format("--pipeline-parallel {} does not divide {} layers", stages, s.L), {},
-                     fmt::format("give a number of stages from 1 to {}", s.L));
+  if (stages < 1 || stages > s.L())
+    throw user_error(fmt::format("--pipeline-parallel {} does not divide {} layers", stages, s.L()), {},
+                     fmt::format("give a number of stages from 1 to {}", s.L()));
   Counts before;
-  for (int64_t i = 0; i <= s.L + 5; ++i) before.push_back(static_cast<double>(std::clamp<int64_t>(i - 1, 0, s.L + 2)));
+  for (int64_t i = 0; i <= s.L() + 5; ++i)
+    before.push_back(static_cast<double>(std::clamp<int64_t>(i - 1, 0, s.L() + 2)));
   Bounds bounds = layout == QkvLayout::kSlots ? smallest_maximum(before, stages) : smallest_difference(before, stages);
   std::vector<std::string> blocks;
   bool all_train = true;
   for (size_t stage = 0; stage + 1 < bounds.size(); ++stage) {
-    const int64_t count = std::min(bounds[stage + 1], s.L + 2) - std::max<int64_t>(bounds[stage], 2);
-    const bool has_norm = count > 0 || (bounds[stage] <= s.L + 3 && bounds[stage + 1] > s.L + 3);
+    const int64_t count = std::min(bounds[stage + 1], s.L() + 2) - std::max<int64_t>(bounds[stage], 2);
+    const bool has_norm = count > 0 || (bounds[stage] <= s.L() + 3 && bounds[stage + 1] > s.L() + 3);
     all_train = all_train && has_norm;
     blocks.push_back(fmt::format("{}", std::max<int64_t>(count, 0)));
   }
   if (!all_train)
-    throw user_error(fmt::format("--pipeline-parallel {} does not divide {} layers", stages, s.L),
+    throw user_error(fmt::format("--pipeline-parallel {} does not divide {} layers", stages, s.L()),
                      fmt::format("GPT-NeoX would give its stages {} of them, and DeepSpeed fails where one has no norm",
                                  join(blocks)),
                      "give another number of stages");

@@ -111,8 +111,8 @@ class NeoxReader {
       throw user_error(fmt::format("{} has the files of {} ranks, which do not divide the heads of [model]",
                                    folder_.string(), ranks_));
     whole(0, "word_embeddings.weight", "tok_embeddings.weight", 0);
-    for (int64_t i = 0; i < s_.L; ++i) layer(i);
-    whole(s_.L + 3, "norm.scale", "norm.weight", {});
+    for (int64_t i = 0; i < s_.L(); ++i) layer(i);
+    whole(s_.L() + 3, "norm.scale", "norm.weight", {});
     if (!s_.tied) output_matrix();
     if (!parts_.empty())
       throw user_error(fmt::format("{}: layer {} has {}, which Hearth's model lacks", folder_.string(),
@@ -141,11 +141,11 @@ class NeoxReader {
 
   void output_matrix() {
     const char* name = "final_linear.weight";
-    if (!parts_.contains({s_.L + 4, name}))
+    if (!parts_.contains({s_.L() + 4, name}))
       throw user_error(fmt::format("{} has no {}", folder_.string(), name),
                        "its weights are tied, or a file is missing",
                        "set model.enable_weight_tying = true in the run file, or copy all files");
-    whole(s_.L + 4, name, "output.weight", 0);
+    whole(s_.L() + 4, name, "output.weight", 0);
   }
 
   void layer(int64_t i) {
@@ -164,9 +164,9 @@ class NeoxReader {
     whole(i + 2, "mlp.linear2.weight", prefix + "feed_forward.w2.weight", 1);
     // Each rank has [up; gate].
     const RankParts parts = take(i + 2, "mlp.linear1.weight");
-    const int64_t rows = s_.F / ranks_;
+    const int64_t rows = s_.F() / ranks_;
     require_rows(parts, folder_, "mlp.linear1.weight", 2 * rows);
-    OutsideTensor gate = matrix_of(prefix + "feed_forward.w1.weight", parts, s_.F), up = gate;
+    OutsideTensor gate = matrix_of(prefix + "feed_forward.w1.weight", parts, s_.F()), up = gate;
     up.info.name = prefix + "feed_forward.w3.weight";
     for (const auto& [rank, part] : parts) {
       add_rows(up, part, 0, rows, rank * rows);

@@ -41,9 +41,9 @@ void refuse_without_home(const Model& model) {
         fmt::format("model.rope_scaling_factor = {} has no home in GPT-NeoX's format", m.rope_scaling_factor),
         "its code has no scaled rotary embedding", "write Hugging Face's format");
   const plan::ModelShape s = plan::model_shape(m, 0);
-  if (ranks < 1 || s.H % ranks != 0 || s.G % ranks != 0 || s.F % ranks != 0 || s.V % ranks != 0)
+  if (ranks < 1 || s.H % ranks != 0 || s.G % ranks != 0 || s.F() % ranks != 0 || s.V % ranks != 0)
     throw user_error(fmt::format("--tensor-parallel {} does not divide the model", ranks),
-                     fmt::format("it has {} heads, {} keys, width {} and {} tokens", s.H, s.G, s.F, s.V),
+                     fmt::format("it has {} heads, {} keys, width {} and {} tokens", s.H, s.G, s.F(), s.V),
                      "give a divisor of all four");
   if (model.qkv_layout == QkvLayout::kSlots && s.G * s.K % s.H != 0)
     throw user_error(fmt::format("{} heads cannot share {} keys in slots", s.H, s.G),
@@ -62,7 +62,7 @@ class NeoxWriter {
       const NeoxRank rank(model_.tensors, shape, model_.qkv_layout, ranks_, r);
       for (const int64_t number : rank.layers()) {
         std::vector<RankTensor> tensors = rank.layer(number);
-        const bool is_block = number >= 2 && number < shape.L + 2;
+        const bool is_block = number >= 2 && number < shape.L() + 2;
         if (is_block && model_.qkv_layout == QkvLayout::kSlots) tensors.push_back(frequencies(shape.K));
         write_rank_file(step_ / fmt::format("layer_{:02}-model_{:02}-model_states.pt", number, r), model_.reader,
                         tensors, progress_);

@@ -21,7 +21,7 @@ class NxdRank {
 
   std::vector<RankTensor> run() {
     if (stage_ == 0) found_.push_back(slicer_.rows("model.embed_tokens.weight", "tok_embeddings.weight"));
-    const int64_t layers = s_.L / stages_;
+    const int64_t layers = s_.L() / stages_;
     for (int64_t i = stage_ * layers; i < (stage_ + 1) * layers; ++i) add_layer(i);
     if (stage_ == stages_ - 1) {
       found_.push_back(slicer_.whole("model.norm.weight", "norm.weight"));

@@ -143,7 +143,7 @@ class NxdReader {
  private:
   // Rows of a joined matrix's part, by Hearth's name.
   int64_t rows_of_rank(const std::string& hearth) const {
-    if (hearth.find(".feed_forward.") != std::string::npos) return s_.F / ranks_;
+    if (hearth.find(".feed_forward.") != std::string::npos) return s_.F() / ranks_;
     return hearth.ends_with("wq.weight") ? s_.H / ranks_ * s_.K : std::max<int64_t>(1, s_.G / ranks_) * s_.K;
   }
 

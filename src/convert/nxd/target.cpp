@@ -15,15 +15,15 @@ namespace {
 
 void refuse_nxd_ranks(const plan::ModelShape& s, const Model& model) {
   const int64_t ranks = model.tensor_parallel, stages = model.pipeline_parallel;
-  if (ranks < 1 || s.H % ranks != 0 || (s.G % ranks != 0 && ranks % s.G != 0) || s.F % ranks != 0 || s.V % ranks != 0)
+  if (ranks < 1 || s.H % ranks != 0 || (s.G % ranks != 0 && ranks % s.G != 0) || s.F() % ranks != 0 || s.V % ranks != 0)
     throw user_error(fmt::format("--tensor-parallel {} does not divide the model", ranks),
-                     fmt::format("it has {} heads, {} keys, width {} and {} tokens", s.H, s.G, s.F, s.V),
+                     fmt::format("it has {} heads, {} keys, width {} and {} tokens", s.H, s.G, s.F(), s.V),
                      "give a divisor of all four; a multiple of the keys is allowed, too");
   if (ranks > s.G && model.nxd.qkv == NxdQkv::kSeparate)
     throw user_error(fmt::format("--tensor-parallel {} is more than the model's {} keys", ranks, s.G),
                      "only NxD's module qkv_proj has copies of keys (kv_size_multiplier)", "add --nxd-qkv module");
-  if (stages < 1 || s.L % stages != 0)
-    throw user_error(fmt::format("--pipeline-parallel {} does not divide {} layers", stages, s.L), {},
+  if (stages < 1 || s.L() % stages != 0)
+    throw user_error(fmt::format("--pipeline-parallel {} does not divide {} layers", stages, s.L()), {},
                      "give a divisor");
 }
 

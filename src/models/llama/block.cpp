@@ -4,18 +4,18 @@
 
 namespace hearth::models {
 
-LlamaBlock::LlamaBlock(const ModelShape& shape, int64_t depth) : s_(shape) {
+LlamaBlock::LlamaBlock(const ModelShape& layer) : s_(layer) {
   // torchtitan's Llama: std 0.02, and smaller with depth for the matrices that write to the residual stream (and for
   // w3, which torchtitan's code treats alike). Its truncation bounds are absolute: +-2.
   constexpr double kStd = 0.02, kBound = 2;
   const Initialization& init = s_.initialization;
-  const int64_t layers = s_.layers.total > 0 ? s_.layers.total : s_.L;
-  const double deep_std = kStd / std::sqrt(2.0 * static_cast<double>(init.by_depth ? depth + 1 : layers));
+  const int64_t depth = init.by_depth ? s_.stage.first + 1 : s_.stage.total;
+  const double deep_std = kStd / std::sqrt(2.0 * static_cast<double>(depth));
   const Law in = init.torchtitan ? Law{Init::kTruncatedNormal, kStd, kBound} : Law{Init::kNormal, init.std};
   const Law w3 = init.torchtitan ? Law{Init::kTruncatedNormal, deep_std, kBound} : in;
   const Law out = init.torchtitan ? w3 : Law{Init::kNormal, init.output_std};
 
-  const int64_t D = s_.D, Q = s_.H * s_.K, KV = s_.G * s_.K, F = s_.F;
+  const int64_t D = s_.D, Q = s_.H * s_.K, KV = s_.G * s_.K, F = s_.F();
   using enum Cut;
   const bool weighted = has_weight(s_.norm.type);
   if (norms_inputs() && weighted) of_attention_.norm = list_.add({{"attention_norm.weight", {D}}});
@@ -59,8 +59,8 @@ void LlamaBlock::add_kept_buffers(Program& p, int64_t layer) {
   middle_ = add("middle", {rows, s_.D});
   of_ffn_.statistics = p.add_buffer("feed_forward_statistics", layer, {N, rows}, p.exact());
   of_ffn_.normed = add(norms_inputs() ? "feed_forward_input" : "feed_forward_output", {rows, s_.D});
-  gate_up_ = add("gate_up", {T, 2 * s_.F});
-  gated_ = add("gated", {T, s_.F});
+  gate_up_ = add("gate_up", {T, 2 * s_.F()});
+  gated_ = add("gated", {T, s_.F()});
 }
 
 void LlamaBlock::add_working_buffers(Program& p, int64_t layer) {
@@ -74,7 +74,7 @@ void LlamaBlock::add_working_buffers(Program& p, int64_t layer) {
     qkv_gradient_ = p.in_halves() ? p.add_buffer("qkv_gradient", layer, {T, s_.qkv_width()})
                                   : p.shared_buffer("qkv_gradient", {T, s_.qkv_width()});
     attention_gradient_ = p.shared_buffer("attention_gradient", {T, s_.H * K});
-    gated_gradient_ = p.shared_buffer("gated_gradient", {T, s_.F});
+    gated_gradient_ = p.shared_buffer("gated_gradient", {T, s_.F()});
     if (shares_norms_of_heads()) head_norm_dots_ = p.shared_buffer("head_norm_dots", {1, 2 * T}, p.exact());
   }
   p.add_row_buffers();

@@ -17,8 +17,7 @@ namespace hearth::models {
 
 class LlamaBlock : public Block {
  public:
-  // `depth`: the layer's number in the model, from 0.
-  LlamaBlock(const ModelShape& shape, int64_t depth);
+  explicit LlamaBlock(const ModelShape& layer);
 
   void add_kept_buffers(Program& p, int64_t layer) override;
   void add_working_buffers(Program& p, int64_t layer) override;
@@ -60,7 +59,7 @@ class LlamaBlock : public Block {
   bool shares_heads() const { return s_.head_ranks() > 1; }  // context-parallel ranks exchange positions for heads
   bool shares_keys() const { return s_.key_ranks > 1; }      // and gather keys and values of other positions
 
-  const ModelShape s_;
+  const ModelShape s_;  // of the layer alone
 
   // Parameters, besides the branches' norms.
   Weight wqkv_, bqkv_, q_norm_, k_norm_, wo_, w13_, w2_;

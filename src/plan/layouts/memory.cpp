@@ -1,7 +1,6 @@
 #include "plan/layouts/memory.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <span>
 
@@ -35,22 +34,28 @@ const LayoutMemory::Line& LayoutMemory::line(const config::RunConfig& config, co
   const Shape shape(p.tensor_parallel_degree, p.context_parallel_degree, B, S, staged, halves);
   const auto found = lines_.find({shape, level});
   if (found != lines_.end()) return found->second;
-  ModelShape part = model_part(run_.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree);
-  const auto plan_of = [&](int64_t layers) {
-    part.L = staged ? layers + 1 : layers;  // the first stage of several has no output
+  const ModelShape part = model_part(run_.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree);
+  const std::vector<models::Layer> kinds = models::layer_kinds(part).kinds;
+  const auto plan_of = [&](const models::Layer& kind, int64_t layers) {
+    ModelShape model = part;
+    model.layers.assign(static_cast<size_t>(staged ? layers + 1 : layers), kind);  // a first stage has no output
     const std::vector<Recompute> levels(static_cast<size_t>(layers), level);
-    return activation_plan(staged ? stage_part(part, {0, layers}) : part, B, S, run_.precision.compute,
+    return activation_plan(staged ? stage_part(model, {0, layers}) : model, B, S, run_.precision.compute,
                            config.memory.loss_chunk_tokens, halves ? Backward::kInHalves : Backward::kWhole, levels,
                            staged ? 1 : 0);
   };
-  const ActivationPlan few = plan_of(4), more = plan_of(6);
-  const auto linear = [](int64_t of_few, int64_t of_more) {
+  const auto add = [](double& fixed, std::vector<double>& of_layer, int64_t of_few, int64_t of_more) {
     const double each = static_cast<double>(of_more - of_few) / 2;
-    return std::pair(static_cast<double>(of_few) - 4 * each, each);
+    fixed = std::max(fixed, static_cast<double>(of_few) - 4 * each);
+    of_layer.push_back(each);
   };
-  const auto [shared, shared_of_layer] = linear(few.shared_bytes, more.shared_bytes);
-  const auto [slot, slot_of_layer] = linear(few.slot_bytes, more.slot_bytes);
-  return lines_[{shape, level}] = {shared, shared_of_layer, slot, slot_of_layer};
+  Line& line = lines_[{shape, level}];
+  for (const models::Layer& kind : kinds) {
+    const ActivationPlan few = plan_of(kind, 4), more = plan_of(kind, 6);
+    add(line.shared, line.shared_of_layer, few.shared_bytes, more.shared_bytes);
+    add(line.slot, line.slot_of_layer, few.slot_bytes, more.slot_bytes);
+  }
+  return line;
 }
 
 double LayoutMemory::weights(const config::RunConfig& config, const PipelinePlan& pipeline) {
@@ -83,33 +88,36 @@ LayoutMemory::Held LayoutMemory::held(const config::RunConfig& config, const Pip
   const config::Parallelism& p = config.parallelism;
   const int64_t B = config::micro_batch_size(config), S = config.training.seq_len;
   const ModelShape part = model_part(run_.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree);
-  Held held{};
+  Held held;
   held.fixed = weights(config, pipeline) +
                static_cast<double>(gpu_workspace_bytes(part, B * S, run_.precision, config.numerics.fp8));
   held.staged = pipeline.pipeline.ranks > 1;
   const std::vector<StageLayers> stages = pipeline.stages_of(0);
   for (size_t i = 0; i < stages.size(); ++i) {
-    const auto size = static_cast<double>(stages[i].size());
-    const double of_stage = held.staged ? static_cast<double>(slots(pipeline.pipeline)[i]) : 0;
-    held.layers += size;
-    held.layer_slots += size * of_stage;
-    held.slots += of_stage;
+    const double slots = held.staged ? static_cast<double>(this->slots(pipeline.pipeline)[i]) : 0;
+    held.slots += slots;
+    for (int64_t layer = stages[i].begin; layer < stages[i].end; ++layer)
+      held.layers.push_back({kinds_.of_layer[static_cast<size_t>(layer)], slots, i == 0});
   }
-  held.largest = held.staged ? static_cast<double>(stages.front().size()) : held.layers;
   return held;
 }
 
-std::pair<double, double> LayoutMemory::bytes_of(const config::RunConfig& config, const PipelinePlan& pipeline,
-                                                 Recompute level, const Held& held) {
-  const Line& l = line(config, pipeline, level);
-  return {l.shared + (held.staged ? held.largest * l.shared_of_layer : 0) + held.slots * l.slot,
-          held.staged ? held.layer_slots / held.layers * l.slot_of_layer : l.shared_of_layer};
+LayoutMemory::LevelBytes LayoutMemory::bytes_of(const config::RunConfig& config, const PipelinePlan& pipeline,
+                                                Recompute level, const Held& held) {
+  const Line& line = this->line(config, pipeline, level);
+  LevelBytes bytes{line.shared + held.slots * line.slot};
+  for (const HeldLayer& layer : held.layers) {
+    const double shared = line.shared_of_layer[layer.kind];
+    if (held.staged && layer.is_in_first_stage) bytes.fixed += shared;
+    bytes.layers.push_back(held.staged ? layer.slots * line.slot_of_layer[layer.kind] : shared);
+  }
+  return bytes;
 }
 
 double LayoutMemory::least(const config::RunConfig& config, const PipelinePlan& pipeline) {
   const Held held = this->held(config, pipeline);
-  const auto [fixed, each] = bytes_of(config, pipeline, Recompute::kBlock, held);
-  return held.fixed + fixed + held.layers * each;
+  const LevelBytes bytes = bytes_of(config, pipeline, Recompute::kBlock, held);
+  return std::accumulate(bytes.layers.begin(), bytes.layers.end(), held.fixed + bytes.fixed);
 }
 
 std::optional<std::vector<Recompute>> LayoutMemory::cheapest(const config::RunConfig& config,
@@ -117,20 +125,17 @@ std::optional<std::vector<Recompute>> LayoutMemory::cheapest(const config::RunCo
   if (weights(config, pipeline) > limit_bytes) return std::nullopt;
   const int64_t S = config.training.seq_len;
   const Held held = this->held(config, pipeline);
-  const double left = limit_bytes - held.fixed, layers = held.layers;
   std::optional<std::vector<Recompute>> best;
   double best_flops = 0;
   for (const auto& [dearer, others] : kRecomputePairs) {
-    const auto [fixed_dearer, each_dearer] = bytes_of(config, pipeline, dearer, held);
-    const auto [fixed_others, each_others] = bytes_of(config, pipeline, others, held);
-    const double excess = std::max(fixed_dearer, fixed_others) + layers * each_others - left;
-    double count = 0;
-    if (excess > 0) {
-      if (each_others <= each_dearer) continue;
-      count = std::ceil(excess / (each_others - each_dearer));
-      if (count > layers) continue;
-    }
-    std::vector<Recompute> levels = levels_of(pipeline, static_cast<int64_t>(count), dearer, others);
+    const LevelBytes less = bytes_of(config, pipeline, dearer, held), more = bytes_of(config, pipeline, others, held);
+    double excess = std::accumulate(more.layers.begin(), more.layers.end(),
+                                    std::max(less.fixed, more.fixed) + held.fixed - limit_bytes);
+    int64_t count = 0;
+    for (; excess > 0 && count < std::ssize(held.layers); ++count)
+      excess -= more.layers[static_cast<size_t>(count)] - less.layers[static_cast<size_t>(count)];
+    if (excess > 0) continue;
+    std::vector<Recompute> levels = levels_of(pipeline, count, dearer, others);
     const double flops = recompute_flops_per_token(run_.model, S, levels);
     if (best && flops >= best_flops) continue;
     best = std::move(levels);

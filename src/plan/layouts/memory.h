@@ -1,5 +1,5 @@
-// What layers recompute on a layout, from a few small plans: activations of a rank are linear in its layers, to within
-// a few percent. For a search, which looks at many layouts; memory_plan() is exact.
+// What layers recompute on a layout, from a few small plans: activations of a rank are linear in its layers of each
+// kind, to within a few percent. For a search, which looks at many layouts; memory_plan() is exact.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace hearth::plan {
 class LayoutMemory {
  public:
   // Borrows the run.
-  explicit LayoutMemory(const RunShape& run) : run_(run) {}
+  explicit LayoutMemory(const RunShape& run) : run_(run), kinds_(models::layer_kinds(run.model)) {}
 
   // The levels that cost the least time, one for each layer, so that the first pipeline rank of `config` has at most
   // `limit_bytes` of weights, activations and workspace on a GPU. Empty: nothing fits.
@@ -30,17 +30,27 @@ class LayoutMemory {
 
  private:
   // What does not depend on the levels: weights and workspace; and layers and micro-batches of the first rank.
+  struct HeldLayer {
+    size_t kind;
+    double slots;            // of its stage
+    bool is_in_first_stage;  // of the rank: stages share memory, and the first is not the smallest
+  };
   struct Held {
-    double fixed, layers, largest, layer_slots, slots;
-    bool staged;
+    double fixed = 0, slots = 0;
+    std::vector<HeldLayer> layers{};
+    bool staged = false;
   };
   Held held(const config::RunConfig& config, const PipelinePlan& pipeline);
-  // Bytes of a level: those that do not depend on the number of layers, and of each layer.
-  std::pair<double, double> bytes_of(const config::RunConfig& config, const PipelinePlan& pipeline, Recompute level,
-                                     const Held& held);
-  // Bytes of a stage's activations: in memory that all stages share, and of a slot.
+  // Bytes of a level: those that do not depend on the layers, and of each layer.
+  struct LevelBytes {
+    double fixed = 0;
+    std::vector<double> layers{};
+  };
+  LevelBytes bytes_of(const config::RunConfig& config, const PipelinePlan& pipeline, Recompute level, const Held& held);
+  // Bytes of a stage's activations: in memory that all stages share, and of a slot; and what a layer of each kind adds.
   struct Line {
-    double shared, shared_of_layer, slot, slot_of_layer;
+    double shared = 0, slot = 0;
+    std::vector<double> shared_of_layer{}, slot_of_layer{};
   };
   using Shape = std::tuple<int64_t, int64_t, int64_t, int64_t, bool, bool>;  // tp, cp, B, S, staged, in halves
 
@@ -50,6 +60,7 @@ class LayoutMemory {
   const std::vector<int64_t>& slots(const Pipeline& pipeline);
 
   const RunShape& run_;
+  const models::LayerKinds kinds_;
   std::map<std::pair<Shape, Recompute>, Line> lines_;
   std::map<std::tuple<int64_t, int64_t, int64_t>, ParameterPlan> parts_;  // by tp, pipeline ranks and stages of a rank
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, bool>, double>

@@ -63,7 +63,7 @@ class Search {
         speed_(speed),
         counts_(unit_counts(run.parameters)),
         sequences_(config::global_batch_size(config)),
-        none_(static_cast<size_t>(run.model.L)),
+        none_(static_cast<size_t>(run.model.L())),
         memory_(run) {
     config_.training.global_batch_size = sequences_;
     config_.memory.recompute = config::Recompute::kAuto;
@@ -108,7 +108,7 @@ class Search {
     for (; !choices_.empty(); choices_.pop()) {
       const Choice& choice = choices_.top();
       with(choice);
-      const double bytes = memory_.least(config_, pipeline_plan(config_, run_.model.L)) - limit_of(choice);
+      const double bytes = memory_.least(config_, pipeline_plan(config_, run_.model.L())) - limit_of(choice);
       if (smallest && bytes >= fewest_bytes) continue;
       smallest = choice;
       fewest_bytes = bytes;
@@ -149,12 +149,12 @@ class Search {
     const ModelShape& s = run_.model;
     const bool graph = config_.training.cuda_graph;  // has data-parallel ranks of stage 1 alone
     for (const int64_t tp : divisors(speed_.devices)) {
-      if (tp > speed_.per_node || s.H % tp != 0 || s.G % tp != 0 || s.F % tp != 0 || tp > s.V) continue;
+      if (tp > speed_.per_node || s.H % tp != 0 || s.G % tp != 0 || s.F() % tp != 0 || tp > s.V) continue;
       for (const int64_t cp : divisors(speed_.devices / tp)) {
         const int64_t key_ranks = key_ranks_of(cp, s.H / tp, s.G / tp), S = config_.training.seq_len;
         if (!divides_sequence({0, cp, key_ranks}, S) || S / cp % tp != 0) continue;
         for (const int64_t pp : divisors(speed_.devices / tp / cp)) {
-          if (pp > std::min(s.L, kMostStages) || (graph && tp * cp * pp > 1)) continue;
+          if (pp > std::min(s.L(), kMostStages) || (graph && tp * cp * pp > 1)) continue;
           const int64_t dp = speed_.devices / tp / cp / pp;
           const int64_t sums = dp * cp;  // ranks that add gradients
           if (sequences_ % dp != 0) refused_.insert(dp);
@@ -192,7 +192,7 @@ class Search {
     for (const auto schedule :
          {PipelineSchedule::k1F1B, PipelineSchedule::kInterleaved1F1B, PipelineSchedule::kInterleavedZeroBubble}) {
       const int64_t stages = schedule == PipelineSchedule::k1F1B ? 1 : 2;
-      if (p.pipeline_parallel_degree * stages > run_.model.L) continue;
+      if (p.pipeline_parallel_degree * stages > run_.model.L()) continue;
       if (schedule == PipelineSchedule::kInterleavedZeroBubble && p.zero_stage != 1) continue;
       p.pipeline_parallel_schedule = schedule;
       add({p, together});
@@ -209,7 +209,7 @@ class Search {
   StepTime time_of(const Choice& choice, std::span<const Recompute> recompute) {
     with(choice);
     return step_time(config_, run_.model, recompute, steps_, speed_, counts_, run_.precision,
-                     pipeline_plan(config_, run_.model.L), bubble_of(choice), muon_flops_);
+                     pipeline_plan(config_, run_.model.L()), bubble_of(choice), muon_flops_);
   }
 
   double bubble_of(const Choice& choice) {
@@ -219,13 +219,13 @@ class Search {
     const auto found = bubbles_.find(key);
     if (found != bubbles_.end()) return found->second;
     return bubbles_[key] =
-               pipeline_bubble(pipeline_plan(with(choice), run_.model.L), run_.model, config_.training.seq_len);
+               pipeline_bubble(pipeline_plan(with(choice), run_.model.L()), run_.model, config_.training.seq_len);
   }
 
   // Finds what layers recompute if the estimate may be `limit_bytes`. False: nothing fits.
   bool estimate(Choice& choice, double limit_bytes) {
     with(choice);
-    choice.levels = memory_.cheapest(config_, pipeline_plan(config_, run_.model.L), limit_bytes);
+    choice.levels = memory_.cheapest(config_, pipeline_plan(config_, run_.model.L()), limit_bytes);
     if (choice.levels) choice.cost = cost_of(time_of(choice, *choice.levels).parts);
     return choice.levels.has_value();
   }

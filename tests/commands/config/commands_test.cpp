@@ -294,16 +294,16 @@ TEST_F(ConfigCommandsTest, BenchStepTimes56MParametersWhereNothingElseIsSaid) {
 
   c = config_of({"--n-heads", "2", "--dim", "64"});  // key/value heads and the feed-forward width are derived
   EXPECT_EQ(shape_of(c).G, 2);
-  EXPECT_EQ(shape_of(c).F, 192);
-  EXPECT_EQ(shape_of(c).L, 8);
+  EXPECT_EQ(shape_of(c).F(), 192);
+  EXPECT_EQ(shape_of(c).L(), 8);
   c = config_of({"--flavor", "8B"});
   EXPECT_EQ(shape_of(c).D, 4096);
-  EXPECT_EQ(shape_of(c).F, 14336);
+  EXPECT_EQ(shape_of(c).F(), 14336);
   EXPECT_EQ(c.training.seq_len, 1024);
 
   // A run file has its own shape.
   c = config_of({file("run.toml", "[model]\ndim = 128\n")});
-  EXPECT_EQ(shape_of(c).L, 4);
+  EXPECT_EQ(shape_of(c).L(), 4);
   EXPECT_EQ(c.training.seq_len, 2048);
   EXPECT_EQ(c.model.vocab_size, 32000);
 }
