@@ -2,6 +2,8 @@
 // An option is a member here, a row in config/field_table.cpp, and code in the block.
 #pragma once
 
+#include <cstdint>
+
 #include "config/choices.h"
 
 namespace hearth::config {
@@ -22,6 +24,7 @@ struct BlockOptions {
   bool qkv_bias = false;  // q, k and v have biases
   bool qk_norm = false;   // queries and keys are normed before their rotation
   QkNormScope qk_norm_scope = QkNormScope::kHead;
+  int64_t no_rope_layer_interval = 0;  // every n-th layer does not rotate queries and keys (SmolLM3); 0: all rotate
   bool operator==(const BlockOptions&) const = default;
 };
 

@@ -60,7 +60,8 @@ void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& ent
       set("model_type", c.model_type) || set("architecture", c.architecture) || set("has_head_dim", c.has_head_dim) ||
       set("max_position_embeddings", c.max_position_embeddings) || set("num_key_value_heads", c.num_key_value_heads) ||
       set("head_dim", c.head_dim) || set("sliding_window", c.sliding_window) || set("rms_norm_eps", c.rms_norm_eps) ||
-      set("rope_theta", c.rope_theta) || set("tie_word_embeddings", c.tie_word_embeddings) || set("window", window);
+      set("rope_theta", c.rope_theta) || set("tie_word_embeddings", c.tie_word_embeddings) ||
+      set("no_rope_layer_interval", c.no_rope_layer_interval) || set("window", window);
   HEARTH_CHECK(is_known, "src/models/{}/{}:{}: [hugging_face] has no {}", file.family, file.name, entry.line,
                entry.key);
   if (!window.empty()) c.window = window_named(window);
@@ -112,11 +113,14 @@ bool is_open(std::string_view key) {
   return std::find(std::begin(kOpen), std::end(kOpen), key) != std::end(kOpen);
 }
 
+constexpr std::string_view kNoRopeInterval = "no_rope_layer_interval";
+
 // A choice, or a switch: other values are sizes.
 bool is_option(const Field& field) {
   const Value value = field.default_value();
   return field.section == "model" && field.at_resume == AtResume::kRefuse && !is_open(field.key) &&
-         (std::holds_alternative<bool>(value) || std::holds_alternative<std::string>(value));
+         (std::holds_alternative<bool>(value) || std::holds_alternative<std::string>(value) ||
+          field.key == kNoRopeInterval);
 }
 
 }  // namespace
@@ -188,6 +192,7 @@ std::vector<std::string> differences(const Family& family, const Model& model) {
     if (field.section != "model") continue;
     const Value* own = family.find(field.key);
     if (own == nullptr && !is_option(field)) continue;
+    if (field.key == kNoRopeInterval && family.hugging_face.no_rope_layer_interval > 0) continue;  // has any
     const Value value = field.value(config);
     if (value == (own != nullptr ? *own : field.default_value())) continue;
     found.push_back(value == Value(true) ? field.name() : fmt::format("{} = {}", field.name(), to_toml_value(value)));

@@ -55,6 +55,7 @@ struct HuggingFaceClass {
   int64_t max_position_embeddings = 0, num_key_value_heads = 0, head_dim = 0, sliding_window = 0;
   double rms_norm_eps = 1e-6, rope_theta = 10000;
   bool tie_word_embeddings = false;
+  int64_t no_rope_layer_interval = 0;  // 0: its layers all rotate, and it has no such fields
   std::vector<Setting> writes;
 };
 

@@ -83,6 +83,9 @@ std::vector<Field> block_fields() {
     {"model", "qk_norm_scope", slot<&RunConfig::model, &Model::qk_norm_scope>, kRefuse, "",
      "qk_norm takes every head for itself, with one weight of a head's width (Qwen3), or all heads as one row (OLMo 2)",
      one_of<QkNormScope>(), {is("model.qk_norm", true)}},
+    {"model", "no_rope_layer_interval", slot<&RunConfig::model, &Model::no_rope_layer_interval>, kRefuse, "layers",
+     "every n-th layer does not rotate its queries and keys (NoPE, arXiv 2501.18795; SmolLM3: 4); 0: all layers do",
+     between(0, 10000)},
   };
 }
 

@@ -111,20 +111,21 @@ at::Tensor Decoder::forward(const Activations& a, std::span<const int32_t> token
 // Rotates the new queries and keys, adds keys and values to the cache, and attends to all that is there.
 void Decoder::attend(int64_t layer, const Places& places, const at::Tensor& out, const at::Tensor& qkv) const {
   const plan::ModelShape& s = shape_;
+  const bool rotates = s.layers[static_cast<size_t>(layer)].rotates;
   const int64_t N = qkv.size(0);
   const at::Tensor out_NHK = out.view({N, s.H, s.K}), heads = qkv.view({1, N, s.H + 2 * s.G, s.K});
   const at::Tensor turned = heads.narrow(2, 0, s.H + s.G);
   const at::Tensor q = heads.narrow(2, 0, s.H), k = heads.narrow(2, s.H, s.G), v = heads.narrow(2, s.H + s.G, s.G);
   const at::Tensor &keys = keys_[static_cast<size_t>(layer)], &values = values_[static_cast<size_t>(layer)];
   if (places.rows_N.defined()) {
-    ops::rope_forward(turned, places.rope_NK, s.rope.halves);
+    if (rotates) ops::rope_forward(turned, places.rope_NK, s.rope.halves);
     ops::scatter_rows(keys.flatten(0, 1), k.squeeze(0), places.index_N);
     ops::scatter_rows(values.flatten(0, 1), v.squeeze(0), places.index_N);
     return ops::decode_attention_of_rows(out_NHK, q.squeeze(0), keys, values, places.rows_N, places.lengths_N);
   }
   const int64_t before = size(places.row);
   const at::Tensor own_keys = keys.narrow(0, places.row, 1), own_values = values.narrow(0, places.row, 1);
-  ops::rope_forward(turned, rope_CK_, s.rope.halves, {}, {.first = before});
+  if (rotates) ops::rope_forward(turned, rope_CK_, s.rope.halves, {}, {.first = before});
   ops::copy_(own_keys.narrow(1, before, N), k);
   ops::copy_(own_values.narrow(1, before, N), v);
   ops::decode_attention(out_NHK.unsqueeze(0), q, own_keys, own_values, before + N);

@@ -62,6 +62,7 @@ struct VocabularyPart {
 // A layer of a model, in what it may differ from the model's other layers.
 struct Layer {
   int64_t F;
+  bool rotates = true;  // queries and keys, by their positions (RoPE)
   bool operator==(const Layer&) const = default;
 };
 

@@ -94,7 +94,9 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
   s.D = model.dim;
   s.H = model.n_heads;
   s.G = model.n_kv_heads > 0 ? model.n_kv_heads : model.n_heads;
-  s.layers.assign(static_cast<size_t>(model.n_layers), {.F = feed_forward_width(model)});
+  const int64_t interval = model.no_rope_layer_interval;
+  for (int64_t layer = 0; layer < model.n_layers; ++layer)
+    s.layers.push_back({.F = feed_forward_width(model), .rotates = interval == 0 || (layer + 1) % interval != 0});
   s.V = model.vocab_size > 0 ? model.vocab_size : tokenizer_vocab_size;
   s.norm = {model.norm_type, model.norm_eps};
   s.rope = {model.rope_theta,

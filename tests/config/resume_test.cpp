@@ -84,6 +84,7 @@ TEST(Resume, TheShapeTheSeedAndTheWindowRefuseAndNothingElse) {
                                             "model.qkv_bias",
                                             "model.qk_norm",
                                             "model.qk_norm_scope",
+                                            "model.no_rope_layer_interval",
                                             "model.vocab_size",
                                             "objective.kind",
                                             "objective.mask_token",

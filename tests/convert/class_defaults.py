@@ -11,4 +11,5 @@ window = {"use_sliding_window": True} if switched == "1" else {}
 made = getattr(transformers, architecture).config_class(num_attention_heads=6, hidden_size=96, **window)
 print(json.dumps([made.model_type, made.max_position_embeddings, made.num_key_value_heads,
                   getattr(made, "head_dim", None) or 16, getattr(made, "sliding_window", None) or 0,
-                  getattr(made, "rms_norm_eps", 1e-6), made.rope_parameters["rope_theta"], made.tie_word_embeddings]))
+                  getattr(made, "rms_norm_eps", 1e-6), made.rope_parameters["rope_theta"], made.tie_word_embeddings,
+                  getattr(made, "no_rope_layer_interval", 0)]))

@@ -28,7 +28,8 @@ TEST(Families, HaveTheDefaultsOfTheirClasses) {
                                  c.sliding_window,
                                  c.rms_norm_eps,
                                  c.rope_theta,
-                                 c.tie_word_embeddings};
+                                 c.tie_word_embeddings,
+                                 c.no_rope_layer_interval};
     EXPECT_EQ(ours, found) << family.name;
   }
 }
@@ -51,6 +52,28 @@ TEST(HuggingFaceConfig, AStyleOfRotationWithoutABaseHasTheFilesOrTheClassesOwn) 
   EXPECT_THAT(test::error_of([&] { theta(both); }).message(), HasSubstr("rope_theta is 500000 in one place"));
   for (const char* field : {R"(, "max_position_embeddings": 0)", R"(, "rms_norm_eps": 2.0)", R"(, "rope_theta": 0.5)"})
     EXPECT_THAT(test::error_of([&] { theta(field); }).message(), HasSubstr("would be")) << field;
+}
+
+TEST(HuggingFaceConfig, LayersWithoutRotationAreEveryNth) {
+  const auto read = [](const std::string& fields, const std::string& type = "smollm3") {
+    std::vector<std::string> notes;
+    return parse_hugging_face_config(R"({"model_type": ")" + type + R"(", "hidden_size": 32, "num_hidden_layers": 6,
+                                         "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": 64)" +
+                                         fields + "}",
+                                     "config.json", notes)
+        .model.no_rope_layer_interval;
+  };
+  EXPECT_EQ(read(""), 4);  // the class's
+  EXPECT_EQ(read(R"(, "no_rope_layer_interval": 3)"), 3);
+  EXPECT_EQ(read(R"(, "no_rope_layer_interval": 3, "no_rope_layers": [1, 0, 1, 0, 1, 0])"), 2);
+  EXPECT_EQ(read(R"(, "no_rope_layers": [1, 1, 1, 1, 1, 1])"), 0);
+  EXPECT_EQ(read(R"(, "no_rope_layers": [0, 0, 0, 0, 0, 0, 1])"), 1);  // transformers reads as many as it needs
+  for (const char* layers : {"[1, 0, 1, 1, 1, 0]", "[0, 1, 1, 1, 1, 1]", "[1, 0]", "3"})
+    EXPECT_THAT(test::error_of([&] { read(fmt::format(R"(, "no_rope_layers": {})", layers)); }).message(),
+                HasSubstr("no_rope_layers"))
+        << layers;
+  EXPECT_THAT(test::error_of([&] { read(R"(, "no_rope_layers": [1, 1, 1, 0, 1, 1])", "llama"); }).message(),
+              HasSubstr("no_rope_layers"));
 }
 
 }  // namespace

@@ -79,10 +79,10 @@ def config_of(a):
         return getattr(transformers, a["type"].capitalize() + "Config")(**keys, pad_token_id=None)
     if a["type"] == "mistral":
         return transformers.MistralConfig(**keys, rms_norm_eps=1e-5, sliding_window=None, head_dim=a["K"] or None)
-    if a["type"] == "qwen2":
-        return transformers.Qwen2Config(**keys, rms_norm_eps=1e-6)
-    if a["type"] == "qwen3":
-        return transformers.Qwen3Config(**keys, rms_norm_eps=1e-6, head_dim=a["K"] or 16)
+    if a["type"].startswith("qwen"):
+        return getattr(transformers, a["type"].capitalize() + "Config")(**keys, rms_norm_eps=1e-6, head_dim=a["K"] or 16)
+    if a["type"] == "smollm3":
+        return transformers.SmolLM3Config(**keys, no_rope_layer_interval=2, pad_token_id=None)
     return transformers.LlamaConfig(**keys, rms_norm_eps=1e-5)
 
 

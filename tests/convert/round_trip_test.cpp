@@ -102,7 +102,7 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();
-  for (const char* type : {"mistral", "olmo", "olmo2", "qwen2", "qwen3"}) {
+  for (const char* type : {"mistral", "olmo", "olmo2", "qwen2", "qwen3", "smollm3"}) {
     const bool own_width = type == std::string("mistral") || type == std::string("qwen3");  // not 96 / 6
     foreign(fmt::format("make {0}/{1} type={1} meta=0 V=131 K={2}", at, type, own_width ? 24 : 0));
     converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/native", at, type));
@@ -123,8 +123,9 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   EXPECT_THAT(refused(fmt::format("--to meta {0}/olmo2/native {0}/out", at)),
               HasSubstr("model.norm_placement = \"outputs\" has no home"));
   // GPT-NeoX's format has no biases of queries and no norms of heads: weights were dropped without a word.
-  for (const auto& [type, key] : {std::pair("qwen2", "model.qkv_bias"), std::pair("qwen3", "model.qk_norm"),
-                                  std::pair("olmo2", "model.norm_placement")})
+  for (const auto& [type, key] :
+       {std::pair("qwen2", "model.qkv_bias"), std::pair("qwen3", "model.qk_norm"),
+        std::pair("olmo2", "model.norm_placement"), std::pair("smollm3", "model.no_rope_layer_interval")})
     EXPECT_THAT(refused(fmt::format("--to neox --to-qkv-layout split {0}/{1}/native {0}/out", at, type)),
                 HasSubstr(std::string(key)))
         << type;

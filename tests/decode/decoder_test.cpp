@@ -20,6 +20,7 @@ void logits_with_cache_equal_logits_without(DType dtype, bool tied, double toler
   m.norm_type = norm_type;
   if (normed_heads) m.head_dim = 12, m.qkv_bias = m.qk_norm = true;
   if (family != std::string_view("llama")) config::apply(config::find_family(family), m);
+  if (m.no_rope_layer_interval > 0) m.no_rope_layer_interval = 2;
   const plan::ModelShape shape = plan::model_shape(m, 101);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   test::LocalWeights weights(plan, dtype, 3);
@@ -59,6 +60,9 @@ TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfNormedHeadsWithBiases) {
 }
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfOlmo2) {
   logits_with_cache_equal_logits_without(DType::kFloat64, false, 1e-12, config::NormType::kRmsNorm, false, "olmo2");
+}
+TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoWhereLayersDoNotRotate) {
+  logits_with_cache_equal_logits_without(DType::kFloat64, true, 1e-12, config::NormType::kRmsNorm, false, "smollm3");
 }
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutWhateverTheNorm) {
   for (const auto norm_type :

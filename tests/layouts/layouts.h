@@ -64,9 +64,11 @@ inline const std::vector<Layout> kLayouts = {
 
 // Every task clips, accumulates gradients over micro-batches, has a z-loss and a vocabulary that no layout divides.
 //   kCausal     windows of text
-//   kDocuments  attention within documents, several a window; two sequences a micro-batch; another norm
+//   kDocuments  attention within documents, several a window; two sequences a micro-batch; another norm; a layer
+//               without rotation
 //   kMasked     hidden tokens, with micro-batches that hide nothing; tied weights; blocks are computed again
-//   kSpikes     arrays with weights of tokens; frozen parameters; heads of a width of their own, with norms and biases
+//   kSpikes     arrays with weights of tokens; frozen parameters; heads of a width of their own, with norms and biases;
+//               two layers without rotation
 enum class Task { kCausal, kDocuments, kMasked, kSpikes };
 inline constexpr Task kTasks[] = {Task::kCausal, Task::kDocuments, Task::kMasked, Task::kSpikes};
 inline const char* name_of(Task task) {
@@ -107,6 +109,7 @@ class Layouts : public ::testing::Test {
       c.data.path = "short/data";
       c.model.attention_scope = config::AttentionScope::kDocument;
       c.model.norm_type = config::NormType::kLayerNorm;
+      c.model.no_rope_layer_interval = 3;
       c.training.local_batch_size = 2;
     }
     if (task == Task::kMasked) {
@@ -123,6 +126,7 @@ class Layouts : public ::testing::Test {
       c.training.token_weights = "weights.npy";
       c.checkpoint.freeze = {"layers.0.attention.wo.weight", "layers.1.ffn_norm.weight", "layers.1.attention.wk.bias",
                              "layers.2.attention.q_norm.weight"};
+      c.model.no_rope_layer_interval = 2;
       norm_heads(c);
     }
     return c;

@@ -45,6 +45,8 @@ struct ModelCase {
   int64_t K = 0;        // 0: D / H
   bool qkv_bias = false, qk_norm = false;
   bool like_olmo2 = false;  // norms of outputs, and of all heads of queries and keys
+  int64_t no_rope_layer_interval = 0;
+  int64_t second_F = 0;  // the feed-forward width of every second layer, if it differs
 };
 
 void PrintTo(const ModelCase& c, std::ostream* out) { *out << c.name; }
@@ -56,6 +58,7 @@ config::Model model_config(const ModelCase& c) {
   m.norm_type = c.norm_type;
   m.head_dim = c.K, m.qkv_bias = c.qkv_bias, m.qk_norm = c.qk_norm;
   if (c.like_olmo2) config::apply(config::find_family("olmo2"), m);
+  m.no_rope_layer_interval = c.no_rope_layer_interval;
   return m;
 }
 
@@ -114,9 +117,11 @@ at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s, const 
       if (!s.qk_norm) return x;
       return outputs ? norm(x.flatten(2), p, of + w, c, s.norm.eps).view(x.sizes()) : norm(x, p, of + w, c, s.norm.eps);
     };
-    const at::Tensor q = rotate(normed(heads("wq", s.H), "q_norm.weight"), s.rope.theta).transpose(1, 2);
+    const bool rotates = c.no_rope_layer_interval == 0 || (layer + 1) % c.no_rope_layer_interval != 0;
+    const auto turned = [&](const at::Tensor& x) { return rotates ? rotate(x, s.rope.theta) : x; };
+    const at::Tensor q = turned(normed(heads("wq", s.H), "q_norm.weight")).transpose(1, 2);
     const at::Tensor k =
-        rotate(normed(heads("wk", s.G), "k_norm.weight"), s.rope.theta).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
+        turned(normed(heads("wk", s.G), "k_norm.weight")).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
     const at::Tensor v = heads("wv", s.G).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
     const at::Tensor hidden = at::ones({c.S, c.S}, at::kBool).tril().logical_not();
     const at::Tensor mask = c.masked ? at::zeros_like(hidden) : hidden;
@@ -149,6 +154,8 @@ class WholeModel : public testing::TestWithParam<ModelCase> {
     const ModelCase& c = GetParam();
     plan::ModelShape shape = plan::model_shape(model_config(c), c.V);
     shape.causal = !c.masked;
+    for (size_t layer = 1; c.second_F > 0 && layer < shape.layers.size(); layer += 2)
+      shape.layers[layer].F = c.second_F;
     const plan::ParameterPlan plan = plan::parameter_plan(shape);
     test::LocalWeights weights(plan, dtype, 11);
     if (shape.qk_norm || c.qkv_bias) weights.vary_vectors(plan);
@@ -279,6 +286,10 @@ INSTANTIATE_TEST_SUITE_P(
                   NormType::kRmsNorm, true, 128, true, true},
         ModelCase{"Olmo2", 48, 2, 6, 2, 80, 97, 3, 33, 20, false, true, NormType::kRmsNorm, false, 0, false, false,
                   true},
+        ModelCase{"EverySecondLayerWithoutRope", 48, 4, 6, 2, 80, 97, 2, 33, 20, false, true, NormType::kRmsNorm, false,
+                  0, false, false, false, 2},
+        ModelCase{"LayersOfTwoWidths", 48,    3, 4,     2,     80,    97, 2,  33, 20, false, true,
+                  NormType::kRmsNorm,  false, 0, false, false, false, 3,  144},
         ModelCase{"Olmo2Tied", 32, 2, 4, 4, 48, 61, 2, 17, 1000, true, false, NormType::kRmsNorm, false, 0, false,
                   false, true}),
     [](const auto& info) { return info.param.name; });

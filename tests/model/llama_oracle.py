@@ -69,10 +69,11 @@ def run(folder):
         scaling = {"rope_type": "llama3", "factor": float(case["scaling_factor"]), "low_freq_factor": 1.0,
                    "high_freq_factor": 4.0, "original_max_position_embeddings": case["original_seq_len"]}
     name = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3",
-            "olmo2": "Olmo2"}[family]
+            "olmo2": "Olmo2", "smollm3": "SmolLM3"}[family]
     more = {"llama": {"attention_bias": False, "mlp_bias": False}, "qwen2": {},
             "mistral": {"head_dim": K, "sliding_window": None},
             "qwen3": {"head_dim": K, "attention_bias": False},
+            "smollm3": {"no_rope_layer_interval": 2, "pad_token_id": None},
             "olmo2": {"pad_token_id": None}}[family]
     config = getattr(transformers, name + "Config")(
         hidden_size=D, num_hidden_layers=L, num_attention_heads=H, num_key_value_heads=G, intermediate_size=F,

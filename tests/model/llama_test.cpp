@@ -75,7 +75,9 @@ const std::vector<LlamaCase> kFamilies = {
     of_family("Qwen3's norms of heads", "qwen3", 4, 2, 32, false, true),
     of_family("Qwen3's norms of heads, tied, neighbouring pairs", "qwen3", 8, 2, 16, true, false),
     of_family("OLMo 2's norms of outputs and of all heads", "olmo2", 4, 4, 0, false, true),
-    of_family("OLMo 2's, grouped queries, tied, neighbouring pairs", "olmo2", 8, 2, 0, true, false)};
+    of_family("OLMo 2's, grouped queries, tied, neighbouring pairs", "olmo2", 8, 2, 0, true, false),
+    of_family("SmolLM3's layers without rotation", "smollm3", 4, 2, 0, true, true),
+    of_family("SmolLM3's, neighbouring pairs", "smollm3", 8, 2, 0, false, false)};
 constexpr int64_t B = 2, S = 29;
 
 struct Prepared {
@@ -95,6 +97,7 @@ Prepared prepare(const LlamaCase& c, const Path& folder) {
   m.norm_type = c.norm_type;
   m.head_dim = c.K;
   config::apply(config::find_family(c.family), m);
+  if (m.no_rope_layer_interval > 0) m.no_rope_layer_interval = 2;  // of two layers
   // So large compared with the first rows that it matters where it is added.
   if (m.norm_type == config::NormType::kRmsNormNeox) m.norm_eps = 0.05;
   Prepared p{plan::model_shape(m, 131), {}, nullptr, {}, {}};

@@ -187,6 +187,9 @@ TEST(Parameters, FlopsPerTokenIsSixTimesTheMatricesPlusAttention) {
   full.causal = false;
   EXPECT_DOUBLE_EQ(flops_per_token(full, 8192), 6 * matrices + 12.0 * 32 * 4096 * 8192);
   EXPECT_DOUBLE_EQ(computed_flops_per_token(shape, 8192), flops_per_token(shape, 8192));
+  ModelShape wider = shape;
+  wider.layers[3].F += 1000;
+  EXPECT_DOUBLE_EQ(flops_per_token(wider, 8192) - flops_per_token(shape, 8192), 6 * 3 * 4096.0 * 1000);
 }
 
 // Hidden positions alone go through the output matrix.

@@ -215,6 +215,15 @@ TEST(PipelineBubble, CountsTheOutputMatrixAndAttention) {
   EXPECT_NEAR(pipeline_bubble(plan, shape, 10'000'000), 1.0 / 3, 0.001);
 }
 
+// The first stage's layers are nearly all of the work: its rank alone does not wait.
+TEST(PipelineBubble, CountsEachLayer) {
+  config::Model m;
+  m.dim = 64, m.n_layers = 8, m.n_heads = 4;
+  ModelShape shape = model_shape(m, 100);
+  for (size_t layer = 0; layer < 4; ++layer) shape.layers[layer].F *= 1000;
+  EXPECT_NEAR(pipeline_bubble({{k1F1B, 2, 1, 2}, {{0, 4}, {4, 8}}}, shape, 64), 0.5, 0.01);
+}
+
 // 1F1B keeps fewer micro-batches than GPipe, and zero bubble keeps more of each.
 TEST(StageActivations, ASchedulesMemoryIsThatOfThePapers) {
   const auto bytes = [](PipelineSchedule schedule, int64_t rank) {

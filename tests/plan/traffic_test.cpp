@@ -86,6 +86,18 @@ TEST(Traffic, TensorParallelRanksGatherAndReduceFourTimesALayer) {
   EXPECT_NEAR(of(all_heads).tensor - of(biased).tensor, 2.0 / 3 * kA * 6 * 2 * 2 * (2 * kB * kS * 4), 1e-3);
 }
 
+// Layers of two widths: each matrix of the wider ones counts, and messages do not change.
+TEST(Traffic, LayersThatDifferCountEachForItself) {
+  ModelShape shape = traffic_shape();
+  shape.layers[1].F = shape.layers[4].F = 192;
+  const auto of = [](const ModelShape& model) {
+    return step_traffic(model, unit_counts(parameter_plan(model)), {.dp_shard = 2, .tp = 3}, {}, kTypes, kStep,
+                        pipeline_part({}, 0, {0, 6}));
+  };
+  EXPECT_DOUBLE_EQ(of(shape).shard - of(traffic_shape()).shard, 0.5 * 6 * 2 * 3 * 48 * 96 / 3);
+  EXPECT_EQ(of(shape).tensor, of(traffic_shape()).tensor);
+}
+
 // Each element of [S, heads] has a rank by its position, and then one by its head. Two tensor-parallel ranks have 3
 // heads of keys and values each: six ranks of a sequence get copies.
 TEST(Traffic, UlyssesSendsTheElementsThatChangeRanks) {

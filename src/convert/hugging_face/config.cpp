@@ -34,6 +34,7 @@ class ConfigReader {
     read_sizes();
     read_window();
     read_rope();
+    read_no_rope();
     read_tokens();
     read_objective();
     read_code();
@@ -152,7 +153,9 @@ class ConfigReader {
     const bool sliding_types = has("layer_types") && windowed_layers() > 0;
     if (has("use_sliding_window") && !json_.at("use_sliding_window").is_boolean())
       refuse("use_sliding_window is neither true nor false", {});
-    const bool used = !is_switched || (has("use_sliding_window") && json_.at("use_sliding_window").get<bool>());
+    const bool used = type().window == config::Window::kAlways ? true
+                      : has("use_sliding_window")              ? json_.at("use_sliding_window").get<bool>()
+                                                               : !is_switched;
     if (sliding_types && (!is_switched || !used))
       refuse("layer_types has a layer without full_attention",
              is_switched ? "use_sliding_window is false, and transformers refuses both together" : kOtherModel);
@@ -292,6 +295,30 @@ class ConfigReader {
         refuse("rope_parameters and rope_scaling differ", "transformers 4 and 5 would compute different models");
     }
     for (const double base : bases_) set_theta(base);
+  }
+
+  // SmolLM3's layers without rotation: a list of 0 and 1, or every n-th layer.
+  void read_no_rope() {
+    if (type().no_rope_layer_interval == 0) {
+      for (const char* name : {"no_rope_layers", "no_rope_layer_interval"})
+        if (has(name)) refuse(fmt::format("field \"{}\" is not one of {}", name, type().model_type));
+      return;
+    }
+    config::Model& m = found_.model;
+    m.no_rope_layer_interval = integer("no_rope_layer_interval", type().no_rope_layer_interval);
+    if (m.no_rope_layer_interval == 0 && !has("no_rope_layers")) refuse("no_rope_layer_interval = 0", {});
+    if (!has("no_rope_layers")) return;
+    const HfJson& layers = json_.at("no_rope_layers");
+    if (!layers.is_array() || std::ssize(layers) < m.n_layers)
+      refuse(fmt::format("no_rope_layers is no list of {}", hearth::counted(m.n_layers, "layer")), {});
+    const auto rotates = [&](int64_t layer) { return layers[static_cast<size_t>(layer)] != 0; };
+    int64_t first = 0;
+    while (first < m.n_layers && rotates(first)) ++first;
+    m.no_rope_layer_interval = first < m.n_layers ? first + 1 : 0;
+    for (int64_t layer = first; layer < m.n_layers; ++layer) {
+      if (rotates(layer) != ((layer + 1) % m.no_rope_layer_interval != 0))
+        refuse(fmt::format("no_rope_layers = {}", layers.dump()), "Hearth computes every n-th layer without rotation");
+    }
   }
   bool is_scaled(const char* name) const {
     const HfJson& style = json_.at(name);

@@ -93,6 +93,8 @@ constexpr std::string_view kUsed[] = {"vocab_size",
                                       "use_sliding_window",
                                       "max_window_layers",
                                       "layer_types",
+                                      "no_rope_layers",
+                                      "no_rope_layer_interval",
                                       "is_causal",
                                       "mask_token_id",
                                       "auto_map"};

@@ -42,6 +42,15 @@ void add_switched_window(OutJson& j, const config::Model& m) {
   j["max_window_layers"] = 0;
 }
 
+// SmolLM3's class makes the list from the interval, where it is not given.
+void add_no_rope(OutJson& j, const config::Model& m) {
+  std::vector<int> rotates;
+  for (int64_t layer = 1; layer <= m.n_layers; ++layer)
+    rotates.push_back(m.no_rope_layer_interval == 0 || layer % m.no_rope_layer_interval != 0 ? 1 : 0);
+  j["no_rope_layers"] = rotates;
+  if (m.no_rope_layer_interval > 0) j["no_rope_layer_interval"] = m.no_rope_layer_interval;
+}
+
 }  // namespace
 
 std::string format_hugging_face_config(const Description& d, DType dtype) {
@@ -79,6 +88,7 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
                {"rope_parameters", parameters},
                {"tie_word_embeddings", m.enable_weight_tying},
                {"use_cache", true},
+               {"pad_token_id", OutJson()},  // some classes have one of their own, which a vocabulary may lack
                {"vocab_size", m.vocab_size}};
   if (type.has_head_dim) j["head_dim"] = head_width(m);
   if (family.find("norm_eps") == nullptr) j["rms_norm_eps"] = m.norm_eps;
@@ -87,6 +97,7 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
   if (type.window == config::Window::kAlways)
     j["sliding_window"] = m.sliding_window > 0 ? OutJson(m.sliding_window) : OutJson();
   if (type.window == config::Window::kSwitched) add_switched_window(j, m);
+  if (type.no_rope_layer_interval > 0) add_no_rope(j, m);
   if (d.objective == config::ObjectiveKind::kMaskedLm) j["is_causal"] = false;
   if (d.mask) j["mask_token_id"] = *d.mask;
   return j.dump(2) + "\n";

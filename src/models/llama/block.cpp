@@ -139,7 +139,7 @@ void LlamaBlock::attend(Program& p, bool is_repeated) {
     p.add(RowsToHeads{qkv_, qkv_rows_, exchange_, /*has_keys=*/true});
   }
   const int64_t q = s_.attention_heads() * s_.K, k = s_.attention_key_heads() * s_.K;  // of heads
-  p.add(Rotate{qkv_.part(0, q + k)});
+  if (rotates()) p.add(Rotate{qkv_.part(0, q + k)});
   gather_keys(p);
   p.step("attention", is_repeated);
   const Ref out = shares_heads() ? attention_heads_ : attention_;
@@ -348,7 +348,7 @@ void LlamaBlock::attention_backward(Program& p, const Ref& doutput, Recompute le
     p.step("sum of the keys' and values' gradients");
     p.add(SumKeyGradients{dqkv, keys_values_gradient_, key_exchange_});
   }
-  p.add(Rotate{dqkv.part(0, q + k), /*is_gradient=*/true});
+  if (rotates()) p.add(Rotate{dqkv.part(0, q + k), /*is_gradient=*/true});
   if (shares_heads()) {
     p.step("exchange of heads");
     p.add(HeadsToRows{qkv_gradient_, qkv_heads_gradient_, exchange_, /*has_keys=*/true});

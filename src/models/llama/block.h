@@ -6,7 +6,8 @@
 // Sources: Llama arXiv 2302.13971, grouped queries arXiv 2305.13245, RoPE arXiv 2104.09864, SwiGLU arXiv 2002.05202.
 // Options: biases of q, k and v (Qwen2, arXiv 2407.10671), norms of every head of q and k (Qwen3, arXiv 2505.09388),
 // norms without weights (OLMo, arXiv 2402.00838), attention to both sides; and of OLMo 2 (arXiv 2501.00656): norms of
-// all heads of q, and of k, as one row, and norms of the branches' outputs, x = x + norm(wo ...), in place of inputs.
+// all heads of q, and of k, as one row, and norms of the branches' outputs, x = x + norm(wo ...), in place of inputs;
+// and layers without rope (SmolLM3, arXiv 2501.18795).
 #pragma once
 
 #include <string_view>
@@ -56,6 +57,7 @@ class LlamaBlock : public Block {
   bool shares_norms_of_heads() const { return s_.qk_norm && !norms_each_head() && s_.tensor.size > 1; }
   Ref attention_input() const { return norms_inputs() ? of_attention_.normed : entry_; }
   Ref ffn_input() const { return norms_inputs() ? of_ffn_.normed : middle_; }
+  bool rotates() const { return s_.layers.front().rotates; }
   bool shares_heads() const { return s_.head_ranks() > 1; }  // context-parallel ranks exchange positions for heads
   bool shares_keys() const { return s_.key_ranks > 1; }      // and gather keys and values of other positions
 

@@ -7,6 +7,7 @@
 #include "config/check.h"
 #include "config/derived.h"
 #include "config/load.h"
+#include "plan/layouts/memory.h"
 #include "support/errors.h"
 
 namespace hearth::plan {
@@ -116,6 +117,22 @@ TEST(LayoutSearch, FindsTheFastest) {
   const std::vector<Layout> layouts = search_layouts(c, run, memory_bytes, 1, speed, 1);
   ASSERT_EQ(layouts.size(), 1U);
   EXPECT_LE(layouts.front().time.step_s, 1.01 * fastest);
+}
+
+// The estimate of a search next to the exact plan, where every third layer is four times as wide.
+TEST(LayoutMemory, CountsLayersOfEachWidth) {
+  config::RunConfig c = loaded({"model.flavor=8B", "model.n_layers=12", "training.global_batch_size=16"}).config;
+  RunShape run = run_shape(c, {});
+  for (size_t layer = 2; layer < 12; layer += 3) run.model.layers[layer].F *= 4;
+  run.parameters = parameter_plan(run.model);
+  for (const int64_t stages : {1, 2}) {
+    c.parallelism.pipeline_parallel_degree = stages;
+    c.training.local_batch_size = stages;
+    c.memory.recompute = config::Recompute::kBlock;
+    const MemoryPlan exact = memory_plan(c, run, int64_t{1} << 40);
+    const double least = LayoutMemory(run).least(c, pipeline_plan(c, run.model.L()));
+    EXPECT_NEAR(least / static_cast<double>(exact.total_bytes), 1, 0.03) << stages;
+  }
 }
 
 TEST(LayoutSearch, Finds5120RanksTheirLayouts) {
