@@ -39,9 +39,15 @@ std::optional<bool> flag_of(const ForeignValue& value) {
   return std::nullopt;
 }
 
+// Whether a row is of this name alone.
+bool is_row_of(const ImportRule& rule, std::string_view name) {
+  return !rule.name.ends_with('*') && fits_pattern(rule.name, name);
+}
+
 }  // namespace
 
 bool fits_pattern(std::string_view pattern, std::string_view name) {
+  if (pattern.starts_with("env.") && name.starts_with('$')) return fits_pattern(pattern.substr(4), name.substr(1));
   if (!pattern.ends_with('*')) return pattern == name;
   return name.starts_with(pattern.substr(0, pattern.size() - 1));
 }
@@ -49,14 +55,14 @@ bool fits_pattern(std::string_view pattern, std::string_view name) {
 const ImportRule* rule_for(std::span<const ImportRule> rules, std::string_view name) {
   const ImportRule* best = nullptr;
   for (const ImportRule& rule : rules) {
-    if (rule.name == name) return &rule;
+    if (is_row_of(rule, name)) return &rule;
     if (fits_pattern(rule.name, name) && (best == nullptr || rule.name.size() > best->name.size())) best = &rule;
   }
   return best;
 }
 
 bool has_rule(std::span<const ImportRule> rules, std::string_view name) {
-  return std::any_of(rules.begin(), rules.end(), [name](const ImportRule& rule) { return rule.name == name; });
+  return std::any_of(rules.begin(), rules.end(), [name](const ImportRule& rule) { return is_row_of(rule, name); });
 }
 
 namespace {
@@ -86,14 +92,13 @@ bool is_one_of(std::string_view values, std::string_view value) {
   return false;
 }
 
-// The table and key of ours: "data.source.0.path" is a key of a list.
+}  // namespace
+
 const Field* field_of(std::string_view key) {
   const size_t last = key.rfind('.'), number = key.rfind('.', last - 1);
   if (number == std::string_view::npos || number == last) return find_field(key);
   return find_list_field(key.substr(0, number), key.substr(last + 1));
 }
-
-}  // namespace
 
 Draft::Draft(std::string program, std::vector<ForeignKey> keys, ImportOptions options)
     : program_(std::move(program)), keys_(std::move(keys)), options_(std::move(options)) {

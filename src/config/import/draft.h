@@ -42,12 +42,15 @@ constexpr ImportRule refuse(std::string_view name, std::string_view why, std::st
   return {name, ImportRule::Kind::kRefuse, {}, why, fix};
 }
 
-// Whether a pattern is the name, or ends in * and is the name's begin.
+// Whether a pattern is the name, or ends in * and is the name's begin. "env.NAME" is also "$NAME".
 bool fits_pattern(std::string_view pattern, std::string_view name);
 // The rule of a key: a row of its own, or the longest row with * that begins so. Null: no rule.
 const ImportRule* rule_for(std::span<const ImportRule> rules, std::string_view name);
 // Whether a key has a row of its own.
 bool has_rule(std::span<const ImportRule> rules, std::string_view name);
+
+// Our key of that name, or null: "training.steps", and "data.source.0.path" of a list.
+const Field* field_of(std::string_view key);
 
 struct ImportOptions {
   int64_t ranks = 0;                     // of the foreign training; 0: not given

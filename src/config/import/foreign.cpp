@@ -123,9 +123,33 @@ void read_foreign_toml(std::string_view text, const std::string& file, std::vect
   }
   for (const TomlEntry& entry : entries) {
     if (entry.key.empty()) continue;
-    const std::string name = entry.section.empty() ? entry.key : fmt::format("{}.{}", entry.section, entry.key);
-    keys.push_back({name, value_of(entry), file, entry.line});
+    const std::string table = entry.item ? fmt::format("{}.{}", entry.section, *entry.item) : entry.section;
+    keys.push_back(
+        {table.empty() ? entry.key : fmt::format("{}.{}", table, entry.key), value_of(entry), file, entry.line});
   }
+}
+
+void split_json_texts(std::vector<ForeignKey>& keys) {
+  std::vector<ForeignKey> all;
+  for (ForeignKey& key : keys) {
+    const auto* text = std::get_if<std::string>(&key.value.is);
+    std::vector<ForeignKey> parts;
+    std::vector<Problem> faults;
+    if (text != nullptr && text->starts_with('{') && text->find_first_not_of(" \t\n", 1) == text->find('"'))
+      read_foreign_yaml(*text, key.file, parts, faults);
+    if (parts.empty() || !faults.empty()) {
+      all.push_back(std::move(key));
+      continue;
+    }
+    for (ForeignKey& part : parts) {
+      part.shown = key.from_command ? fmt::format("{} {}", key.called(), part.name) : "";
+      part.name = fmt::format("{}.{}", key.name, part.name);
+      part.line = key.line;
+      part.from_command = key.from_command;
+      all.push_back(std::move(part));
+    }
+  }
+  keys = std::move(all);
 }
 
 }  // namespace hearth::config

@@ -60,6 +60,10 @@ void read_foreign_command(std::string_view text, const std::string& file,
                           const std::function<bool(std::string_view)>& knows, std::vector<ForeignKey>& keys,
                           std::vector<Problem>& problems);
 
+// A value that is JSON's text of an object, as options and files of Transformers have them, becomes keys of its parts:
+// accelerator_config = "{\"split_batches\": true}" is accelerator_config.split_batches = true.
+void split_json_texts(std::vector<ForeignKey>& keys);
+
 // A scalar without quotes, as YAML 1.1 resolves it.
 ForeignValue plain_scalar(std::string_view text);
 

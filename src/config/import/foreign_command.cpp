@@ -162,28 +162,10 @@ void add_key(std::string name, ForeignValue value, std::string shown, const std:
   keys.push_back({std::move(name), std::move(value), file, line, std::move(shown), /*from_command=*/true});
 }
 
-// An option with the words that follow it. The parts of a JSON object are keys of their own.
 void add_option(const CommandWord& option, const Words& words, std::string name, const std::string& file,
                 std::vector<ForeignKey>& keys) {
-  ForeignKey key{std::move(name), value_of_words(words), file, option.line};
-  key.shown = option.text.substr(0, option.text.find('='));
-  key.from_command = true;
-  if (words.size() == 1 && words[0].text.starts_with('{')) {
-    std::vector<ForeignKey> parts;
-    std::vector<Problem> faults;
-    read_foreign_yaml(words[0].text, file, parts, faults);
-    if (faults.empty() && !parts.empty()) {
-      for (ForeignKey& part : parts) {
-        part.shown = fmt::format("{} {}", key.shown, part.name);
-        part.name = fmt::format("{}.{}", key.name, part.name);
-        part.line = option.line;
-        part.from_command = true;
-        keys.push_back(std::move(part));
-      }
-      return;
-    }
-  }
-  keys.push_back(std::move(key));
+  add_key(std::move(name), value_of_words(words), option.text.substr(0, option.text.find('=')), file, option.line,
+          keys);
 }
 
 // The value behind = of a word, or the words up to the next option, at most `most` of them.

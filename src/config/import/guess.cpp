@@ -22,7 +22,7 @@ constexpr size_t kShown = 6;  // names in an error
 // A program whose files Hearth does not import, and keys that only its files have. "name.*" is every key of a table.
 struct OtherProgram {
   std::string_view title;  // of the file
-  std::array<std::string_view, 8> keys;
+  std::array<std::string_view, 13> keys;
   std::string_view fix;  // FOLDER stands for the file's
 };
 constexpr OtherProgram kOthers[] = {
@@ -37,7 +37,8 @@ constexpr OtherProgram kOthers[] = {
      "write a run file by hand: docs/coming_from.md has the names of its keys here"},
     {"a file of DeepSpeed",
      {"zero_allow_untested_optimizer", "train_micro_batch_size_per_gpu", "zero_optimization.*", "scheduler.*",
-      "zero_force_ds_cpu_optimizer", "communication_data_type", "train_batch_size", "steps_per_print"},
+      "zero_force_ds_cpu_optimizer", "communication_data_type", "train_batch_size", "steps_per_print", "optimizer.type",
+      "optimizer.params.*", "gradient_accumulation_steps", "bf16.*", "fp16.*"},
      "give the trainer's own file or command without it: DeepSpeed's file says nothing of the model and the data"},
     {"the config.json of a model of Transformers",
      {"architectures", "model_type", "hidden_size", "num_hidden_layers", "vocab_size", "transformers_version"},
@@ -129,6 +130,26 @@ void refuse_other_programs(std::span<const ForeignKey> keys, const Dialect& dial
   }
 }
 
+// Refuses a run file of Hearth, which has more of Hearth's keys than of the dialect's. They are TOML: other trainers'
+// YAML has names such as model.dim, too.
+void refuse_own_files(std::span<const ForeignKey> keys, const Dialect& dialect) {
+  std::set<std::string> files;
+  for (const ForeignKey& key : keys) {
+    const std::string end = Path(key.file).extension().string();
+    if (!key.from_command && end != ".json" && end != ".yml" && end != ".yaml") files.insert(key.file);
+  }
+  for (const std::string& file : files) {
+    const std::vector<ForeignKey> all = keys_of_file(keys, file);
+    const auto ours =
+        std::count_if(all.begin(), all.end(), [](const ForeignKey& key) { return field_of(key.name) != nullptr; });
+    const auto theirs = std::count_if(all.begin(), all.end(),
+                                      [&](const ForeignKey& key) { return knows(dialect, key, /*exact=*/false); });
+    if (ours > theirs && 2 * ours >= std::ssize(all))
+      throw user_error(fmt::format("{}: this is a run file of Hearth already", file), "it needs no import",
+                       "give it to `hearth train` as it is");
+  }
+}
+
 // A command tells which trainer it starts: one that has none of its options is out, whatever files stand beside it.
 void keep_those_of_command(std::vector<Dialect>& all, std::span<const ForeignKey> keys) {
   std::set<std::string_view> titles;
@@ -167,6 +188,7 @@ Dialect choose_dialect(std::span<const ForeignKey> keys, std::string_view from, 
   const auto best = std::max_element(
       all.begin(), all.end(), [&](const Dialect& a, const Dialect& b) { return count(a, true) < count(b, true); });
   const std::string give = fmt::format("give --from {}, if it is one of these files", join(dialect_names(), " or "));
+  refuse_own_files(keys, *best);
   refuse_other_programs(keys, *best);
   if (count(*best, true) == 0)
     throw user_error(fmt::format("{}: no key is one of a trainer that Hearth imports from", title),

@@ -15,7 +15,7 @@ std::vector<Dialect> dialects();
 // The dialect that has most of the keys, or the one of the name `from`. A trainer that has none of a command's options
 // is out. `title`: the files, for errors. Throws
 // user_error where no dialect has a key, where another program's own keys stand there, or where a guess has fewer than
-// half of the keys.
+// half of the keys, and for a run file of Hearth.
 Dialect choose_dialect(std::span<const ForeignKey> keys, std::string_view from, const std::string& title);
 
 // Refuses a file without a key of the dialect, and files that say nothing of a training. `files`: the names, one by

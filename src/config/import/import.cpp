@@ -115,6 +115,17 @@ void read_foreign_file(const Path& path, const std::string& name, std::vector<Fo
                         {}});
     return;
   }
+  const bool is_python_script =
+      text.starts_with("#!") && std::string_view(text).substr(0, text.find('\n')).find("python") != std::string::npos;
+  if (path.extension() == ".py" || is_python_script) {
+    problems.push_back({name,
+                        0,
+                        "this is a program in Python, and programs are not run here",
+                        "give the command that starts it, or a .json of what its TrainingArguments' to_json_string() "
+                        "returns",
+                        {}});
+    return;
+  }
   switch (kind_of(path, text)) {
     case TextKind::kToml:
       return read_foreign_toml(text, name, keys, problems);
@@ -188,6 +199,7 @@ Imported import_run(const std::vector<Path>& files, std::string_view from, const
   }
   std::string title = names.size() > 1 ? "the import of " + join(names, " and ") : join(names, " and ");
   throw_problems(title, problems);
+  split_json_texts(keys);
   const Dialect dialect = choose_dialect(keys, from, title);
   title += fmt::format(" (read as {})", dialect.title);
   name_variables(dialect, keys, problems);

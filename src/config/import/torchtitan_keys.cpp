@@ -206,8 +206,6 @@ constexpr ImportRule kTorchtitanRules[] = {
     // the command: ./run_train.sh, or torchrun
     read("env.CONFIG_FILE"),
     read("env.NGPU"),
-    read("$CONFIG_FILE"),
-    read("$NGPU"),
     read("launch.program"),
     ignore("launch.*", "it starts processes: `hearth train RUN.toml` does so with --ranks, srun or mpirun"),
 };

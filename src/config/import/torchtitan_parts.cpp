@@ -116,7 +116,22 @@ void import_torchtitan_checkpoint(Draft& draft, TorchtitanAge age) {
   }
   const std::string_view last = given(
       {"checkpoint.model_weights_only", "checkpoint.last_save_model_weights_only", "checkpoint.last_save_model_only"});
-  if (draft.flag(last).value_or(age == TorchtitanAge::kNow)) {
+  // Weights alone are the default since 25 June 2025. enable_checkpoint was there until August: of a file with it, only
+  // the names that came in between say that it is of the time after that day.
+  const std::initializer_list<std::string_view> later = {"checkpoint.last_save_in_safetensors_format",
+                                                         "checkpoint.last_save_in_hf",
+                                                         "checkpoint.initial_load_model_only",
+                                                         "checkpoint.initial_load_in_hf",
+                                                         "lr_scheduler.min_lr_factor",
+                                                         "model.hf_assets_path",
+                                                         "validation.enabled"};
+  const bool is_open = age == TorchtitanAge::kNow && !draft.has(last) &&
+                       draft.flag("checkpoint.enable_checkpoint").value_or(false) && !draft.has(given(later));
+  if (is_open)
+    draft.note(
+        "The last checkpoint is whole here. torchtitan's were whole by default until 25 June 2025, and had the weights "
+        "alone after it: checkpoint.last_save_model_only = true does that.");
+  if (draft.flag(last).value_or(age == TorchtitanAge::kNow && !is_open)) {
     if (draft.has(last)) draft.set("checkpoint.last_save_model_only", true, draft.find(last));
     draft.assume("checkpoint.last_save_model_only", true, "torchtitan's default");
     if (auto type = draft.text("checkpoint.export_dtype"))

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
+#include <string>
 
 #include "base/text.h"
 #include "config/families.h"
@@ -150,14 +152,30 @@ void import_schedule(Draft& draft, TorchtitanAge age) {
 // What the command says of ranks, and of the file that has the keys.
 void import_command(Draft& draft) {
   // torchtitan's run_train.sh reads these variables, its program does not.
-  const bool script = draft.text("launch.program").value_or(".sh").ends_with(".sh");
+  const std::string program = draft.text("launch.program").value_or("");
+  const bool script = program.empty() || program.ends_with(".sh");
   const ForeignKey *ranks = foreign_variable(draft, "NGPU"), *file = draft.find("job.config_file");
   if (script && ranks != nullptr) take_given_ranks(draft, {ranks->name});
   take_launched_ranks(draft);
   if (file == nullptr || !file->from_command) file = script ? foreign_variable(draft, "CONFIG_FILE") : nullptr;
-  if (file == nullptr || draft.has_file(file->value.written())) return;
-  draft.refuse(*file, "the training's keys are in this file, which is not given",
-               "give it, too: several files are read as one");
+  if (file != nullptr && !draft.has_file(file->value.written()))
+    return draft.refuse(*file, "the training's keys are in this file, which is not given",
+                        "give it, too: several files are read as one");
+  if (program.empty() && file == nullptr) return;
+  std::set<std::string> others;  // files that the command does not name
+  for (const ForeignKey* key : draft.keys_under(""))
+    if (!key->from_command && (file == nullptr || base_name(key->file) != base_name(file->value.written())))
+      others.insert(key->file);
+  for (const std::string& other : others)
+    draft.note(fmt::format("The command does not name {}. Its keys are taken all the same.", other));
+  const auto& left_out = draft.options().leave_out;
+  const bool is_left_out = std::any_of(left_out.begin(), left_out.end(), [](const std::string& name) {
+    return name.ends_with("CONFIG_FILE") || name.ends_with("config_file");
+  });
+  if (script && file == nullptr && others.empty() && !is_left_out)
+    draft.problem(
+        fmt::format("{} reads a file of keys even where no CONFIG_FILE is given, and it is not here", program),
+        "give the script's own file beside the command");
 }
 
 // Names that one setting had over the years, the newest first.

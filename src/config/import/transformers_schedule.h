@@ -1,4 +1,4 @@
-// The rate of a run of Transformers.
+// Parts of a run of Transformers: its model and its rate.
 #pragma once
 
 #include <string>
@@ -15,6 +15,9 @@ struct HfProgram {
 
   std::string default_of() const { return frontier ? "frontier-accelerate's default" : "Transformers' default"; }
 };
+
+// Sets model.name and model.flavor, and the weights to begin with.
+void import_hf_model(Draft& draft, const HfProgram& program);
 
 // Sets lr_scheduler.* and optimizer.lr. The run's length is set already, where it is in steps.
 void import_hf_schedule(Draft& draft, const HfProgram& program);

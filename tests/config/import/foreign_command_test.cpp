@@ -106,7 +106,9 @@ TEST_F(ImportTest, NamesThatEachProcessExpandsMayStandInALaunchersOptions) {
   EXPECT_EQ(c.training.steps, 10);
   const std::string titan =
       "srun bash -c 'NODE_RANK=$SLURM_NODEID NGPU=4 ./run_train.sh --training.steps 5 --model.flavor 8B'\n";
-  EXPECT_EQ(import({{"run.txt", titan}}).config.parallelism.data_parallel_shard_degree, 4);
+  EXPECT_EQ(import({{"run.txt", titan}, {"l.toml", "[training]\nseq_len = 64\n"}})
+                .config.parallelism.data_parallel_shard_degree,
+            4);
 }
 
 TEST_F(ImportTest, OtherNamesInsideBashAreToBeWrittenOut) {

@@ -7,6 +7,7 @@ namespace {
 using test_import::ImportTest;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST_F(ImportTest, FilesOfProgramsThatHearthDoesNotImportAreNamed) {
   // The tables of NxD Training's examples/conf/hf_llama3_8B_config.yaml.
@@ -72,12 +73,40 @@ TEST_F(ImportTest, DeepSpeedsFileBesideACommandIsNamed) {
 TEST_F(ImportTest, DeepSpeedsFileAloneIsNamed) {
   for (const char* file :
        {R"({"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2, "zero_optimization": {"stage": 2}})",
-        R"({"train_batch_size": 8, "steps_per_print": 10, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}}})"})
+        R"({"train_batch_size": 8, "steps_per_print": 10, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}}})",
+        R"({"train_micro_batch_size_per_gpu": 4, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}}})",
+        R"({"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2})",
+        R"({"train_batch_size": 8, "bf16": {"enabled": true}})"})
     EXPECT_THAT(error({{"ds.json", file}}, {.ranks = 4}),
                 HasSubstr("ds.json: this looks like a file of DeepSpeed, which Hearth does not import"));
   EXPECT_THAT(error({{"a.yml", "num_layers: 2\ntrain_micro_batch_size_per_gpu: 4\nzero_optimization:\n  stage: 1\n"}},
                     {.ranks = 4}),
               HasSubstr("a.yml (read as GPT-NeoX)"));
+}
+
+TEST_F(ImportTest, AHearthRunFileNeedsNoImport) {
+  const std::string why = "run.toml: this is a run file of Hearth already";
+  EXPECT_THAT(error({{"run.toml",
+                      "[job]\ndump_folder = \"r\"\n[model]\nname = \"llama3\"\nflavor = \"\"\ndim = 32\n[data]\n"
+                      "path = \"d\"\n"}}),
+              AllOf(HasSubstr(why), HasSubstr("fix: give it to `hearth train` as it is")));
+  EXPECT_THAT(
+      error({{"run.toml", "[training]\nsteps = 3\n[[data.source]]\npath = \"a\"\n[[data.source]]\npath = \"b\"\n"}}),
+      HasSubstr(why));
+  // So is what an import wrote. A file of another trainer with a key of ours stays that trainer's.
+  EXPECT_THAT(error({{"run.toml", import_text({{"a.toml", "[training]\nsteps = 3\n"}}, {.ranks = 1})}}),
+              HasSubstr(why));
+  EXPECT_THAT(error({{"run.toml", "[training]\nsteps = 3\nbatch_size = 1\n[model]\ndim = 32\n"}}, {.ranks = 1}),
+              HasSubstr("torchtitan has no key model.dim"));
+  EXPECT_THAT(error({{"run.yaml", "model:\n  dim: 32\n  n_layers: 2\nsteps: 3\n"}}), Not(HasSubstr("Hearth already")));
+}
+
+TEST_F(ImportTest, AProgramInPythonIsNoScriptOfBash) {
+  for (const ImportTest::Files::value_type& file :
+       {ImportTest::Files::value_type{"t", "#!/usr/bin/env python\nargs = TrainingArguments(learning_rate=1e-4)\n"},
+        ImportTest::Files::value_type{"t.py", "from transformers import Trainer\n"}})
+    EXPECT_THAT(error({file}), AllOf(HasSubstr("this is a program in Python, and programs are not run here"),
+                                     HasSubstr("fix: give the command that starts it"), Not(HasSubstr("bash -x"))));
 }
 
 TEST_F(ImportTest, OtherProgramsWithKeysOfTorchtitanAreNamed) {

@@ -62,6 +62,27 @@ TEST_F(ImportTest, ExportedVariablesOfTorchtitansScriptAreRead) {
       4);
 }
 
+TEST_F(ImportTest, AFileThatTorchtitansCommandDoesNotNameIsNoted) {
+  const std::string script = "NGPU=8 ./run_train.sh --training.steps 7\n", file = "CONFIG_FILE=llama.toml ",
+                    note = "The command does not name llama.toml.";
+  const ImportTest::Files::value_type llama = {"llama.toml", kLaunchedTitan};
+  // The script has a file of its own, so torchtitan's defaults are not what ran.
+  EXPECT_THAT(error({{"run.txt", script}}),
+              AllOf(HasSubstr("run_train.sh reads a file of keys even where no CONFIG_FILE is given"),
+                    HasSubstr("fix: give the script's own file beside the command")));
+  EXPECT_THAT(import_text({{"run.txt", script}, llama}), AllOf(HasSubstr(note), HasSubstr("steps = 7 ")));
+  EXPECT_THAT(import_text({{"run.txt", file + script}, llama}), Not(HasSubstr(note)));
+  EXPECT_THAT(import_text({{"run.txt", file + script}, llama, {"more.toml", "[optimizer]\nlr = 1e-4\n"}}),
+              AllOf(HasSubstr("The command does not name more.toml."), Not(HasSubstr(note))));
+  EXPECT_THAT(import_text({{"run.txt", file + script}}, {.leave_out = {"CONFIG_FILE"}}), HasSubstr("steps = 7 "));
+  // The program itself reads no file then.
+  const std::string program = "torchrun --nproc_per_node 4 train.py --training.steps 77";
+  EXPECT_THAT(import_text({{"run.txt", program + "\n"}, llama}), HasSubstr(note));
+  EXPECT_THAT(import_text({{"run.txt", program + "\n"}}), HasSubstr("steps = 77 "));
+  EXPECT_THAT(import_text({{"run.txt", program + " --job.config_file llama.toml\n"}, llama}), Not(HasSubstr(note)));
+  EXPECT_THAT(import_text({llama}, {.ranks = 1}), Not(HasSubstr("does not name")));
+}
+
 TEST_F(ImportTest, OptionsBehindACommandsEndAreRefused) {
   const std::string end = "stands behind the command's end, and bash does not pass it on";
   EXPECT_THAT(error({{"run.txt", "run_clm.py --max_steps 3 \\\n  # it was 5 \\\n  --warmup_steps 10\n"}}, {.ranks = 1}),

@@ -273,7 +273,7 @@ TEST_F(ImportTest, TheFeedForwardSaysWhichProgramAFileIsFor) {
 }
 
 TEST_F(ImportTest, TheShapeOfAModelOfGptNeoxIsNeeded) {
-  EXPECT_THAT(error({{"a.yml", "optimizer: {type: Adam, params: {lr: 1.0e-4}}\ntrain_batch_size: 8\nnorm: rmsnorm\n"}},
+  EXPECT_THAT(error({{"a.yml", "optimizer: {type: Adam, params: {lr: 1.0e-4}}\ntrain_batch_size: 8\nhidden_size: 8\n"}},
                     {.ranks = 1}),
               testing::AllOf(HasSubstr("num_layers is not given, and GPT-NeoX has no default for it"),
                              HasSubstr("train_iters is not given")));

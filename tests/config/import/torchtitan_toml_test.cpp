@@ -7,6 +7,7 @@ namespace {
 using test_import::ImportTest;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 // A file of frontier-torchtitan, torchtitan-mlm, gpt-neuro or gpt-neuro-arch.
 struct ForkFile {
@@ -236,6 +237,17 @@ TEST_F(ImportTest, FilesOfEveryYearAreUnderstood) {
   EXPECT_TRUE(july.checkpoint.last_save_model_only);
   EXPECT_TRUE(july.checkpoint.last_save_in_hf);
   EXPECT_TRUE(july.checkpoint.initial_load_model_only);
+  // The default changed on 25 June 2025. Names that were there before and after do not say which one held.
+  const std::string open = "until 25 June 2025";
+  const std::string either =
+      import_text({{"a.toml", june + "initial_load_model_weights_only = true\n"}}, {.ranks = 64});
+  EXPECT_THAT(either, HasSubstr(open));
+  EXPECT_FALSE(read_run_text(either, "either.toml", ".").config.checkpoint.last_save_model_only);
+  for (const std::string later : {"last_save_in_safetensors_format = true", "initial_load_model_only = true"}) {
+    const std::string text = import_text({{"a.toml", june + later + "\n"}}, {.ranks = 64});
+    EXPECT_THAT(text, Not(HasSubstr(open)));
+    EXPECT_TRUE(read_run_text(text, "later.toml", ".").config.checkpoint.last_save_model_only);
+  }
 
   // Spring 2025: the schedule has its section, and the batch its old name.
   const RunConfig spring = import({{"a.toml",

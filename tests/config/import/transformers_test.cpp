@@ -1,4 +1,5 @@
 // Hugging Face's arguments, as JSON, as options and as accelerate's file; and the script of frontier-accelerate.
+#include "config/families.h"
 #include "config/import/imported.h"
 
 namespace hearth::config {
@@ -91,6 +92,16 @@ TEST_F(ImportTest, FsdpOfBothVersionsIsUnderstood) {
   EXPECT_THAT(error({{"a.yml", "max_steps: 3\ndistributed_type: FSDP\nfsdp_config: {fsdp_offload_parms: true}\n"}},
                     {.ranks = 2}),
               HasSubstr("did you mean fsdp_config.fsdp_offload_params?"));
+}
+
+TEST_F(ImportTest, ATypeOfAModelIsOneOfTheFamilies) {
+  const auto text = [](const std::string& type) {
+    return error({{"a.json", "{\"max_steps\": 4, \"model_type\": \"" + type + "\"}"}}, {.ranks = 1});
+  };
+  for (const Family& f : families()) EXPECT_THAT(text(f.hugging_face.model_type), testing::StartsWith("imported"));
+  EXPECT_EQ(import({{"a.json", R"({"max_steps": 4, "model_type": "olmo2"})"}}, {.ranks = 1}).config.model.qk_norm_scope,
+            QkNormScope::kAllHeads);
+  EXPECT_THAT(text("gpt2"), HasSubstr("a.json:1: model_type = \"gpt2\": the families are llama, "));
 }
 
 TEST_F(ImportTest, ASettingThatAScheduleDoesNotHaveIsRefused) {
@@ -290,6 +301,7 @@ TEST_F(ImportTest, NestedSettingsOfAccelerateCountForTheBatch) {
   EXPECT_THAT(batch(R"("accelerator_config": {"gradient_accumulation_kwargs": {"num_steps": 4}})"), Pair(512, 16));
   EXPECT_THAT(batch(R"("accelerator_config": {"gradient_accumulation_kwargs": null})"), Pair(128, 16));
   EXPECT_THAT(batch(R"("accelerator_config": {"split_batches": true})"), Pair(16, 2));
+  EXPECT_THAT(batch(R"("accelerator_config": "{\"split_batches\": true}")"), Pair(16, 2)) << "JSON in a text";
   EXPECT_THAT(batch(R"("split_batches": true, "gradient_accumulation_steps": 3)"), Pair(48, 2));
   EXPECT_THAT(batch(R"("accelerator_config": {"dispatch_batches": true, "even_batches": false})"), Pair(128, 16));
   EXPECT_THAT(batch(R"("per_gpu_train_batch_size": 2)"), Pair(16, 2));
@@ -303,6 +315,8 @@ TEST_F(ImportTest, NestedSettingsOfAccelerateCountForTheBatch) {
   EXPECT_THAT(refused(R"("accelerator_config": {"split_batches": true})"),
               HasSubstr("8 ranks cannot split 2 sequences evenly"));
   EXPECT_THAT(refused(R"("accelerator_config": {"nonsense": true})"),
+              HasSubstr("Transformers has no key accelerator_config.nonsense"));
+  EXPECT_THAT(refused(R"("accelerator_config": "{\"nonsense\": true}")"),
               HasSubstr("Transformers has no key accelerator_config.nonsense"));
   EXPECT_THAT(refused(R"("accelerator_config": "a/file.json")"), HasSubstr("its file is not read: give its keys"));
   const RunConfig option = import({{"run.txt",
