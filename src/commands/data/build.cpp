@@ -63,8 +63,9 @@ void print_found(const data::BuildResult& result) {
   if (!result.texts_beside.empty()) fmt::print("{}\n", data::describe_texts_beside(result.texts_beside));
   const data::RecordCounts& records = m.records;
   if (records.invalid_utf8_bytes > 0)
-    fmt::print("not UTF-8: {} in {}, kept\n", counted(records.invalid_utf8_bytes, "byte"),
-               counted(records.invalid_utf8_documents, "document"));
+    fmt::print("not UTF-8: {} in {}, {}\n", counted(records.invalid_utf8_bytes, "byte"),
+               counted(records.invalid_utf8_documents, "document"),
+               m.invalid_bytes_replaced > 0 ? "replaced by U+FFFD" : "kept");
   if (records.repaired > 0) fmt::print("repaired {} with U+FFFD\n", counted(records.repaired, "record"));
   for (size_t i = 0; i < records.skipped.size(); ++i) {
     if (records.skipped[i] > 0)

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "data/formats/stream_buffer.h"
 
 namespace hearth::commands {
 namespace {
@@ -67,6 +68,7 @@ std::vector<std::string> read_texts(const std::vector<Path>& files) {
       throw user_error(fmt::format("there is no file {}", file.string()), {},
                        "give files, or a text on standard input: echo \"a text\" | hearth tokenizer ...");
     texts.push_back(read_stream(file));
+    if (texts.back().starts_with(data::kByteOrderMark)) texts.back().erase(0, data::kByteOrderMark.size());
   }
   return texts;
 }

@@ -29,7 +29,7 @@ struct DocumentEnds {
   tokenizer::DocumentTokens resolve(const tokenizer::Tokenizer& tokenizer) const;
 };
 
-// The files' contents; without files, standard input's.
+// The files' contents without their byte order marks, as `data build` reads them; without files, standard input's.
 std::vector<std::string> read_texts(const std::vector<Path>& files);
 
 }  // namespace hearth::commands

@@ -8,13 +8,7 @@ namespace {
 
 class XzStream final : public ByteStream {
  public:
-  explicit XzStream(const Path& path) : file_(path, 0) {
-    // What the decoder needs beside its window is far below a mebibyte.
-    constexpr uint64_t kMostMemory = kMostWindowBytes + (1 << 20);
-    const lzma_ret status = ::lzma_stream_decoder(&lzma_, kMostMemory, LZMA_CONCATENATED);
-    if (status == LZMA_MEM_ERROR) refuse_window(file_, "xz");
-    HEARTH_CHECK(status == LZMA_OK);
-  }
+  explicit XzStream(const Path& path) : file_(path, 0) {}
   ~XzStream() override { ::lzma_end(&lzma_); }
   XzStream(const XzStream&) = delete;
   XzStream& operator=(const XzStream&) = delete;
@@ -29,9 +23,10 @@ class XzStream final : public ByteStream {
         lzma_.avail_in = chunk.size();
         ended_ = chunk.empty();
       }
+      if (between_streams_ && !begin_stream()) continue;
       const lzma_ret status = ::lzma_code(&lzma_, ended_ ? LZMA_FINISH : LZMA_RUN);
-      done_ = status == LZMA_STREAM_END;
-      if (status != LZMA_OK && !done_) fail(status);
+      between_streams_ = status == LZMA_STREAM_END;
+      if (status != LZMA_OK && !between_streams_) fail(status);
     }
     const size_t n = buffer.size() - lzma_.avail_out;
     produced_ += static_cast<int64_t>(n);
@@ -41,6 +36,22 @@ class XzStream final : public ByteStream {
   int64_t bytes_read() const override { return file_.at() - static_cast<int64_t>(lzma_.avail_in); }
 
  private:
+  // False if nothing follows, or only zeros so far, which may pad a stream. LZMA_CONCATENATED would take a few other
+  // bytes for a stream that is cut short.
+  bool begin_stream() {
+    for (; lzma_.avail_in > 0 && *lzma_.next_in == 0; --lzma_.avail_in) ++lzma_.next_in;
+    done_ = lzma_.avail_in == 0 && ended_;
+    if (lzma_.avail_in == 0) return false;
+    constexpr uint8_t kFirstOfMark = 0xfd;
+    if (*lzma_.next_in != kFirstOfMark) fail(LZMA_FORMAT_ERROR);
+    // What the decoder needs beside its window is far below a mebibyte.
+    constexpr uint64_t kMostMemory = kMostWindowBytes + (1 << 20);
+    const lzma_ret status = ::lzma_stream_decoder(&lzma_, kMostMemory, 0);
+    if (status == LZMA_MEM_ERROR) refuse_window(file_, "xz");
+    HEARTH_CHECK(status == LZMA_OK);
+    return true;
+  }
+
   [[noreturn]] void fail(lzma_ret status) {
     switch (status) {
       case LZMA_MEM_ERROR:
@@ -63,6 +74,7 @@ class XzStream final : public ByteStream {
   RawFile file_;
   lzma_stream lzma_ = LZMA_STREAM_INIT;
   bool ended_ = false, done_ = false;  // the file; all of its streams
+  bool between_streams_ = true;
   int64_t produced_ = 0;
 };
 

@@ -104,17 +104,13 @@ void JsonScanner::value(const std::vector<Wanted>& wanted, int depth, bool in_li
 
 void JsonScanner::list(const std::vector<Wanted>& wanted, int depth) {
   ++p_;
-  const bool has_strings = peek() == '"';
   int64_t num_elements = 0;
   while (!take(']')) {
     if (num_elements > 0 && !take(',')) fail("a comma or ] is expected");
     value(wanted, depth + 1, /*in_list=*/true);
     ++num_elements;
   }
-  if (depth == 1 && in_kept_) {
-    members_.back().num_elements = num_elements;
-    members_.back().has_strings = has_strings;
-  }
+  if (depth == 1 && in_kept_) members_.back().num_elements = num_elements;
 }
 
 void JsonScanner::object(const std::vector<Wanted>& wanted, int depth) {

@@ -1,6 +1,7 @@
 // One pass over a JSON text: what json_text.h does with a record.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -14,6 +15,12 @@ struct JsonFailure : std::exception {
   JsonFailure(RecordProblem p, std::string w) : problem(p), why(std::move(w)) {}
   RecordProblem problem;
   std::string why;
+};
+
+// A member of an object itself, not of an object in it.
+struct JsonMember {
+  std::string name;
+  int64_t num_elements = -1;  // of a list; -1: it is another value, or a list without an end
 };
 
 // Recursive; the depth is bounded. The text must outlive it.

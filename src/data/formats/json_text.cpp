@@ -97,7 +97,7 @@ bool may_begin_json_object(std::string_view text) {
   return true;
 }
 
-std::vector<JsonMember> members_of_json(std::string_view text) {
+std::vector<std::string> keys_of_json(std::string_view text) {
   const std::vector<std::string> no_keys;
   std::vector<std::vector<JsonPart>> no_parts;
   JsonScanner scanner(text, no_keys, 0, no_parts);
@@ -106,12 +106,8 @@ std::vector<JsonMember> members_of_json(std::string_view text) {
     scanner.scan();
   } catch (const JsonFailure&) {  // the members before it
   }
-  return scanner.members();
-}
-
-std::vector<std::string> keys_of_json(std::string_view text) {
   std::vector<std::string> keys;
-  for (JsonMember& member : members_of_json(text)) keys.push_back(std::move(member.name));
+  for (const JsonMember& member : scanner.members()) keys.push_back(member.name);
   return keys;
 }
 

@@ -51,16 +51,7 @@ bool is_json_object(std::string_view text, std::string* why = nullptr);
 // Whether a longer text that begins with `text` may be one.
 bool may_begin_json_object(std::string_view text);
 
-// A member of an object itself, not of an object in it.
-struct JsonMember {
-  std::string name;
-  int64_t num_elements = -1;  // of a list; -1: it is another value, or a list without an end
-  bool has_strings = false;   // the list begins with one
-};
-
-// The members up to the object's end, or to the first mistake. At most a hundred.
-std::vector<JsonMember> members_of_json(std::string_view text);
-// Their names.
+// The names of an object's own members up to its end, or to the first mistake. At most a hundred.
 std::vector<std::string> keys_of_json(std::string_view text);
 
 }  // namespace hearth::data

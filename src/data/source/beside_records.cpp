@@ -68,13 +68,19 @@ constexpr std::array<std::string_view, 2> kTrainWords = {"train", "training"};
 constexpr std::array<std::string_view, 8> kHeldOutWords = {"test", "testing", "validation", "valid",
                                                            "val",  "dev",     "eval",       "evaluation"};
 
-// Whether the name is such a word, or begins with one and goes on with no letter: test-00000-of-00001.parquet.
+// Whether the name has such a word with no letter beside it: test-00000-of-00001.parquet, en.test.jsonl. `datasets`
+// takes it for the name of a split there.
 template <size_t N>
-bool begins_with(const std::array<std::string_view, N>& words, const std::string& name, bool is_folder) {
+bool has_word(const std::array<std::string_view, N>& words, std::string_view name) {
+  const auto is_letter = [&](size_t i) {
+    const auto c = static_cast<unsigned char>(i < name.size() ? name[i] : ' ');
+    return c >= 0x80 || std::isalpha(c) != 0;
+  };
   return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    if (!name.starts_with(word)) return false;
-    return name.size() == word.size() ||
-           (!is_folder && std::isalpha(static_cast<unsigned char>(name[word.size()])) == 0);
+    size_t at = name.find(word);
+    while (at != std::string_view::npos && (is_letter(at - 1) || is_letter(at + word.size())))
+      at = name.find(word, at + 1);
+    return at != std::string_view::npos;
   });
 }
 
@@ -116,8 +122,8 @@ void refuse_joined_splits(const std::vector<FoundFile>& files) {
     bool is_folder = false;
     for (Path path = file.source.path; path != Path(file.root) && path.has_filename(); path = folder_of(path)) {
       const std::string name = path.filename().string(), folder = folder_of(path).string();
-      const bool is_train = begins_with(kTrainWords, name, is_folder);
-      if (is_train || begins_with(kHeldOutWords, name, is_folder)) {
+      const bool is_train = has_word(kTrainWords, name);
+      if (is_train || has_word(kHeldOutWords, name)) {
         SplitNames& split = folders[folder];
         std::vector<std::string>& names = is_train ? split.train : split.held_out;
         if (names.empty() || names.back() != name) names.push_back(name);
@@ -131,11 +137,13 @@ void refuse_joined_splits(const std::vector<FoundFile>& files) {
   HubFolders hub;
   for (const auto& [folder, split] : folders) {
     if (split.train.empty() || split.held_out.empty() || !hub.above(folder, roots[folder])) continue;
-    refuse_splits(folder, {split.train.front(), split.held_out.front()},
-                  split.are_folders
-                      ? fmt::format("name the folders of the splits to train on: {}",
-                                    shell_word((Path(folder) / split.train.front()).string()))
-                      : "give --include 'train*' to train on that split, or --include '*' to train on all");
+    refuse_splits(
+        folder, {split.train.front(), split.held_out.front()},
+        split.are_folders
+            ? fmt::format("name the folders of the splits to train on: {}",
+                          shell_word((Path(folder) / split.train.front()).string()))
+            : fmt::format("give --include '{}train*' to train on that split, or --include '*' to train on all",
+                          split.train.front().starts_with("train") ? "" : "*"));
   }
 }
 

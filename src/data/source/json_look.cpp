@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/formats/json_scanner.h"
 #include "data/formats/json_text.h"
 #include "data/formats/json_values.h"
 
@@ -13,9 +14,10 @@ namespace {
 // Whether a value that is no object is JSON.
 bool is_json_value(std::string_view value) { return is_json_object("{\"value\": " + std::string(value) + "}"); }
 
-JsonLook not_json(std::string why) {
+JsonLook not_json(std::string why, bool has_fault = false) {
   JsonLook look;
   look.why_not = std::move(why);
+  look.has_fault = has_fault;
   return look;
 }
 
@@ -36,7 +38,7 @@ JsonLook look_at_json(std::string_view text, bool is_whole) {
       end = static_cast<size_t>(value.position) + value.text.size();
       if (value.text[0] == '{' && look.others.empty()) {
         if (look.objects == 0) look.keys = keys_of_json(value.text);
-        if (std::string why; !is_json_object(value.text, &why)) return not_json(why);
+        if (std::string why; !is_json_object(value.text, &why)) return not_json(why, look.objects > 0);
         ++look.objects;
       } else if (look.objects == 0) {
         // A text may begin like JSON: "[1] Smith, J.: The sea". So all values are read.
@@ -54,8 +56,8 @@ JsonLook look_at_json(std::string_view text, bool is_whole) {
     const bool ends_in_object = begin != std::string_view::npos && may_begin_json_object(text.substr(begin));
     look.is_cut = !is_whole && ends_in_object;
     if (!look.is_cut) {
-      JsonLook fault = not_json(error.message());
-      fault.has_fault = look.objects > 0;
+      JsonLook fault = not_json(error.message(), look.objects > 0);
+      fault.may_be_cut = !is_whole && values.at_end();
       fault.lacks_end = is_whole && values.at_end() && (look.objects > 0 || ends_in_object);
       return fault;
     }
@@ -65,17 +67,21 @@ JsonLook look_at_json(std::string_view text, bool is_whole) {
   return look;
 }
 
-std::optional<JsonColumns> columns_of_json(std::string_view object, const std::vector<std::string>& text_keys) {
-  const std::vector<JsonMember> members = members_of_json(object);
-  const auto is_text = [&](const JsonMember& member) {
-    return member.has_strings && std::find(text_keys.begin(), text_keys.end(), member.name) != text_keys.end();
-  };
-  const auto text = std::find_if(members.begin(), members.end(), is_text);
-  if (text == members.end() || text->num_elements < 2) return {};
-  const bool are_equal = std::all_of(members.begin(), members.end(), [&](const JsonMember& member) {
-    return member.num_elements == text->num_elements;
-  });
-  return are_equal ? std::optional(JsonColumns{text->name, text->num_elements}) : std::nullopt;
+std::optional<JsonRows> rows_of_json(std::string_view object, const std::vector<std::string>& text_keys) {
+  std::vector<std::vector<JsonPart>> parts(text_keys.size());
+  JsonScanner scanner(object, text_keys, text_keys.size(), parts);
+  scanner.keep_members();
+  try {
+    scanner.scan();
+  } catch (const JsonFailure& failure) {  // a null among the texts, or no other key: the rows are there all the same
+    if (failure.problem == RecordProblem::kMalformed) return {};
+  }
+  const auto several = std::find_if(parts.begin(), parts.end(), [](const auto& texts) { return texts.size() > 1; });
+  if (several == parts.end()) return {};
+  JsonRows rows{text_keys[static_cast<size_t>(several - parts.begin())], std::ssize(*several)};
+  for (const JsonMember& member : scanner.members())
+    if ((rows.text_key + ".").starts_with(member.name + ".")) rows.num_rows = std::max(member.num_elements, int64_t{0});
+  return rows;
 }
 
 }  // namespace hearth::data

@@ -17,20 +17,21 @@ struct JsonLook {
   std::vector<std::string> keys;  // of the first object
   bool is_cut = false;            // the bytes end in one of these objects, and the file goes on
   bool lacks_end = false;         // the file ends in an object, or in an array with an object
-  bool has_fault = false;         // not JSON, but the first value is an object
+  bool has_fault = false;         // not JSON, but the first value is a good object
+  bool may_be_cut = false;        // not JSON so far, but the bytes end in a value without objects, and the file goes on
   std::string why_not;            // why it is not JSON
 };
 
 // `text` is a file's beginning, without a byte order mark. Its end is the file's if `is_whole`.
 JsonLook look_at_json(std::string_view text, bool is_whole);
 
-struct JsonColumns {
-  std::string text_key;  // the first member that is a column of texts
-  int64_t num_rows = 0;
+struct JsonRows {
+  std::string text_key;
+  int64_t num_texts = 0;  // at the key, at least two
+  int64_t num_rows = 0;   // the length of the list that the key begins with; 0: it begins with another value
 };
 
-// What the object holds if it looks like columns: all its members are lists of one length, which is at least two, and
-// a text key names a list of strings.
-std::optional<JsonColumns> columns_of_json(std::string_view object, const std::vector<std::string>& text_keys);
+// What the object holds if one of the keys gives several texts.
+std::optional<JsonRows> rows_of_json(std::string_view object, const std::vector<std::string>& text_keys);
 
 }  // namespace hearth::data

@@ -8,6 +8,13 @@
 namespace hearth::data {
 namespace {
 
+std::string fix_of_fault(std::string_view part) {
+  return fmt::format(
+      "correct the file or get it again, leave out {} with --on-error skip, or read a text that begins like JSON with "
+      "--format text",
+      part);
+}
+
 std::string why_no_object(std::string_view value) {
   if (value.starts_with(kByteOrderMark)) return std::string(kMarkInside);
   const bool is_json = is_json_object(fmt::format("{{\"value\": {}}}", value));
@@ -40,7 +47,7 @@ class JsonReader final : public SourceReader {
       record.position = end_;
       record.location = fmt::format("line {}", values_.line());
       set_unreadable(e, record);
-      record.fix = "correct the file or get it again, or leave out its rest with --on-error skip";
+      record.fix = fix_of_fault("its rest");
     }
     return true;
   }
@@ -52,6 +59,7 @@ class JsonReader final : public SourceReader {
     if (value.too_long) return json_.set_too_long(record);
     if (value.text[0] == '{') {
       json_.read(value.text, record);
+      if (record.problem == RecordProblem::kMalformed) record.fix = fix_of_fault("such records");
       if (record.problem == RecordProblem::kMissingKey && !record.fix.empty())
         record.fix =
             "name the key of the text (--text-key), read the file whole with --format text, or leave out such records "
@@ -60,6 +68,7 @@ class JsonReader final : public SourceReader {
     }
     record.problem = RecordProblem::kMalformed;
     record.why = why_no_object(value.text);
+    record.fix = fix_of_fault("such values");
   }
 
   JsonRecord json_;

@@ -40,10 +40,10 @@ constexpr std::string_view kSeparators = "._- ";
 // Files of programs, settings and pages. Nothing: no ending.
 constexpr std::array<std::string_view, 11> kPageEndings = {"",     ".md",   ".py",  ".ipynb", ".json", ".yaml",
                                                            ".yml", ".toml", ".cfg", ".sh",    ".html"};
-// What `datasets` writes beside data, or never reads as data.
-constexpr std::array<std::string_view, 7> kDescriptions = {
+// What `datasets` and Kaggle write beside data, or never read as data.
+constexpr std::array<std::string_view, 8> kDescriptions = {
     "config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json",
-    "state.json",  "dummy_data.zip",    "croissant.json"};
+    "state.json",  "dummy_data.zip",    "croissant.json",     "dataset-metadata.json"};
 
 // Keys that cards of datasets have, and the headers of other pages hardly.
 constexpr std::array<std::string_view, 10> kCardKeys = {
@@ -83,6 +83,11 @@ bool is_lock(const Path& path) {
          absolute_path(path).string().find("/.cache/huggingface/") != std::string::npos;
 }
 
+// A repository of git without a work tree: `git clone --mirror`. In others these are in .git.
+bool is_bare_repository(const Path& folder) {
+  return path_exists(folder / "HEAD") && folder_exists(folder / "objects") && folder_exists(folder / "refs");
+}
+
 // Whether a program wrote it beside data. An editor's foo~ is the older foo.
 bool is_of_tools(const Path& path) {
   const std::string name = path.filename().string();
@@ -105,7 +110,7 @@ std::optional<LeftOutReason> never_data(const Path& path, bool is_folder) {
     return LeftOutReason::kUnfinished;
   if (is_folder && std::find(kFoldersOfTools.begin(), kFoldersOfTools.end(), name) != kFoldersOfTools.end())
     return LeftOutReason::kOfTools;
-  if (!is_folder && is_of_tools(path)) return LeftOutReason::kOfTools;
+  if (is_folder ? is_bare_repository(path) : is_of_tools(path)) return LeftOutReason::kOfTools;
   if (is_folder && (name == "blobs" || name == "refs") && folder_exists(path.parent_path() / "snapshots"))
     return LeftOutReason::kOfTools;
   return {};

@@ -6,13 +6,13 @@
 // Unfinished: downloads that go on (*.incomplete, *.part, *.crdownload), and their locks (a.txt.lock beside a.txt, and
 // *.lock in .cache/huggingface).
 //
-// Made by tools: the folders __pycache__ and __MACOSX, and the blobs and refs of a cache of Hugging Face's Hub, whose
-// snapshots name the same files. Also desktop.ini, Thumbs.db, foo~ beside foo, and what Spark writes beside the parts
-// of a table: _SUCCESS, _metadata, _common_metadata, _committed_N, _started_N.
+// Made by tools: the folders __pycache__ and __MACOSX, bare repositories of git, and the blobs and refs of a cache of
+// Hugging Face's Hub, whose snapshots name the same files. Also desktop.ini, Thumbs.db, foo~ beside foo, and what Spark
+// writes beside the parts of a table: _SUCCESS, _metadata, _common_metadata, _committed_N, _started_N.
 //
-// About the data: README, LICENSE and their like, and the descriptions that `datasets` writes. These may be data
-// themselves, for example in a folder of documentation. They are left out only beside records, where a key of records
-// was named, or in a repository of the Hub. In such a repository with records, plain texts with the endings of
+// About the data: README, LICENSE and their like, and the descriptions that `datasets` and Kaggle write. These may be
+// data themselves, for example in a folder of documentation. They are left out only beside records, where a key of
+// records was named, or in a repository of the Hub. In such a repository with records, plain texts with the endings of
 // programs, settings and pages are left out, too (beside_records.h).
 //
 // Excluded: by the user's --exclude.

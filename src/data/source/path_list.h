@@ -15,11 +15,13 @@ struct GivenPaths {
   std::map<std::string, std::string> patterns;
 };
 
-// A path with *, ? or [ that does not exist is a pattern. Its matches take its place, sorted. Throws user_error for a
-// pattern without a match. The folder of an hf: name takes its place; find_fetched throws if it was not fetched.
+// A path with *, ? or [ that does not exist is a pattern. Its matches take its place, sorted. A wildcard never stands
+// for "." or "..". Throws user_error for a pattern without a match. The folder of an hf: name takes its place;
+// find_fetched throws if it was not fetched.
 GivenPaths expand_patterns(const std::vector<Path>& paths);
 
-// Reads one path per line, relative to the list's folder. Skips blank lines and lines that start with #.
+// Reads one path per line, relative to the list's folder. Skips a byte order mark, blank lines and lines that start
+// with #.
 std::vector<Path> read_source_list(const Path& list);
 
 }  // namespace hearth::data

@@ -116,6 +116,24 @@ bool has_a_key(const std::vector<std::string>& names, const std::vector<std::str
   });
 }
 
+// Whether a file has a fault in its records, and is no text that happens to begin like JSON. One object without the key
+// stays a text: many configuration files have comments.
+bool has_bad_records(std::string_view text, const JsonLook& look, const std::vector<std::string>& keys) {
+  if (look.why_not.empty()) return false;
+  if (look.lacks_end || look.has_fault || (text[0] == '[' && !look.may_be_cut)) return true;
+  const auto is_spelled = [&](const std::string& key, char quote) {
+    const std::string name = quote + key + quote;
+    for (size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+      const size_t next = text.find_first_not_of(" \t\r\n", at + name.size());
+      if (next != std::string_view::npos && text[next] == ':') return true;
+    }
+    return false;
+  };
+  return text[0] == '{' && std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+           return is_spelled(key, '"') || is_spelled(key, '\'');  // Python's quotes
+         });
+}
+
 // JSON lines by name, because then a first line that is not JSON is an error and not a text. By content, if the first
 // two lines are JSON objects. Other JSON by content: an array of objects, or objects over several lines. One object
 // alone may be a text, such as a configuration file among sources: it is a record only if it has the key, or if the
@@ -129,8 +147,9 @@ std::optional<Format> json_format(const Path& path, std::string_view text, const
   const Lines lines = text[begin] == '{' ? count_object_lines(text, is_whole) : Lines::kNone;
   if (lines == Lines::kTwo || (by_name && lines == Lines::kOne)) return Format::kJsonl;
   look = look_at_json(text, is_whole);
-  // Without its end it is damaged, and not a text that happens to begin like JSON. The reader says so.
-  if (look.lacks_end && is_named(path, {".json"})) return Format::kJson;
+  // The reader says where the fault is.
+  if (is_named(path, {".json"}) && !kinds.as_text && has_bad_records(text.substr(begin), look, rules.text_keys))
+    return Format::kJson;
   if (look.objects == 0) return look.is_empty_array && (by_name || kinds.has_keys) ? Format::kJson : named;
   // The key may follow behind the bytes that were looked at.
   const bool is_cut_list = look.is_cut && text[begin] == '[';
@@ -139,34 +158,37 @@ std::optional<Format> json_format(const Path& path, std::string_view text, const
   return are_records ? std::optional(Format::kJson) : std::nullopt;
 }
 
-// Throws for a file that is one object of columns, {"text": ["a", "b"], "id": [1, 2]}. As a record it is one document
-// of all its rows, and `datasets` reads it as one row, too, which its writer hardly meant. The file is read whole,
-// because columns are long.
-void refuse_columns(const Path& path, Compression compression, const ReadRules& rules) {
-  std::optional<JsonColumns> columns;
+// Throws for a file that is one object with several texts at a key: {"text": ["a", "b"]}, {"data": [{"text": "a"},
+// {"text": "b"}]}. As a record it is one document, and `datasets` reads it as one row, too, which its writer hardly
+// meant. The file is read whole, because it may be long.
+void refuse_rows_in_object(const Path& path, Compression compression, const ReadRules& rules) {
+  std::optional<JsonRows> found;
   try {
     JsonValues values(open_stream(path, compression), rules.max_record_bytes);
     JsonValue value;
     if (!values.next(value) || values.in_array() || value.too_long) return;
-    columns = columns_of_json(value.text, rules.text_keys);
-    if (!columns || values.next(value)) return;
+    found = rows_of_json(value.text, rules.text_keys);
+    if (!found || values.next(value)) return;
   } catch (const Error& error) {
     if (error.code() != ExitCode::kDamaged) throw;
     return;  // the reader reports it
   }
-  const std::string name = path.string(), rows = Path(plain_name(path)).replace_extension(".jsonl").string();
+  const std::string name = path.string(), lines = Path(plain_name(path)).replace_extension(".jsonl").string();
   const std::string open =
       compression == Compression::kNone
           ? "cat " + shell_word(name)
           : fmt::format("{} --decompress --stdout {}", compression_name(compression), shell_word(name));
+  // Other members, such as a version, are no columns.
+  const std::string command = fmt::format(
+      ": {} | python3 -c \"import json, sys; c = json.load(sys.stdin); c = {{k: v for k, v in c.items() if "
+      "type(v) is list and len(v) == {}}}; [print(json.dumps(dict(zip(c, r)))) for r in "
+      "zip(*c.values())]\" > {}",
+      open, found->num_rows, shell_word(lines));
   throw user_error(
-      fmt::format("{} is one JSON object of columns: \"{}\" is a list of {}", name, columns->text_key,
-                  columns->num_rows),
+      fmt::format("{} is one JSON object with {} texts at \"{}\"", name, found->num_texts, found->text_key),
       "it would be one document, with the texts of all rows",
-      fmt::format("write its rows as records: {} | python3 -c \"import json, sys; c = json.load(sys.stdin); "
-                  "[print(json.dumps(dict(zip(c, r)))) for r in zip(*c.values())]\" > {}; or read it as one document "
-                  "with --format json",
-                  open, shell_word(rows)));
+      fmt::format("write its rows as records, one a line{}; or read it as one document with --format json",
+                  found->num_rows > 1 ? command : ""));
 }
 
 // Parquet ("PARE": with an encrypted footer), Arrow's file format, and its stream format, which starts with a mark and
@@ -252,7 +274,7 @@ Recognised recognise(const Path& path, const ReadRules& rules, const KindRules& 
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   JsonLook look;
   if (const auto format = json_format(path, text, rules, kinds, look)) {
-    if (*format == Format::kJson && look.objects == 1) refuse_columns(path, compression, rules);
+    if (*format == Format::kJson && look.objects == 1) refuse_rows_in_object(path, compression, rules);
     return {*format, compression};
   }
   if (csv_separator(text, path, rules.text_keys, kinds.has_keys)) return {Format::kCsv, compression};

@@ -10,6 +10,7 @@
 #include "support/failpoint.h"
 #include "support/hearth_command.h"
 #include "support/text_file.h"
+#include "tokenizer/small_file.h"
 
 namespace hearth {
 namespace {
@@ -79,6 +80,13 @@ TEST(DataBuild, BytesThatAreNotUtf8AreCountedAndKept) {
   write_text(scratch / "text" / "latin.txt", "caf\xE9 na\xEFve");
   write_text(scratch / "text" / "cut.txt", "end \xE2\x82");
   EXPECT_THAT(build("mixed"), HasSubstr("not UTF-8: 4 bytes in 2 documents, kept\n"));
+  // A tokenizer without a token for each byte.
+  write_text(scratch / "tokenizer.json", test::small_unigram_file());
+  const std::string replaced =
+      run_hearth(fmt::format("data build --eos none --tokenizer {} --out {} {}", text(scratch / "tokenizer.json"),
+                             text(scratch / "replaced"), text(scratch / "text")))
+          .output;
+  EXPECT_THAT(replaced, HasSubstr("not UTF-8: 4 bytes in 2 documents, replaced by U+FFFD\n"));
 }
 
 TEST(DataBuild, KilledAtAnyCallItCompletesToTheSameBytes) {

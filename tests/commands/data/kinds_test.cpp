@@ -108,6 +108,17 @@ TEST(DataKinds, WhatAFolderHoldsBesideItsDataIsLeftOutAndSaid) {
               AllOf(HasSubstr("left out of folders: 1 about the data (README.md)\n"), HasSubstr(texts)));
 }
 
+TEST(DataKinds, AByteOrderMarkIsNoPartOfAListAndOfTextsToEncode) {
+  const ScratchFolder scratch;
+  const std::string mark = "\xef\xbb\xbf", out = (scratch / "out").string();
+  write_text(scratch / "x.txt", mark + "hi");
+  write_text(scratch / "list", mark + "x.txt\n");
+  const CommandResult built = run_hearth("data build --out " + out + " --source-list " + (scratch / "list").string());
+  EXPECT_EQ(built.exit_code, 0) << built.output;
+  EXPECT_EQ(run_hearth("tokenizer encode --eos none --tokenizer bytes " + (scratch / "x.txt").string()).output,
+            "104 105\n");
+}
+
 TEST(DataKinds, ANameWithALineEndIsShownOnOneLine) {
   const ScratchFolder scratch;
   const Path odd = scratch / "in" / "a\nerror: x\x1b[31m.txt";

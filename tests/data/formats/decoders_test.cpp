@@ -1,5 +1,5 @@
-// zstd's windows. What the decoders read: tests/data/source/jsonl_test.cpp (gzip, zstd), foreign_kind_test.cpp (xz,
-// bzip2).
+// Windows of zstd, and streams of xz. What the decoders read: tests/data/source/jsonl_test.cpp (gzip, zstd),
+// foreign_kind_test.cpp (xz, bzip2).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lzma.h>
@@ -41,15 +41,20 @@ TEST(Decoders, AZstdWindowOf2GiBIsReadAndALargerOneIsNamed) {
   EXPECT_THAT(records[0].why, HasSubstr("a frame asks for a window of more than 2 GiB"));
 }
 
-// The text by xz, with another size of the dictionary in its block's header ("The .xz File Format", 3.1 and 5.3.1). The
-// header's first byte is its size; its last four are a CRC-32.
-std::string xz_of_dictionary(const std::string& text, char size) {
+std::string xz_of(const std::string& text) {
   std::string packed(1000, '\0');
   size_t end = 0;
   EXPECT_EQ(::lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, nullptr, reinterpret_cast<const uint8_t*>(text.data()),
                                       text.size(), reinterpret_cast<uint8_t*>(packed.data()), &end, packed.size()),
             LZMA_OK);
   packed.resize(end);
+  return packed;
+}
+
+// The text by xz, with another size of the dictionary in its block's header ("The .xz File Format", 3.1 and 5.3.1). The
+// header's first byte is its size; its last four are a CRC-32.
+std::string xz_of_dictionary(const std::string& text, char size) {
+  std::string packed = xz_of(text);
   constexpr size_t kHeader = 12;  // after that of the stream
   const size_t header_size = (static_cast<unsigned char>(packed[kHeader]) + size_t{1}) * 4;
   const size_t filter = packed.find("\x21\x01", kHeader + 2);  // LZMA2, with one byte: the dictionary's size
@@ -72,6 +77,22 @@ TEST(Decoders, AnXzDictionaryOfMoreThan2GiBIsNamedAndNotSkipped) {
   EXPECT_EQ(e.code(), ExitCode::kUser);
   EXPECT_THAT(e.message(), HasSubstr("x.jsonl.xz needs 32"));  // 3,221,... bytes
   EXPECT_EQ(e.why(), "its xz dictionary is larger than 2 GiB");
+}
+
+TEST(Decoders, BytesBehindAnXzStreamAreNoStreamThatIsCutShort) {
+  const ScratchFolder scratch;
+  const Path path = scratch / "x.txt.xz";
+  const std::string a = xz_of("the sea, "), b = xz_of("the land");
+  const auto records = [&](const std::string& content) {
+    write_text(path, content);
+    return read_source(found_file(path));
+  };
+  EXPECT_EQ(texts_of(records(a + std::string(8, '\0') + b + std::string(4, '\0'))),
+            std::vector<std::string>{"the sea, the land"});
+  for (const char* rest : {"x", "garbage", "more than the twelve bytes of a header"})
+    EXPECT_THAT(records(a + b + rest).at(0).why, HasSubstr("bytes that are no xz stream follow a stream")) << rest;
+  for (const size_t size : {size_t{3}, b.size() / 2, b.size() - 1})
+    EXPECT_THAT(records(a + b.substr(0, size)).at(0).why, HasSubstr("its last xz stream has no end")) << size;
 }
 
 TEST(Decoders, ACompressionIsFoundFromItsMarkAndAnEndingIsNoPartOfAName) {

@@ -108,6 +108,16 @@ TEST(Discover, ACacheOfTheHubIsReadThroughOneSnapshot) {
   EXPECT_THAT(e.fix(), HasSubstr(first.string()));
 }
 
+TEST(Discover, ABareRepositoryOfGitIsNoData) {
+  const ScratchFolder scratch;
+  write_text(scratch / "train.jsonl", kRecord);
+  write_text(scratch / "dataset-metadata.json", "{\"title\": \"a card of Kaggle\"}");
+  ASSERT_EQ(test::run_command("git init --quiet --bare " + (scratch / "ds.git").string()).exit_code, 0);
+  const Discovery found = search(scratch.path());
+  EXPECT_EQ(names_of(found, scratch.path()), "train.jsonl");
+  EXPECT_EQ(describe_left_out(found.left_out), "1 made by tools (ds.git), 1 about the data (dataset-metadata.json)");
+}
+
 TEST(Discover, AFolderOfDocumentationIsReadWhole) {
   const ScratchFolder scratch;
   const Path docs = scratch / "docs";
@@ -249,6 +259,19 @@ TEST(Discover, FilesOfAPatternAreLikeFilesOfAFolder) {
   EXPECT_EQ(names({clone / "*", clone / "README.md"}), "README.md data/train.jsonl notes.txt");
 }
 
+TEST(Discover, APatternDoesNotLeaveItsFolder) {
+  const ScratchFolder scratch;
+  const Path folder = scratch / "h";
+  write_text(scratch / "outside.txt", "words outside");
+  write_text(folder / "inside.txt", "words inside");
+  EXPECT_EQ(error_of([&] { expand_patterns({folder / ".*"}); }).message(),
+            "nothing matches " + (folder / ".*").string());
+  write_text(folder / ".hidden.txt", "hidden words");
+  EXPECT_EQ(expand_patterns({folder / ".*"}).paths, std::vector<Path>{folder / ".hidden.txt"});
+  EXPECT_EQ(expand_patterns({folder / ".." / "o*"}).paths, std::vector<Path>{folder / ".." / "outside.txt"});
+  EXPECT_THROW(expand_patterns({folder / ".?" / "outside.txt"}), Error);
+}
+
 TEST(Discover, SplitsOfARepositoryOfTheHubAreNotJoined) {
   const ScratchFolder scratch;
   const Path clone = scratch / "clone", data = clone / "data";
@@ -277,6 +300,30 @@ TEST(Discover, SplitsOfARepositoryOfTheHubAreNotJoined) {
   remove_file(clone / ".gitattributes");
   write_text(scratch / ".cache" / "huggingface" / "hub" / "version.txt", "1");
   EXPECT_EQ(search(clone).sources.size(), 5u);
+}
+
+TEST(Discover, ASplitIsAWordAnywhereInAName) {
+  const ScratchFolder scratch;
+  const std::vector<std::pair<std::string, std::string>> splits = {{"my_train.jsonl", "my_test.jsonl"},
+                                                                   {"en.train.jsonl", "en.valid.jsonl"},
+                                                                   {"train-en/a.jsonl", "en dev/a.jsonl"},
+                                                                   {"train(1).jsonl", "latest-test.jsonl"}};
+  const auto write = [&](const Path& clone, const std::string& train, const std::string& held_out) {
+    write_text(clone / "README.md", kCard);
+    write_text(clone / train, kRecord);
+    write_text(clone / held_out, "{\"text\": \"held out\"}\n");
+  };
+  for (const auto& [train, held_out] : splits) {
+    const Path clone = scratch / train.substr(0, 5) / held_out.substr(0, 5);
+    write(clone, train, held_out);
+    const Error e = error_of([&] { search(clone); });
+    EXPECT_THAT(e.message(), HasSubstr("holds several splits: ")) << train;
+    EXPECT_THAT(e.fix(), HasSubstr(train == "my_train.jsonl" ? "--include '*train*'" : "train"));
+  }
+  // Parts of other words.
+  write(scratch / "words", "constrained.jsonl", "latest.jsonl");
+  write(scratch / "more", "train.jsonl", "medi\xc3\xa9val.jsonl");
+  for (const char* name : {"words", "more"}) EXPECT_EQ(search(scratch / name).sources.size(), 2u);
 }
 
 TEST(Discover, APartOfARepositoryOfTheHubIsTreatedAsThatRepository) {

@@ -239,10 +239,6 @@ TEST(Tables, JsonWithoutItsEndIsDamagedAndNoText) {
   EXPECT_EQ(kind_of(scratch / "c.txt"), "text none");
   write_text(scratch / "c.json", "{\n  \"text\": \"a\"\n}\n{\n  \"te");
   EXPECT_EQ(kind_of(scratch / "c.json"), "json none");
-  for (const std::string text : {"[", "[1, 2", "{ int x; and more words", "[link](url)"}) {
-    write_text(scratch / "c.json", text);
-    EXPECT_EQ(kind_of(scratch / "c.json"), "text none") << text;
-  }
 }
 
 TEST(Tables, AByteOrderMarkAndWordsBetweenRecordsAreNamed) {
@@ -296,61 +292,6 @@ TEST(Tables, AnEndingHasItsMeaningInAnyCase) {
   ASSERT_EQ(test::run_command("gzip --keep --suffix .GZ " + packed).exit_code, 0);
   EXPECT_EQ(kind_of(packed + ".GZ"), "csv gzip");
   EXPECT_EQ(texts_of(read_source(found_file(packed + ".GZ"))), (std::vector<std::string>{"one", "two"}));
-}
-
-TEST(Tables, AnObjectOfColumnsIsRefusedWithACommandThatWritesItsRows) {
-  const ScratchFolder scratch;
-  const std::string folder = scratch.path().string();
-  const std::string long_text(kSniffBytes, 'x');  // the columns end after the bytes that are looked at
-  const std::vector<std::string> columns = {"{\"text\": [\"a\", \"b\", \"c\"]}",
-                                            "{\n\"id\": [1, 2],\n\"text\": [\"a\", null]}",
-                                            "{\"text\": [\"" + long_text + "\", \"b\"], \"id\": [1, 2]}"};
-  for (const std::string& content : columns) {
-    for (const bool has_keys : {false, true}) {
-      write_text(scratch / "x.json", content);
-      const Error e = test::error_of([&] { recognise(scratch / "x.json", {}, {.has_keys = has_keys}); });
-      EXPECT_EQ(e.code(), ExitCode::kUser);
-      EXPECT_THAT(e.message(), HasSubstr("x.json is one JSON object of columns: \"text\" is a list of "));
-      EXPECT_EQ(e.why(), "it would be one document, with the texts of all rows");
-      EXPECT_THAT(e.fix(), HasSubstr("--format json"));
-    }
-  }
-  // The command that the error names.
-  for (const bool is_packed : {false, true}) {
-    Path path = scratch / "x.json";
-    write_text(path, columns[0]);
-    if (is_packed) {
-      test::run_command("gzip --force " + path.string());
-      path += ".gz";
-    }
-    const std::string fix = test::error_of([&] { recognise(path, {}); }).fix();
-    const std::string command = fix.substr(fix.find(": ") + 2, fix.find("; or ") - fix.find(": ") - 2);
-    ASSERT_EQ(test::run_command("cd " + folder + " && " + command).exit_code, 0) << command;
-    EXPECT_EQ(texts_of(read_source(found_file(scratch / "x.jsonl"))), (std::vector<std::string>{"a", "b", "c"}));
-    remove_file(scratch / "x.jsonl");
-  }
-}
-
-TEST(Tables, ARecordMayHaveAListOfTexts) {
-  const ScratchFolder scratch;
-  const auto texts = [&](const std::string& name, const std::string& content, const ReadRules& rules = {}) {
-    write_text(scratch / name, content);
-    return texts_of(read_source(found_file(scratch / name, rules), rules));
-  };
-  const std::vector<std::string> joined = {"a\n\nb"};
-  EXPECT_EQ(texts("one.json", "{\"text\": [\"a\", \"b\"], \"id\": 7}"), joined);
-  EXPECT_EQ(texts("lengths.json", "{\"text\": [\"a\", \"b\"], \"ids\": [7, 8, 9]}"), joined);
-  EXPECT_EQ(texts("array.json", "[{\"text\": [\"a\", \"b\"]}]"), joined);
-  EXPECT_EQ(texts("line.jsonl", "{\"text\": [\"a\", \"b\"]}\n"), joined);
-  EXPECT_EQ(texts("single.json", "{\"text\": [\"a\"]}"), std::vector<std::string>{"a"});
-  EXPECT_EQ(texts("several.json", "{\n\"text\": [\"a\", \"b\"]}\n{\n\"text\": [\"c\"]}"),
-            (std::vector<std::string>{"a\n\nb", "c"}));
-  ReadRules rules;
-  rules.format = "json";
-  EXPECT_EQ(texts("named.json", "{\"text\": [\"a\", \"b\"]}", rules), joined);
-  rules = {};
-  rules.text_keys = {"files.text"};
-  EXPECT_EQ(texts("below.json", "{\"files\": [{\"text\": \"a\"}, {\"text\": \"b\"}]}", rules), joined);
 }
 
 }  // namespace
