@@ -69,11 +69,30 @@ void check_shard(const Buffer& full, const Buffer& shard, int64_t rank, int64_t 
                operation, rank);
 }
 
-void check_exchange(const Buffer& to, const Buffer& from, int64_t size, std::string_view operation) {
-  HEARTH_CHECK(to.type == from.type && to.numel == from.numel && to.numel % size == 0,
-               "{}: {} elements to {}, for {} ranks, of one type", operation, from.numel, to.numel, size);
-  HEARTH_CHECK(to.numel == 0 || to.at(to.numel) <= from.data || to.data >= from.at(from.numel), "{}: the two overlap",
-               operation);
+ExchangeParts exchange_parts(const Buffer& buffer, std::span<const int64_t> counts, int64_t size) {
+  ExchangeParts parts;
+  if (counts.empty()) {
+    HEARTH_CHECK(buffer.numel % size == 0, "all_to_all: {} elements for {} ranks", buffer.numel, size);
+    parts.counts.assign(static_cast<size_t>(size), buffer.numel / size);
+  } else {
+    parts.counts.assign(counts.begin(), counts.end());
+  }
+  int64_t end = 0;
+  for (const int64_t count : parts.counts) {
+    HEARTH_CHECK(count >= 0, "all_to_all: a part of {} elements", count);
+    parts.begins.push_back(end);
+    end += count;
+  }
+  HEARTH_CHECK(std::ssize(parts.counts) == size && end == buffer.numel,
+               "all_to_all: {} parts with {} elements in a tensor of {}, for {} ranks", parts.counts.size(), end,
+               buffer.numel, size);
+  return parts;
+}
+
+void check_exchange(const Buffer& to, const Buffer& from) {
+  HEARTH_CHECK(to.type == from.type, "all_to_all: tensors of two types");
+  HEARTH_CHECK(to.numel == 0 || from.numel == 0 || to.at(to.numel) <= from.data || to.data >= from.at(from.numel),
+               "all_to_all: the two overlap");
 }
 
 void check_summable(const Buffer& buffer, std::string_view operation) {

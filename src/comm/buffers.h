@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace hearth::comm {
 
@@ -31,8 +32,18 @@ Buffer host_buffer_of(const at::Tensor& tensor, std::string_view operation);
 // `rank`.
 void check_shard(const Buffer& full, const Buffer& shard, int64_t rank, int64_t size, std::string_view operation);
 
-// Checks that both are [size * n], of one type, and do not overlap.
-void check_exchange(const Buffer& to, const Buffer& from, int64_t size, std::string_view operation);
+// The parts of a buffer in an exchange, one of each rank.
+struct ExchangeParts {
+  std::vector<int64_t> counts, begins;  // elements
+
+  std::byte* at(const Buffer& buffer, int64_t rank) const { return buffer.at(begins[static_cast<size_t>(rank)]); }
+  int64_t count(int64_t rank) const { return counts[static_cast<size_t>(rank)]; }
+};
+// `counts`: empty for equal parts. Checks that they are those of the buffer.
+ExchangeParts exchange_parts(const Buffer& buffer, std::span<const int64_t> counts, int64_t size);
+
+// Checks that both are of one type and do not overlap.
+void check_exchange(const Buffer& to, const Buffer& from);
 
 // float32, float64 or bfloat16.
 void check_summable(const Buffer& buffer, std::string_view operation);

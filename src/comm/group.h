@@ -3,10 +3,11 @@
 // not know which one runs.
 //
 // Every call but send and recv is Collective over the group: all ranks make the same calls in the same order, with the
-// same sizes and types. A rank that makes a different call is our bug, and the error names it. Tensors are contiguous
-// and used as 1-D arrays. Reductions add in pairs of ranks, ((0 + 1) + (2 + 3)) + ..., in the tensors' own type;
-// bfloat16 is added in float32 and rounded once. So the result does not depend on timing, and every rank gets the same
-// bits. NCCL's own sums, which it makes unless the order matters (comm/nccl_group.h), have another order.
+// same types, and the same sizes where parts have one length. A rank that makes a different call is our bug, and the
+// error names it. Tensors are contiguous and used as 1-D arrays. Reductions add in pairs of ranks, ((0 + 1) + (2 + 3))
+// + ..., in the tensors' own type; bfloat16 is added in float32 and rounded once. So the result does not depend on
+// timing, and every rank gets the same bits. NCCL's own sums, which it makes unless the order matters
+// (comm/nccl_group.h), have another order.
 //
 // The calls of a group and of the groups that were split from it run in one stream (comm/stream.h), but for a group
 // that was split with a stream of its own.
@@ -16,6 +17,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,13 @@
 #include "mesh/spans.h"
 
 namespace hearth::comm {
+
+// Elements of the parts of an exchange, one of each rank; both empty: parts of one length.
+struct ExchangeCounts {
+  std::span<const int64_t> to{}, from{};
+};
+// In the records of a rank's calls, whose bytes differ between ranks.
+using mesh::kUnequalExchange;
 
 class Group {
  public:
@@ -56,8 +65,12 @@ class Group {
     call("all_reduce", values, mesh::kAllPeers, [&] { all_reduce_now(values); });
   }
   // to[r * n + i] = rank r's from[rank * n + i]; both [size * n], of any one type. They must not overlap.
-  void all_to_all(const at::Tensor& to, const at::Tensor& from) {
-    call("all_to_all", from, mesh::kAllPeers, [&] { all_to_all_now(to, from); });
+  void all_to_all(const at::Tensor& to, const at::Tensor& from) { all_to_all(to, from, {}); }
+  // The same with parts of any lengths, which may be 0 (torch's all_to_all_single): counts.from[r] elements go to rank
+  // r, and counts.to[r] come from it, in the order of ranks. Rank r's counts.from[s] is rank s's counts.to[r].
+  void all_to_all(const at::Tensor& to, const at::Tensor& from, const ExchangeCounts& counts) {
+    const char* const name = counts.from.empty() ? "all_to_all" : kUnequalExchange;
+    call(name, from, mesh::kAllPeers, [&] { all_to_all_now(to, from, counts); });
   }
 
   // The values of one rank, of any one type, go to one other. These two ranks make their calls in the same order. A
@@ -79,7 +92,7 @@ class Group {
   virtual void all_gather_now(at::Tensor full, const at::Tensor& shard) = 0;
   virtual void reduce_scatter_now(at::Tensor shard, const at::Tensor& full) = 0;
   virtual void all_reduce_now(at::Tensor values) = 0;
-  virtual void all_to_all_now(at::Tensor to, const at::Tensor& from) = 0;
+  virtual void all_to_all_now(at::Tensor to, const at::Tensor& from, const ExchangeCounts& counts) = 0;
   virtual void send_now(const at::Tensor& values, int64_t to) = 0;
   virtual void recv_now(at::Tensor values, int64_t from) = 0;
   // The call that the flight recorder has under this number goes on after *_now returned; the group records its end.

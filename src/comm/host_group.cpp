@@ -120,16 +120,25 @@ class HostGroup final : public Group {
     });
   }
 
-  void all_to_all_now(at::Tensor to, const at::Tensor& from) override {
+  void all_to_all_now(at::Tensor to, const at::Tensor& from, const ExchangeCounts& counts) override {
     const Buffer out = host_buffer_of(to, "all_to_all"), in = host_buffer_of(from, "all_to_all");
-    check_exchange(out, in, size(), "all_to_all");
-    const int64_t n = in.numel / size(), most = HostMemory::kPlaceBytes / in.element_bytes / size();
-    in_pieces("all_to_all", in, n, most, [&](int64_t begin, int64_t count) {
-      write_parts(in, n, begin, count);
-      arrive();
-      const int64_t bytes = count * in.element_bytes;
+    check_exchange(out, in);
+    const ExchangeParts received = exchange_parts(out, counts.to, size()),
+                        sent = exchange_parts(in, counts.from, size());
+    const int64_t longest = counts.from.empty() ? in.numel / size() : longest_part(received, sent);
+    const int64_t most = HostMemory::kPlaceBytes / in.element_bytes / size();
+    Buffer call = in;
+    call.numel = longest * size();  // the same on all ranks
+    in_pieces("all_to_all", call, longest, most, [&](int64_t begin, int64_t count) {
+      // What a part of `of` elements has of this piece.
+      const auto bytes = [&](int64_t of) { return std::clamp<int64_t>(of - begin, 0, count) * in.element_bytes; };
+      const int64_t stride = count * in.element_bytes, skip = begin * in.element_bytes;
       for (int64_t r = 0; r < size(); ++r)
-        copy_elements(out.at(r * n + begin), r == rank() ? in.at(r * n + begin) : of(r) + rank() * bytes, bytes);
+        if (r != rank()) copy_elements(mine() + r * stride, sent.at(in, r) + skip, bytes(sent.count(r)));
+      arrive();
+      for (int64_t r = 0; r < size(); ++r)
+        copy_elements(received.at(out, r) + skip, r == rank() ? sent.at(in, r) + skip : of(r) + rank() * stride,
+                      bytes(received.count(r)));
     });
   }
 
@@ -203,6 +212,25 @@ class HostGroup final : public Group {
     std::vector<const std::byte*> places;
     for (int64_t r = 0; r < size(); ++r) places.push_back(of(r));
     return places;
+  }
+  // The longest part that any rank sends another. Each rank sees all counts, and checks those of what it receives.
+  int64_t longest_part(const ExchangeParts& received, const ExchangeParts& sent) {
+    constexpr int64_t kBytes = sizeof(int64_t);
+    const auto* counts = reinterpret_cast<const std::byte*>(sent.counts.data());
+    HEARTH_CHECK(size() * kBytes <= HostMemory::kPlaceBytes, "{} ranks", size());
+    int64_t longest = 0;
+    in_pieces("all_to_all", {nullptr, size(), at::kLong, kBytes}, size(), size(), [&](int64_t, int64_t) {
+      copy_elements(mine(), counts, size() * kBytes);
+      arrive();
+      for (int64_t r = 0; r < size(); ++r) {
+        const std::span of_rank(reinterpret_cast<const int64_t*>(of(r)), static_cast<size_t>(size()));
+        longest = std::max(longest, *std::max_element(of_rank.begin(), of_rank.end()));
+        const int64_t comes = of_rank[static_cast<size_t>(rank())];
+        HEARTH_CHECK(comes == received.count(r), "all_to_all: rank {} sends {} elements to rank {}, which awaits {}", r,
+                     comes, rank(), received.count(r));
+      }
+    });
+    return longest;
   }
   // Writes elements [begin, begin + count) of each other rank's part of `from` to this rank's place, in rank order.
   // This rank reads its own part where it is.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -108,10 +109,17 @@ class MpiGroup final : public Group {
     }
   }
 
-  void all_to_all_now(at::Tensor to, const at::Tensor& from) override {
+  void all_to_all_now(at::Tensor to, const at::Tensor& from, const ExchangeCounts& counts) override {
     const Buffer out = host_buffer_of(to, "all_to_all"), in = host_buffer_of(from, "all_to_all");
-    check_exchange(out, in, size_, "all_to_all");
-    if (in.numel > 0) exchange(out.data, in.data, in.numel / size_, in.element_bytes);
+    check_exchange(out, in);
+    const MpiParts received = mpi_parts(exchange_parts(out, counts.to, size_)),
+                   sent = mpi_parts(exchange_parts(in, counts.from, size_));
+    if (counts.from.empty() && in.numel == 0) return;
+    if (counts.from.empty()) return exchange(out.data, in.data, in.numel / size_, in.element_bytes);
+    finish("all_to_all", in.numel, locked([&] {
+             return ranks_.start_all_to_all_of_any(out.data, received.counts.data(), received.begins.data(), in.data,
+                                                   sent.counts.data(), sent.begins.data(), in.element_bytes);
+           }));
   }
 
   void send_now(const at::Tensor& values, int64_t to) override {
@@ -125,6 +133,21 @@ class MpiGroup final : public Group {
   }
 
  private:
+  // MPI counts with int.
+  struct MpiParts {
+    std::vector<int> counts, begins;
+  };
+  static MpiParts mpi_parts(const ExchangeParts& parts) {
+    MpiParts found;
+    for (size_t r = 0; r < parts.counts.size(); ++r) {
+      HEARTH_CHECK(parts.begins[r] + parts.counts[r] <= std::numeric_limits<int>::max(), "all_to_all: {} elements",
+                   parts.begins[r] + parts.counts[r]);
+      found.counts.push_back(static_cast<int>(parts.counts[r]));
+      found.begins.push_back(static_cast<int>(parts.begins[r]));
+    }
+    return found;
+  }
+
   // Sends part r of sent_ to rank r, and adds what arrives.
   void add_parts(std::byte* out, int64_t count, const Buffer& like) {
     received_.resize(sent_.size());

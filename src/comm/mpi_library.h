@@ -18,6 +18,10 @@ class MpiRanks {
   virtual int start_all_gather(void* to, const void* from, int64_t count, int64_t element_bytes) = 0;
   // to, from: [size * count].
   virtual int start_all_to_all(void* to, const void* from, int64_t count, int64_t element_bytes) = 0;
+  // Parts of any lengths: counts[r] elements of or for rank r, from begins[r] on. The lists live until the call is
+  // done.
+  virtual int start_all_to_all_of_any(void* to, const int* to_counts, const int* to_begins, const void* from,
+                                      const int* from_counts, const int* from_begins, int64_t element_bytes) = 0;
   // values: [count].
   virtual int start_send(const void* values, int64_t count, int64_t element_bytes, int64_t to) = 0;
   virtual int start_recv(void* values, int64_t count, int64_t element_bytes, int64_t from) = 0;

@@ -97,10 +97,10 @@ class NcclGroup final : public Group {
     });
   }
 
-  void all_to_all_now(at::Tensor to, const at::Tensor& from) override {
+  void all_to_all_now(at::Tensor to, const at::Tensor& from, const ExchangeCounts& counts) override {
     const Buffer out = buffer_here(to, "all_to_all"), in = buffer_here(from, "all_to_all");
-    check_exchange(out, in, size_, "all_to_all");
-    exchange(out, in);
+    check_exchange(out, in);
+    exchange(out, in, counts);
   }
 
   void send_now(const at::Tensor& values, int64_t to) override {
@@ -137,14 +137,19 @@ class NcclGroup final : public Group {
     check(result, operation);
   }
 
-  void exchange(const Buffer& to, const Buffer& from) {
-    const int64_t n = from.numel / size_;
-    const auto bytes = static_cast<size_t>(n * from.element_bytes);
-    enqueue("all_to_all", from.numel, [&](nccl::Stream stream) {
+  void exchange(const Buffer& to, const Buffer& from, const ExchangeCounts& counts = {}) {
+    const ExchangeParts received = exchange_parts(to, counts.to, size_),
+                        sent = exchange_parts(from, counts.from, size_);
+    enqueue("all_to_all", std::max(from.numel, to.numel), [&](nccl::Stream stream) {
+      const auto bytes = [&](const ExchangeParts& parts, int peer) {
+        return static_cast<size_t>(parts.count(peer) * from.element_bytes);
+      };
       int result = api().GroupStart();
       for (int peer = 0; peer < static_cast<int>(size_) && result == nccl::kSuccess; ++peer) {
-        result = api().Send(from.at(peer * n), bytes, nccl::kUint8, peer, comm_, stream);
-        if (result == nccl::kSuccess) result = api().Recv(to.at(peer * n), bytes, nccl::kUint8, peer, comm_, stream);
+        if (const size_t sends = bytes(sent, peer); sends > 0)
+          result = api().Send(sent.at(from, peer), sends, nccl::kUint8, peer, comm_, stream);
+        if (const size_t receives = bytes(received, peer); receives > 0 && result == nccl::kSuccess)
+          result = api().Recv(received.at(to, peer), receives, nccl::kUint8, peer, comm_, stream);
       }
       const int end = api().GroupEnd();
       return result == nccl::kSuccess ? end : result;

@@ -126,11 +126,14 @@ void ProcessControl::judge_hang() {
   if (all || now - *asked_ > kAnswer) end_all(ExitCode::kHardware, text + verdict());
 }
 
-// Who does not answer hangs; else who is in no call while the others wait; else all wait, and it is said where.
+// Who does not answer hangs; else who is in no call while the others wait; else all wait, and it is said where. A rank
+// that gave up has just left its call.
 std::string ProcessControl::verdict() {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> silent, idle, waiting;
   const auto describe = [&](int64_t rank, const mesh::CallNow& now) {
+    constexpr double kJust_s = 0.5;
+    if (!now.under_way && now.seconds < kJust_s) return;
     if (now.under_way)
       waiting.push_back(fmt::format("{} in {} for {}", name_of(rank), now.name, format_duration(now.seconds)));
     else

@@ -27,6 +27,9 @@ struct FlightGroup {
   bool operator==(const FlightGroup&) const = default;
 };
 
+// The name of an exchange of parts of any lengths: its ranks have other numbers of bytes.
+inline constexpr const char* kUnequalExchange = "all_to_allv";
+
 // The kinds of FlightCall::peer that are no rank.
 inline constexpr int32_t kAllPeers = -1;        // a collective of the group
 inline constexpr int32_t kPostedMessage = -2;   // a message of comm/control.h was sent

@@ -41,6 +41,11 @@ class Ranks final : public MpiRanks {
     const auto n = static_cast<int>(count);
     return MPI_Ialltoall(from, n, type, to, n, type, comm_, &request_);
   }
+  int start_all_to_all_of_any(void* to, const int* to_counts, const int* to_begins, const void* from,
+                              const int* from_counts, const int* from_begins, int64_t element_bytes) override {
+    const MPI_Datatype type = type_of(element_bytes);
+    return MPI_Ialltoallv(from, from_counts, from_begins, type, to, to_counts, to_begins, type, comm_, &request_);
+  }
   int start_send(const void* values, int64_t count, int64_t element_bytes, int64_t to) override {
     if (count > INT_MAX) return MPI_ERR_COUNT;
     return MPI_Isend(values, static_cast<int>(count), type_of(element_bytes), static_cast<int>(to), 0, comm_,

@@ -34,7 +34,7 @@ const Kind& kind_of(const FlightCall& call) {
   const std::string_view name = call.name;
   if (call.peer == mesh::kPostedMessage || call.peer == mesh::kAwaitedMessage) return kMessages;
   if (call.peer != mesh::kAllPeers) return name == "recv" ? kReceives : kSends;
-  return name == "all_gather" ? kGathers : name == "all_to_all" ? kExchanges : kSums;
+  return name == "all_gather" ? kGathers : name.starts_with("all_to_all") ? kExchanges : kSums;
 }
 
 // The calls of a rank that are drawn.

@@ -117,6 +117,28 @@ void check_all_to_all(Group& group, int64_t seed, int64_t n) {
   expect_elements<T>(to, [&](int64_t i) { return static_cast<T>(value_at(seed, i / n, rank * n + i % n)); });
 }
 
+// Rank r sends rank s (7 r + 3 s + seed) modulo 5 shares of n elements: often none, and never the same to all.
+template <typename T>
+void check_unequal_all_to_all(Group& group, int64_t seed, int64_t n) {
+  const int64_t R = group.size(), rank = group.rank();
+  const auto count = [&](int64_t from, int64_t to) { return (7 * from + 3 * to + seed) % 5 * n; };
+  const auto begin = [&](int64_t from, int64_t to) {
+    int64_t before = 0;
+    for (int64_t r = 0; r < to; ++r) before += count(from, r);
+    return before;
+  };
+  std::vector<int64_t> sent, received;
+  for (int64_t r = 0; r < R; ++r) sent.push_back(count(rank, r)), received.push_back(count(r, rank));
+  const int64_t all = std::accumulate(received.begin(), received.end(), int64_t{0});
+  const at::Tensor to = tensor_of<T>(all);
+  group.all_to_all(to, filled<T>(seed, rank, begin(rank, R)), {received, sent});
+  std::vector<T> expected;
+  for (int64_t r = 0; r < R; ++r)
+    for (int64_t i = 0; i < count(r, rank); ++i)
+      expected.push_back(static_cast<T>(value_at(seed, r, begin(r, rank) + i)));
+  expect_elements<T>(to, [&](int64_t i) { return expected[static_cast<size_t>(i)]; });
+}
+
 // Each rank sends to its successors one after the other, and receives from its predecessors in the same order.
 template <typename T>
 void check_transfers(Group& group, int64_t seed, int64_t n) {

@@ -77,6 +77,7 @@ inline void check_collectives(Group& group) {
     check_all_reduce<float>(group, n + 5, n);  // 1, 7 and 3001 do not divide by the ranks
     check_all_reduce<double>(group, n + 6, n);
     check_all_to_all<float>(group, n + 7, n);
+    for (int64_t seed = 0; seed < 5; ++seed) check_unequal_all_to_all<float>(group, n + seed, n);
     check_transfers<float>(group, n + 7, n);
     check_bfloat16(group, n + 8, n);
     check_control(group, n + 9);
@@ -92,7 +93,7 @@ inline void check_random_calls(Group& group, int64_t count) {
   for (int64_t i = 0; i < count && !testing::Test::HasFailure(); ++i) {
     const auto n = static_cast<int64_t>(plan() % 40);
     const bool in_place = plan() % 2 == 0;
-    const auto kind = plan() % 8;
+    const auto kind = plan() % 9;
     if (own() % 4 == 0) std::this_thread::yield();
     if (own() % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (kind == 0) check_all_gather<float>(group, i, n, in_place);
@@ -102,6 +103,7 @@ inline void check_random_calls(Group& group, int64_t count) {
     if (kind == 4) check_all_reduce<float>(group, i, n);
     if (kind == 5) check_control(group, i);
     if (kind == 6) check_all_to_all<double>(group, i, n);
+    if (kind == 8) check_unequal_all_to_all<double>(group, i, n);
     if (kind == 7) check_transfers<double>(group, i, n);
   }
 }
@@ -130,6 +132,7 @@ inline void check_split_groups(Group& all, int64_t count) {
     check_reduce_scatter<float>(group, i, n, plan() % 2 == 0);
     check_all_reduce<double>(group, i, n);
     check_all_to_all<float>(group, i, n);
+    check_unequal_all_to_all<float>(group, i, n);
   }
 }
 

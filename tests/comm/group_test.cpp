@@ -86,6 +86,7 @@ TEST_P(LargeCollectives, TakeTensorsOfAnySize) {
     check_reduce_scatter<float>(group, 2, n, false);
     check_all_reduce<float>(group, 3, 2 * n);
     check_all_to_all<float>(group, 4, n);
+    check_unequal_all_to_all<float>(group, 6, n);
     check_transfers<double>(group, 5, n);
   });
 }

@@ -177,7 +177,9 @@ class CountingGroup final : public comm::Group {
     ++scatters, one_->reduce_scatter(shard, full);
   }
   void all_reduce_now(at::Tensor values) override { one_->all_reduce(values); }
-  void all_to_all_now(at::Tensor to, const at::Tensor& from) override { one_->all_to_all(to, from); }
+  void all_to_all_now(at::Tensor to, const at::Tensor& from, const comm::ExchangeCounts& counts) override {
+    one_->all_to_all(to, from, counts);
+  }
   void send_now(const at::Tensor& values, int64_t to) override { one_->send(values, to); }
   void recv_now(at::Tensor values, int64_t from) override { one_->recv(values, from); }
   std::unique_ptr<comm::Group> split(const std::vector<int64_t>& members, StreamOf) override {

@@ -73,6 +73,15 @@ TEST(FlightVerdict, NamesWhoeverDidNotSendItsMessage) {
   EXPECT_THAT(ranks.verdict().text, HasSubstr("it has made no call"));
 }
 
+// Each rank of an exchange of unequal parts has a number of bytes of its own.
+TEST(FlightVerdict, TakesUnequalPartsForOneCall) {
+  Ranks ranks;
+  for (const int64_t rank : {0, 1, 2, 3}) ranks.call(rank, mesh::kUnequalExchange, 0, 1, 10, 1, kAllPeers, 8 * rank);
+  for (const int64_t rank : {0, 1, 3}) ranks.call(rank, "all_reduce", 0, 2, 12, 0);
+  EXPECT_THAT(ranks.verdict().text, testing::Not(HasSubstr("different calls")));
+  EXPECT_EQ(ranks.verdict().rank, 2);
+}
+
 TEST(FlightVerdict, NamesCallsThatDiffer) {
   Ranks ranks;
   ranks.all("all_gather", 0, 1, 10, 1);

@@ -1,5 +1,6 @@
 // Stands for NCCL in tests: the functions of comm/nccl_api.h for ranks of one host, on host memory. A communicator is a
-// segment of shared memory that its name finds. Calls block until all ranks have made them, and compare what they do.
+// segment of shared memory that its name finds. Calls block until all ranks have made them, and compare what they do;
+// sends and receives wait for their peer alone.
 //
 // Knobs, in the environment: HEARTH_FAKE_NCCL_DELAY_MS sleeps in each call; HEARTH_FAKE_NCCL_DIE and _HANG, each
 // "RANK:CALL", end or stop that rank of the first communicator in its call with that number, from 1;
@@ -45,9 +46,10 @@ struct Shared {
   std::atomic<uint32_t> aborted;
   Said said[kMaxRanks];
   std::byte place[kMaxRanks][kPlaceBytes];
-  // A rank's sends outside of groups: the number of pieces sent and taken, and who takes the last.
+  // A rank's sends: the number of pieces sent and taken, who takes the last, and the bytes from it on.
   std::atomic<uint32_t> sent[kMaxRanks], taken[kMaxRanks];
   std::atomic<int> taker[kMaxRanks];
+  std::atomic<size_t> left_of_letter[kMaxRanks];
   std::byte letter[kMaxRanks][kPlaceBytes];
 };
 
@@ -118,12 +120,17 @@ bool is_now(nccl::Comm comm, const char* knob) {
          std::string(text) == std::to_string(comm->rank) + ":" + std::to_string(comm->calls);
 }
 
-int begin_call(nccl::Comm comm, const char* operation, size_t count, int type) {
+void count_call(nccl::Comm comm) {
   ++comm->calls;
   if (is_now(comm, "HEARTH_FAKE_NCCL_DIE")) ::raise(SIGKILL);
   while (is_now(comm, "HEARTH_FAKE_NCCL_HANG")) ::usleep(10'000);
   if (const char* const delay = std::getenv("HEARTH_FAKE_NCCL_DELAY_MS"))
     ::usleep(1000 * static_cast<unsigned>(std::atoi(delay)));
+}
+
+// A call that all ranks make.
+int begin_call(nccl::Comm comm, const char* operation, size_t count, int type) {
+  count_call(comm);
   Said& mine = comm->shared->said[comm->rank];
   std::strncpy(mine.operation, operation, sizeof mine.operation - 1);
   mine.count = count;
@@ -193,34 +200,65 @@ int sum(nccl::Comm comm, const std::byte* from, std::byte* to, size_t bytes, int
       });
 }
 
-// A transfer outside of a group. A send waits until its last piece was taken.
-int transfer(nccl::Comm comm, const Transfer& t) {
+// Makes the transfers, in which every send has its receive at the peer. A rank sends one after the other, and takes
+// what comes meanwhile, as NCCL's groups do. A send waits until its last piece was taken.
+int make_transfers(nccl::Comm comm, std::vector<Transfer> all) {
   Shared& shared = *comm->shared;
-  const auto from = static_cast<size_t>(t.send ? comm->rank : t.peer);
-  for (size_t offset = 0; offset < t.bytes; offset += kPlaceBytes) {
-    const size_t piece = std::min(kPlaceBytes, t.bytes - offset);
-    if (t.send) {
-      std::memcpy(shared.letter[from], t.at + offset, piece);
-      shared.taker[from] = t.peer;
-      ++shared.sent[from];
+  const int me = comm->rank;
+  const auto send_to_me = std::find_if(all.begin(), all.end(), [&](auto&t) { return t.send && t.peer == me; }),
+             recv_from_me = std::find_if(all.begin(), all.end(), [&](auto&t) { return !t.send && t.peer == me; });
+  if (send_to_me != all.end() && recv_from_me != all.end()) {
+    std::memcpy(recv_from_me->at, send_to_me->at, send_to_me->bytes);
+    send_to_me->bytes = recv_from_me->bytes = 0;
+  }
+  bool is_on_its_way = false;  // a piece of the first send that is left
+  for (;;) {
+    std::erase_if(all, [](const Transfer& t) { return t.bytes == 0; });
+    if (all.empty()) return nccl::kSuccess;
+    if (shared.aborted != 0) return kRemoteError;
+    for (Transfer& t : all) {
+      const auto from = static_cast<size_t>(t.peer);
+      // A peer goes on to another call only with all that this rank owed it.
+      const bool is_elsewhere = shared.arrived[from].load() > comm->meetings;
+      if (is_elsewhere && !(t.send && is_on_its_way && shared.sent[me] == shared.taken[me])) {
+        last_error =
+            std::string("a transfer meets ") + shared.said[from].operation + " on rank " + std::to_string(from);
+        return kInvalidUsage;
+      }
+      if (t.send || shared.sent[from] == shared.taken[from] || shared.taker[from] != me) continue;
+      if (shared.left_of_letter[from] != t.bytes) {
+        last_error = "a send of " + std::to_string(shared.left_of_letter[from]) + " bytes meets a receive of " +
+                     std::to_string(t.bytes);
+        return kInvalidUsage;
+      }
+      const size_t piece = std::min(kPlaceBytes, t.bytes);
+      std::memcpy(t.at, shared.letter[from], piece);
+      t.at += piece, t.bytes -= piece;
+      ++shared.taken[from];
     }
-    const auto is_done = [&] {
-      if (t.send) return shared.sent[from] == shared.taken[from];
-      return shared.sent[from] != shared.taken[from] && shared.taker[from] == comm->rank;
-    };
-    while (!is_done()) {
-      if (shared.aborted != 0) return kRemoteError;
+    const auto send = std::find_if(all.begin(), all.end(), [](const Transfer& t) { return t.send && t.bytes > 0; });
+    if (send == all.end()) {
+      ::sched_yield();
+      continue;
+    }
+    const size_t piece = std::min(kPlaceBytes, send->bytes);
+    if (!is_on_its_way) {
+      std::memcpy(shared.letter[me], send->at, piece);
+      shared.taker[me] = send->peer;
+      shared.left_of_letter[me] = send->bytes;
+      ++shared.sent[me];
+      is_on_its_way = true;
+    } else if (shared.sent[me] == shared.taken[me]) {
+      send->at += piece, send->bytes -= piece;
+      is_on_its_way = false;
+    } else {
       ::sched_yield();
     }
-    if (t.send) continue;
-    std::memcpy(t.at + offset, shared.letter[from], piece);
-    ++shared.taken[from];
   }
-  return nccl::kSuccess;
 }
 
 int add_transfer(nccl::Comm comm, const Transfer& t) {
-  if (!in_group) return transfer(comm, t);
+  if (!in_group) return make_transfers(comm, {t});
   transfers_of = comm;
   transfers.push_back(t);
   return nccl::kSuccess;
@@ -338,27 +376,12 @@ int ncclGroupStart() {
   in_group = true;
   return nccl::kSuccess;
 }
-// Each rank has one transfer of equal size with each other: an all-to-all.
 int ncclGroupEnd() {
   in_group = false;
-  const nccl::Comm comm = transfers_of;
-  const std::vector<Transfer> all = std::exchange(transfers, {});
+  std::vector<Transfer> all = std::exchange(transfers, {});
   if (all.empty()) return nccl::kSuccess;
-  const size_t bytes = all.front().bytes;
-  if (const int result = begin_call(comm, "exchange", bytes, nccl::kUint8); result != nccl::kSuccess) return result;
-  for (int to = 0; to < comm->size; ++to) {
-    const auto send = std::find_if(all.begin(), all.end(), [&](const Transfer& t) { return t.send && t.peer == to; });
-    const int result = in_pieces(
-        comm, bytes, [&](size_t offset) { return send->at + offset; },
-        [&](int r, size_t offset, size_t piece) {
-          if (to != comm->rank) return;
-          const auto receive =
-              std::find_if(all.begin(), all.end(), [&](const Transfer& t) { return !t.send && t.peer == r; });
-          std::memcpy(receive->at + offset, comm->shared->place[r], piece);
-        });
-    if (result != nccl::kSuccess) return result;
-  }
-  return nccl::kSuccess;
+  count_call(transfers_of);
+  return make_transfers(transfers_of, std::move(all));
 }
 
 }  // extern "C"

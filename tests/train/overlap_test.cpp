@@ -43,7 +43,9 @@ class DelayedGroup final : public comm::Group {
     group_.reduce_scatter(shard, full);
   }
   void all_reduce_now(at::Tensor values) override { group_.all_reduce(values); }
-  void all_to_all_now(at::Tensor to, const at::Tensor& from) override { group_.all_to_all(to, from); }
+  void all_to_all_now(at::Tensor to, const at::Tensor& from, const comm::ExchangeCounts& counts) override {
+    group_.all_to_all(to, from, counts);
+  }
   void send_now(const at::Tensor& values, int64_t to) override { group_.send(values, to); }
   void recv_now(at::Tensor values, int64_t from) override { group_.recv(values, from); }
   std::unique_ptr<comm::Group> split(const std::vector<int64_t>& members, StreamOf) override {
