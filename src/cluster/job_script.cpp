@@ -159,11 +159,13 @@ ask() {
 constexpr std::string_view kSlurmFunctions = R"(
 answered=yes    # by a node of the job, when it was asked last
 
-# Which nodes of the job start the program and find the run's files? Those that do not, and are not all, are written to
-# bad_nodes. A job of one node may get another one.
+# Which nodes of the job start the program and find the run's files, with the build and content that most nodes have?
+# Those that do not, and are not all, are written to bad_nodes. A job of one node may get another one.
 look_at_nodes() {
-  local said
+  local said compared
   said=$(try_nodes)
+  compared=$(tell compare <<<"$said")
+  [ -z "$compared" ] || said=$compared
   answered=no
   [ -z "$said" ] || answered=yes
   if [[ $said = *"fine "* ]]; then

@@ -69,7 +69,7 @@ std::optional<StartEvent> event_of_line(const std::string& text) {
 // What is wrong with the nodes that the next start leaves out.
 std::string off_text(const Ended& ended) {
   if (ended.signal == "preflight") return fmt::format("hearth preflight found {} off", join(ended.bad_nodes));
-  return fmt::format("{} cannot start the program, or {} the run's files", join(ended.bad_nodes),
+  return fmt::format("{} cannot start the program, or {} the run's files or the build of most", join(ended.bad_nodes),
                      ended.bad_nodes.size() == 1 ? "lacks" : "lack");
 }
 

@@ -83,7 +83,8 @@ struct Ended {
   std::string signal = "none";           // "limit": the time limit came; "leave": somebody wants this job to end
                                          // "preempt": another job takes the nodes
                                          // "preflight": the nodes were checked, and the ranks did not start
-                                         // "nodes": nodes do not start the program or lack the run's files
+                                         // "nodes": nodes do not start the program, or lack the run's files
+                                         // or the build of most
   bool is_done = false;                  // RUN/done.json is there
   int64_t step = 0;                      // of the newest checkpoint
   std::vector<std::string> bad_nodes{};  // with "preflight" and "nodes": those that are off and can be left out

@@ -106,9 +106,20 @@ class Requests {
   std::optional<Clock::time_point> interrupt_;  // the first
 };
 
-// Waits for all; kills those that a failure, or the user, leaves behind.
-Asked supervise(std::vector<Child>& children, const BlockedSignals& signals) {
-  std::optional<Clock::time_point> deadline;
+void name_those_that_stay(const std::vector<Child>& children, std::chrono::milliseconds limit) {
+  for (const Child& child : children)
+    if (!child.status)
+      log_error(
+          "error: rank {} (process {}) does not end: it was killed {:.0f} s ago\n  why: it waits in the kernel, as for "
+          "a file system or a device that does not answer\n  fix: find in the kernel's log what is stuck; the process "
+          "ends once that answers, or with a restart of this host",
+          child.rank, child.process, std::chrono::duration<double>(limit).count());
+}
+
+// Waits for all; kills those that a failure, or the user, leaves behind. SIGKILL does not end a process whose call of
+// the kernel hangs: it is left behind after the limit.
+Asked supervise(std::vector<Child>& children, const BlockedSignals& signals, std::chrono::milliseconds kill_limit) {
+  std::optional<Clock::time_point> deadline, given_up;
   Requests requests;
   const auto runs = [](const Child& child) { return !child.status; };
   while (std::any_of(children.begin(), children.end(), runs)) {
@@ -118,10 +129,14 @@ Asked supervise(std::vector<Child>& children, const BlockedSignals& signals) {
       for (const Child& child : children)
         if (!child.status) ::kill(child.process, number);
     }
-    if (requests.asked().to_end_now) kill_the_rest(children);
     collect(children);
     if (!deadline && std::any_of(children.begin(), children.end(), failed)) deadline = Clock::now() + kGrace;
-    if (deadline && Clock::now() >= *deadline) kill_the_rest(children);
+    if (!requests.asked().to_end_now && (!deadline || Clock::now() < *deadline)) continue;
+    kill_the_rest(children);
+    if (!given_up) given_up = Clock::now() + kill_limit;
+    if (Clock::now() < *given_up) continue;
+    name_those_that_stay(children, kill_limit);
+    break;
   }
   return requests.asked();
 }
@@ -148,7 +163,8 @@ int outcome(const std::vector<Child>& children, const Asked& asked) {
 
 }  // namespace
 
-LocalEnd run_local_ranks(int64_t ranks, const std::function<int(const Place&)>& rank_main) {
+LocalEnd run_local_ranks(int64_t ranks, const std::function<int(const Place&)>& rank_main,
+                         std::chrono::milliseconds kill_limit) {
   const pid_t parent = ::getpid();
   const auto now = static_cast<uint64_t>(Clock::now().time_since_epoch().count());
   const std::string name = fmt::format("hearth-{}-{}-{:x}", ::getuid(), parent, now);
@@ -177,7 +193,7 @@ LocalEnd run_local_ranks(int64_t ranks, const std::function<int(const Place&)>& 
     }
     children.push_back({rank, process, std::nullopt});
   }
-  const Asked asked = supervise(children, signals);
+  const Asked asked = supervise(children, signals, kill_limit);
   return {.code = outcome(children, asked), .asked_to_leave = asked.to_leave};
 }
 

@@ -1,6 +1,7 @@
 // Starts the ranks of a training as processes of this host, and watches them: `hearth train RUN.toml --ranks N`.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 
@@ -13,11 +14,16 @@ struct LocalEnd {
   bool asked_to_leave = false;  // SIGTERM, SIGINT or SIGUSR2 came: the user does not want the ranks again
 };
 
+// How long a killed process may take to end.
+constexpr std::chrono::seconds kKillLimit{60};
+
 // Forks `ranks` processes that call rank_main and end with its return value. Call it before this process has threads.
 // SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 go on to all ranks. Another SIGINT, a second or more after the first, kills all
 // at once: the code is 130 then. When a rank was killed or failed, the others get a second to end by themselves, and
 // are killed then. Otherwise the code is that of rank 0 if it ended by itself with an error, else that of the first
-// rank with one; kHardware if a rank was killed, with a message that names it.
-LocalEnd run_local_ranks(int64_t ranks, const std::function<int(const Place&)>& rank_main);
+// rank with one; kHardware if a rank was killed, with a message that names it. A process that does not end within
+// `kill_limit` after SIGKILL is left behind, with a message that names it.
+LocalEnd run_local_ranks(int64_t ranks, const std::function<int(const Place&)>& rank_main,
+                         std::chrono::milliseconds kill_limit = kKillLimit);
 
 }  // namespace hearth::launch

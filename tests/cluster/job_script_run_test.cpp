@@ -21,7 +21,9 @@ class RunScripts : public testing::Test {
     make_folders(run / "logs");
     // Each program writes its call down. What it answers is in files of its name: a line for each call.
     const std::string next = "next() { line=$(head -n 1 answers/$1); sed -i 1d answers/$1; }\n";
-    program("hearth", next + "next $2; case $2 in after) echo \"$line\" ;; *) exit ${line:-0} ;; esac");
+    // Hearth itself compares the nodes.
+    program("hearth", "[ \"$2\" != compare ] || exec " + test::hearth_binary() + " \"$@\"\n" + next +
+                          "next $2; case $2 in after) echo \"$line\" ;; *) exit ${line:-0} ;; esac");
     program("srun", next +
                         "case $* in *'job node'*) cat answers/nodes ;; *preflight*) next preflight; "
                         "[ \"$line\" = 0 ] || cp answers/off run/bad_nodes.txt; exit ${line:-0} ;; "
@@ -79,6 +81,28 @@ TEST_F(RunScripts, LeaveOutTheNodesThatCannotStart) {
   EXPECT_THAT(calls(), HasSubstr("scontrol requeue 12\n"));
   EXPECT_THAT(calls(), HasSubstr("scontrol update JobId=12 ExcNodeList=node9,node2,node3\n"));
   EXPECT_EQ(read_file(run / "bad_nodes.txt"), "node2\nnode3\n");
+}
+
+// The ranks of two builds do not meet, and those of two datasets refuse their input.
+TEST_F(RunScripts, LeaveOutTheNodesUnlikeMostBeforeAndAfterTheRanksStart) {
+  answer("nodes",
+         "found node1 hearth-train (commit b)\nfine node1\nfound node2 hearth-train (commit a)\nfound node2 data x\n"
+         "fine node2\nfound node3 hearth-train (commit a)\nfine node3\n");
+  for (const bool preflight : {true, false}) {
+    job.preflight = preflight;
+    answer("train", "2\n");
+    answer("after", "requeue 0\n");
+    const CommandResult result = start();
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("node node1: has hearth-train (commit b), and most nodes have hearth-train "
+                                         "(commit a)\n"));
+    EXPECT_THAT(calls(), HasSubstr(fmt::format("--code {} --signal nodes", preflight ? 4 : 2)));
+    EXPECT_THAT(calls(), HasSubstr("ExcNodeList=node9,node1\n"));
+    EXPECT_EQ(count("hearth train"), preflight ? 0 : 1);
+    EXPECT_EQ(count("hearth preflight"), 0);
+    EXPECT_EQ(read_file(run / "bad_nodes.txt"), "node1\n");
+    std::filesystem::remove(scratch / "calls");
+  }
 }
 
 TEST_F(RunScripts, OfOneNodeLeaveItOutIfItIsOff) {

@@ -263,6 +263,7 @@ TEST_F(Submits, JobsThatAreOutdatedOrLoopDoNotStart) {
 
 // What the job's script asks on each node after a failure.
 TEST_F(Submits, ANodeSaysWhetherItCanRunTheJob) {
+  HEARTH_NEEDS_TRAINER();
   make_folders(run);
   const auto node = [this](const std::string& options = {}) {
     return run_hearth(fmt::format("job node {} --job 1 --run-file {} {}", run.string(), toml.string(), options),
@@ -270,9 +271,20 @@ TEST_F(Submits, ANodeSaysWhetherItCanRunTheJob) {
   };
   const CommandResult fine = node();
   EXPECT_EQ(fine.exit_code, 0);
-  EXPECT_EQ(fine.output, "fine node7\n");
+  // What all nodes have to have in common.
+  const std::string build = "found node7 " + test::run_command(test::hearth_binary() + "-train --version").output;
+  const std::string data = fmt::format("found node7 {} with the identity {}, tokenizer ", (scratch / "data").string(),
+                                       data::read_manifest(scratch / "data").identity);
+  EXPECT_THAT(build, HasSubstr("commit "));
+  EXPECT_THAT(fine.output, testing::StartsWith(build + data));
+  EXPECT_THAT(fine.output, testing::EndsWith("\nfine node7\n"));
   EXPECT_THAT(list_folder(run), SizeIs(0));
-  EXPECT_EQ(node("--set training.stesp=1").output, "fine node7\n");  // is wrong on every node
+  EXPECT_EQ(node("--set training.stesp=1").output, build + "fine node7\n");  // is wrong on every node
+  write_file_atomic(scratch / "weights.f32", "1234");
+  write_file_atomic(toml, read_file(toml) + "[[validation.set]]\nname = \"a\"\npath = \"data\"\n");
+  const std::string more = node("--set training.token_weights=weights.f32").output;
+  EXPECT_NE(more.find(data, more.find(data) + 1), std::string::npos) << more;
+  EXPECT_THAT(more, HasSubstr("found node7 weights.f32 with the hash "));
   EXPECT_THAT(node("--set data.path=nowhere").output, HasSubstr("hearth: node node7: "));
   EXPECT_THAT(node("--set data.path=nowhere").output, testing::EndsWith("\noff node7\n"));
   std::filesystem::remove_all(run);  // is not mounted

@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -72,6 +75,37 @@ TEST(LocalRanks, AreEndedIfOneIsKilled) {
     EXPECT_EQ(code, kHardware) << victim;
     EXPECT_FALSE(path_exists(scratch / "went on")) << victim;
   }
+}
+
+// A process whose call of the kernel hangs cannot be made here. A killed process that another one traces is like it:
+// its parent does not see it end until the tracer does.
+TEST(LocalRanks, LeaveAProcessBehindThatDoesNotEnd) {
+  const hearth::test::ScratchFolder scratch;
+  const auto trace = [&](pid_t traced) {
+    const bool traces = ::ptrace(PTRACE_SEIZE, traced, nullptr, nullptr) == 0;
+    write_file_atomic(scratch / "tracer", traces ? "traces" : "may not");
+    comes_true([&] { return path_exists(scratch / "over"); });
+    ::_exit(0);
+  };
+  testing::internal::CaptureStderr();
+  const LocalEnd end = run_local_ranks(
+      2,
+      [&](const Place& place) {
+        if (place.rank == 0) return comes_true([&] { return path_exists(scratch / "tracer"); }) ? 3 : 1;
+        const pid_t rank = ::getpid();
+        ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+        if (::fork() == 0) trace(rank);
+        std::this_thread::sleep_for(std::chrono::minutes(10));
+        return 0;
+      },
+      /*kill_limit=*/std::chrono::milliseconds(100));
+  const std::string printed = testing::internal::GetCapturedStderr();
+  write_file_atomic(scratch / "over", "");
+  ::wait(nullptr);  // for rank 1, where it was left behind
+  EXPECT_EQ(end.code, 3);
+  if (read_file(scratch / "tracer") != "traces") GTEST_SKIP() << "processes may not trace others here";
+  EXPECT_THAT(printed, testing::ContainsRegex("error: rank 1 \\(process [0-9]+\\) does not end"));
+  EXPECT_THAT(printed, testing::Not(HasSubstr("rank 0")));
 }
 
 // Rank 1 takes longer than the second that others get after a failure.

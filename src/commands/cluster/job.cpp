@@ -1,19 +1,23 @@
 // `hearth job`: called by a job's script, not by people. "before": may the ranks start? "after": what comes now? Prints
 // a word for the script, and the seconds to wait first. "queued": another job goes on for this one. "current": exit
-// code 0 if no newer start has the run, else 75. "node": can this node run it? Prints "fine NODE" or "off NODE".
+// code 0 if no newer start has the run, else 75. "node": can this node run it? Prints "fine NODE" or "off NODE", and
+// what it has (cluster/node_reports.h). "compare": reads these lines of all nodes, and calls those unlike most off.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "base/text.h"
 #include "checkpoint/retain.h"
 #include "cluster/goodput.h"
+#include "cluster/node_reports.h"
 #include "cluster/starts.h"
 #include "commands/commands.h"
 #include "commands/hearth_train.h"
@@ -131,30 +135,63 @@ int is_current(const JobOptions& options) {
   return static_cast<int>(is_newest && !elsewhere ? ExitCode::kDone : ExitCode::kAskedToLeave);
 }
 
-// The files that a rank of this node reads and writes at its start. Throws the Error that it would meet.
-void try_files(const JobOptions& options) {
+std::string dataset_found(const Path& folder) {
+  const data::Manifest manifest = data::read_manifest(folder);
+  return fmt::format("{} with the identity {}, tokenizer {}", folder.string(), manifest.identity,
+                     manifest.tokenizer_hash);
+}
+
+// The files that a rank of this node reads and writes at its start, with what tells whether all ranks read the same.
+// Throws the Error that it would meet.
+std::vector<std::string> try_files(const JobOptions& options) {
+  std::vector<std::string> found;
   const config::LoadResult run = config::read_run(options.run_file, options.sets);
-  if (!run.syntax_error && run.problems.empty())  // those are not the node's
-    for (const config::DataSource& source : run.config.sources())
-      static_cast<void>(data::read_manifest(normal_path(run.config.resolve(source.path))));
+  if (!run.syntax_error && run.problems.empty()) {  // those are not the node's
+    const config::RunConfig& config = run.config;
+    for (const config::DataSource& source : config.sources())
+      found.push_back(dataset_found(normal_path(config.resolve(source.path))));
+    for (const config::ValidationSet& set : config.validation.set)
+      found.push_back(dataset_found(normal_path(config.resolve(set.path))));
+    if (const std::string& weights = config.training.token_weights; !weights.empty())
+      found.push_back(fmt::format("{} with the hash {}", weights, xxh3_128_hex(read_file(config.resolve(weights)))));
+  }
   const char* const node = std::getenv("SLURMD_NODENAME");
   const Path file = options.run / fmt::format(".node-{}", node == nullptr ? host_name() : node);
   write_file_atomic(file, "The job's script looks whether its nodes can write here.\n");
   remove_file(file);
+  return found;
 }
 
 int try_node(const JobOptions& options) {
   const char* const given = std::getenv("SLURMD_NODENAME");  // Slurm's lists need its own name for the host
   const std::string node = given == nullptr ? host_name() : given;
   std::string wrong;
-  if (output_of_hearth_train({"--version"}).empty()) wrong = "hearth-train does not start here";
+  const std::string version = output_of_hearth_train({"--version"});
+  std::vector<std::string> found = split_lines(version);
+  if (found.empty()) wrong = "hearth-train does not start here";
   try {
-    if (wrong.empty()) try_files(options);
+    if (wrong.empty())
+      for (std::string& text : try_files(options)) found.push_back(std::move(text));
   } catch (const Error& e) {
     wrong = e.why().empty() ? e.message() : e.message() + ": " + e.why();
   }
-  if (!wrong.empty()) fmt::print(stderr, "hearth: node {}: {}\n", node, wrong);
+  if (wrong.empty())
+    for (const std::string& text : found) fmt::print("found {} {}\n", node, text);
+  else
+    fmt::print(stderr, "hearth: node {}: {}\n", node, wrong);
   fmt::print("{} {}\n", wrong.empty() ? "fine" : "off", node);
+  return 0;
+}
+
+int compare_nodes() {
+  const std::string reports = read_stream("/dev/stdin");
+  std::set<std::string> odd;
+  for (const cluster::OddNode& found : cluster::odd_nodes(reports)) {
+    fmt::print(stderr, "hearth: node {}: has {}, and most nodes have {}\n", found.node, found.has, found.usual);
+    odd.insert("fine " + found.node);
+  }
+  for (const std::string& line : split_lines(reports))
+    if (!line.starts_with("found ")) fmt::print("{}\n", odd.contains(line) ? "off" + line.substr(4) : line);
   return 0;
 }
 
@@ -162,7 +199,7 @@ int try_node(const JobOptions& options) {
 
 int job(CommandLine& line) {
   JobOptions options;
-  line.positional("EVENT", &options.event, "before, after, current, queued or node");
+  line.positional("EVENT", &options.event, "before, after, current, queued, node or compare");
   line.positional("RUN", &options.run, "the run folder");
   line.option("--job", "ID", &options.job, "the job").required();
   line.option("--checkpoints", "DIR", &options.checkpoints, "the run's checkpoints");
@@ -182,8 +219,10 @@ int job(CommandLine& line) {
   if (options.event == "after") return after_end(options);
   if (options.event == "current") return is_current(options);
   if (options.event == "node") return try_node(options);
+  if (options.event == "compare") return compare_nodes();
   if (options.event != "queued")
-    throw user_error(fmt::format("EVENT = \"{}\" is not before, after, current, queued or node", options.event));
+    throw user_error(
+        fmt::format("EVENT = \"{}\" is not before, after, current, queued, node or compare", options.event));
   cluster::append_start(options.run, {.name = "queued", .job = options.next_job, .after = options.job});
   return 0;
 }

@@ -1,0 +1,23 @@
+// What the nodes of a job print when its script looks at them (`hearth job node`), in lines:
+//   found NODE TEXT   what a fine node has: the build of its program, then the identities of the run's files
+//   fine NODE         it can run the job
+//   off NODE          it cannot
+// Each node prints its lines in the same order; the lines of several nodes may be mixed. A line is short, because Slurm
+// cuts lines of more than 1,024 bytes into parts.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hearth::cluster {
+
+struct OddNode {
+  std::string node, has, usual;  // the first TEXT that differs, and the TEXT of most nodes
+};
+
+// The nodes that have something else than most nodes, in the order of their names. Most are more than half: of two
+// nodes that differ, nobody knows which one is right.
+std::vector<OddNode> odd_nodes(std::string_view reports);
+
+}  // namespace hearth::cluster
