@@ -15,6 +15,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "data/batch/prompt.h"
+#include "data/formats/stream_buffer.h"
 #include "data/formats/utf8.h"
 #include "infer/decoding.h"
 #include "infer/fill.h"
@@ -200,6 +201,7 @@ std::vector<PromptLine> read_prompts(const Path& file) {
       return user_error(fmt::format("{}:{}: this is not a prompt", file.string(), number), why,
                         json ? R"(write {"prompt": "..."})" : "write the prompt as UTF-8");
     };
+    if (number == 1 && line.starts_with(data::kByteOrderMark)) line.erase(0, data::kByteOrderMark.size());
     if (line.ends_with('\r')) line.pop_back();
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     if (data::count_invalid_utf8(line) > 0) throw error("the line has bytes that are no UTF-8");

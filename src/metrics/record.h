@@ -1,6 +1,7 @@
 // The measurements of a finished step. One line of RUN/metrics.jsonl, one line on the console.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -23,12 +24,15 @@ struct Record {
   int64_t samples = 0;                      // of this step; 0: validation only, or an older Hearth wrote it
   std::string skipped{};                    // why the update was skipped: "no_labels", "nan" or "spike"; empty: applied
   int64_t substituted = 0;                  // sequences of this step that replaced damaged ones
-  double data_wait_s = 0;                   // time that the step waited for a batch
-  double step_s = 0;                        // the whole step with data_wait_s, without validation and saving
+  double data_wait_s = 0;                   // time that the training waited for the step's batch
+  double step_s = 0;                        // the whole step, without validation and saving
   double time = 0;                          // end of the step, in seconds since 1970; 0: an older Hearth wrote it
   int64_t memory_bytes = 0;                 // largest resident set of the process so far
   std::optional<double> validation_loss{};  // global token mean over the held-out text, after the step's update
   std::map<std::string, double> validation_losses{};  // by name, for each named validation set
+
+  // The part of a step's time that waited for data. At most 1: a wait before the first step is no part of its time.
+  double data_wait_share() const { return step_s > 0 ? std::min(1.0, data_wait_s / step_s) : 0; }
   bool operator==(const Record&) const = default;
 };
 

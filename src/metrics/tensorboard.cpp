@@ -61,7 +61,7 @@ void Tensorboard::step(const Record& r) {
       add("mfu(%)", 100 * w.mfu_s / w.step_s);
       add("time_metrics/end_to_end(s)", w.step_s / steps);
       add("time_metrics/data_loading(s)", w.data_wait_s / steps);
-      add("time_metrics/data_loading(%)", 100 * w.data_wait_s / w.step_s);
+      add("time_metrics/data_loading(%)", 100 * std::min(1.0, w.data_wait_s / w.step_s));
       add("memory/max_active(GiB)", static_cast<double>(r.memory_bytes) / kGibibyte);
     }
   }

@@ -135,7 +135,7 @@ void add_bars(std::vector<std::string>& lines, const LiveRun& run, const metrics
     lines.push_back(fmt::format("{:10} {}", "memory", format_bytes(newest.memory_bytes)));
   }
   if (newest.step_s > 0) {
-    const double waits = newest.data_wait_s / newest.step_s;
+    const double waits = newest.data_wait_share();
     add("data wait", waits, fmt::format("{:.1f} % of a step of {}", 100 * waits, format_duration(newest.step_s)));
   }
 }

@@ -39,7 +39,7 @@ constexpr Chart kCharts[] = {
     {"step_s", "Time of a step", "s",
      [](const Record& r) { return r.step_s > 0 ? std::optional(r.step_s) : std::nullopt; }},
     {"data_wait", "Share of a step that waits for data", "%",
-     [](const Record& r) { return r.step_s > 0 ? std::optional(100 * r.data_wait_s / r.step_s) : std::nullopt; }},
+     [](const Record& r) { return r.step_s > 0 ? std::optional(100 * r.data_wait_share()) : std::nullopt; }},
     {"memory", "Memory, at most so far", "GiB",
      [](const Record& r) {
        return r.memory_bytes > 0 ? std::optional(static_cast<double>(r.memory_bytes) / (1 << 30)) : std::nullopt;

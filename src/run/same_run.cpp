@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/hash.h"
@@ -16,7 +18,10 @@
 namespace hearth::run {
 namespace {
 
-constexpr int64_t kSamples = 64, kSampleBytes = 4096;
+// Weights without checksums of their own are compared by all bytes of a small folder, else by samples. These find a
+// tensor that differs, if it has a stride's bytes. A rank must not read a whole model at its start.
+constexpr int64_t kWholeBytes = int64_t{64} << 20, kSampleBytes = 4096, kStride = int64_t{4} << 20,
+                  kMostSamples = 16384;
 
 Path folder_of(const Path& run_toml) { return run_toml.has_parent_path() ? run_toml.parent_path() : Path("."); }
 
@@ -67,18 +72,27 @@ void compare_own(const RunText& first, const GivenRun& given, const config::RunC
                    "start all ranks with the same run file and the same options");
 }
 
+// Whether a file belongs to a model. What downloads leave beside it differs between hosts, and so do notes.
+bool is_of_model(const Path& file) {
+  const bool is_hidden = std::any_of(file.begin(), file.end(), [](const Path& part) {
+    return part.string().starts_with('.') && part != ".metadata";  // DCP's
+  });
+  return !is_hidden && file.extension() != ".md" && !file.filename().string().starts_with("LICENSE");
+}
+
 std::string weights_identity(const Path& path) {
   const Path manifest = path / checkpoint::kManifestFile;
   if (path_exists(manifest)) return xxh3_128_hex(read_file(manifest));
   std::vector<FileEntry> files;
   if (folder_exists(path)) {
     files = files_under(path);
+    std::erase_if(files, [](const FileEntry& file) { return !is_of_model(file.path); });
   } else {
     files.push_back({Path(), File::open_read(path).size_bytes()});
   }
   int64_t total = 0;
   for (const FileEntry& file : files) total += file.bytes;
-  const int64_t stride = std::max(kSampleBytes, total / kSamples);
+  const int64_t stride = total <= kWholeBytes ? kSampleBytes : std::max(kStride, total / kMostSamples);
   StreamingHash hash;
   int64_t begin = 0;  // of a file, as if all were one after the other
   for (const FileEntry& entry : files) {
@@ -162,8 +176,24 @@ void require_same(std::string_view operation, const std::vector<Found>& mine, co
   });
 }
 
+// Another host's file system may show a new checkpoint later than rank 0's.
+void wait_until_seen(const Path& checkpoint) {
+  constexpr std::chrono::milliseconds kPatience(30'000), kPause(200);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (!path_exists(checkpoint)) {
+    if (std::chrono::steady_clock::now() > end)
+      throw Error(ExitCode::kHardware, fmt::format("{} is not here, and rank 0 goes on from it", checkpoint.string()),
+                  "this host's file system shows an older state, or another disk of that name is in its place",
+                  "let the run folder be the same on all hosts, and start again");
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 std::vector<Found> weights_found(const std::optional<Path>& own, const config::RunConfig& config) {
-  if (own) return {{"checkpoint.folder", own->string(), weights_identity(*own)}};
+  if (own) {
+    if (!is_object(*own)) wait_until_seen(*own);
+    return {{"checkpoint.folder", own->string(), weights_identity(*own)}};
+  }
   if (config.checkpoint.initial_load_path.empty()) return {};
   const Path folder = convert::find_weights(normal_path(config.initial_load_path())).folder;
   return {{"checkpoint.initial_load_path", folder.string(), weights_identity(folder)}};

@@ -19,8 +19,13 @@ std::optional<checkpoint::DamagedCheckpoint> damage_found_by(const Start& start,
     return std::nullopt;
   } catch (const Error& error) {  // the same on all ranks
     if (error.code() != ExitCode::kDamaged || !start.checkpoint || start.from_elsewhere) throw;
-    const std::string why = error.why().empty() ? "" : ": " + error.why();
-    return checkpoint::DamagedCheckpoint{start.progress.step, *start.checkpoint, error.message() + why};
+    const std::string said = error.what(), line(comm::kRankLine);
+    const size_t rank = said.find(line);  // of a rank other than 0, whose host may have files of its own
+    const std::string why = error.why().substr(0, error.why().find(line));
+    return checkpoint::DamagedCheckpoint{
+        start.progress.step, *start.checkpoint,
+        fmt::format("{}{}{}", error.message().substr(0, error.message().find(line)), why.empty() ? "" : ": " + why,
+                    rank == said.npos ? "" : fmt::format(" (on {})", said.substr(rank + line.size())))};
   }
 }
 

@@ -82,6 +82,10 @@ Path find_checkpoint(const Path& folder) {
   if (const std::optional<Path> found = checkpoint_in(folder)) return *found;
   const char* const fix = "give a folder such as RUN/checkpoints/step-00000100, or RUN itself for the newest";
   if (!path_exists(folder)) throw user_error(fmt::format("there is no folder {}", folder.string()), {}, fix);
+  if (path_exists(folder / "config.json"))
+    throw user_error(fmt::format("{} is not a checkpoint of Hearth's", folder.string()),
+                     "it has a config.json, as the folders of Hugging Face have",
+                     fmt::format("`hearth convert {} --to native --out FOLDER` makes one", folder.string()));
   throw user_error(
       fmt::format("{} is not a checkpoint", folder.string()),
       fmt::format("it holds neither a {}, nor PyTorch's {}, nor a step-... folder", kManifestFile, kMetadataFile), fix);

@@ -11,6 +11,7 @@
 #include "config/load.h"
 #include "convert/initial_load.h"
 #include "plan/parameters.h"
+#include "plan/run_shape.h"
 
 namespace hearth::commands {
 namespace {
@@ -28,6 +29,12 @@ std::string data_text(const config::RunConfig& config) {
   for (const config::DataSource& source : config.sources())
     paths.push_back(normal_path(config.resolve(source.path)).string());
   return join(paths);
+}
+
+// Throws user_error where the ranks cannot share the model or its sequences. Nothing while the vocabulary is not known.
+void check_parts(const config::RunConfig& config) {
+  const int64_t vocab_size = vocab_size_of_data(config);
+  if (vocab_size > 0 || config.model.vocab_size > 0) plan::run_shape(config, {.vocab_size = vocab_size});
 }
 
 // The weights that the run begins with, and what is not taken over; errors where they do not fit the model. Nothing for
@@ -67,7 +74,8 @@ int config_check(CommandLine& line) {
   config::throw_all(loaded, {});
   const config::RunConfig& config = loaded.config;
   ErrorList errors;
-  const std::vector<Row> weights = first_weights(config, errors);
+  std::vector<Row> weights;
+  if (errors.attempt([&] { check_parts(config); })) weights = first_weights(config, errors);
   config::throw_all(loaded, errors.list());
   fmt::print("{} has no errors\n", toml.string());
   std::vector<Row> rows = {

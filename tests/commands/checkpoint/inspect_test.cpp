@@ -17,6 +17,7 @@ using testing::HasSubstr;
 using test::run_hearth;
 
 TEST(InspectCommand, ShowsStepParametersProvenanceTensorsAndConfiguration) {
+  HEARTH_NEEDS_TRAINER();
   const test::ScratchFolder scratch;
   const Path folder = save_example(scratch, example_tensors(), 100, 2);
   const test::CommandResult result = run_hearth("inspect " + folder.string());

@@ -49,6 +49,7 @@ class ConfigCommandsTest : public ::testing::Test {
 };
 
 TEST_F(ConfigCommandsTest, GenerateTakesOneTextAndNothingThatItWouldNotObey) {
+  HEARTH_NEEDS_TRAINER();
   const auto error = [&](const std::string& words) { return run("generate --checkpoint none " + words).output; };
   EXPECT_EQ(error(""), "error: neither --prompt nor --fill nor --prompts is given\n  fix: give one of them\n");
   EXPECT_EQ(error("--prompt '' --fill ''"), "error: --prompt and --fill are both given\n  fix: give one of them\n");
@@ -120,6 +121,13 @@ TEST_F(ConfigCommandsTest, CheckSaysWhatARunFileAmountsTo) {
             "  data        d\n"
             "  step        1024 tokens = 1 rank x 4 micro-batches x 4 sequences x 64 tokens\n"
             "  length      100 steps, 102 k tokens\n");
+}
+
+TEST_F(ConfigCommandsTest, CheckRefusesRanksThatCannotShareTheModel) {
+  file("run.toml", kComplete);
+  constexpr const char* kSets = " --set model.vocab_size=300 --set model.n_kv_heads=1";
+  EXPECT_THAT(run(fmt::format("config check run.toml{} --set parallelism.tensor_parallel_degree=2", kSets)).output,
+              HasSubstr("tensor_parallel_degree = 2 does not divide"));
 }
 
 TEST_F(ConfigCommandsTest, CheckSaysWhereTheDataDecidesTheLength) {

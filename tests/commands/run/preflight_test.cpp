@@ -13,6 +13,7 @@ using testing::HasSubstr;
 
 // What only a longer run has room for is left out of the two steps.
 TEST(Preflight, TakesTwoStepsOfARunThatProfilesAndWritesSamples) {
+  HEARTH_NEEDS_TRAINER();
   const test::ScratchFolder scratch;
   std::string text;
   for (int i = 0; i < 400; ++i) text += fmt::format("The number {} stands in a row of words.\n", i);
