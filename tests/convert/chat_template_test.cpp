@@ -128,6 +128,7 @@ std::string trained(const std::string& at, const std::string& name, const std::s
 }
 
 TEST(ChatTemplates, StayWithATrainingThatStartsFromTheModel) {
+  HEARTH_NEEDS_TRAINER();
   HEARTH_NEEDS_ORACLE();
   const Chat chat("file");
   const std::string at = chat.at(), before = chat.rendered("f/hf");

@@ -106,6 +106,7 @@ TEST(DamageOfZips, IsNotClaimedWherePyTorchWroteNoCrcs) {
 }
 
 TEST(DamageOfZips, IsFoundByATrainingThatStartsFromTheWeights) {
+  HEARTH_NEEDS_TRAINER();
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string(), in = at + "/in", hf = at + "/f/hf";

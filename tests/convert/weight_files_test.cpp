@@ -230,6 +230,7 @@ TEST(Windows, StayWithTheModel) {
 }
 
 TEST(Masked, ModelsOfTransformersAreReadWithTheirMask) {
+  HEARTH_NEEDS_TRAINER();
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();

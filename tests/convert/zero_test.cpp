@@ -29,6 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Zero,
 
 // The folder itself begins a run: step 8 of a training whose moments have seen 3 updates.
 TEST(Zero, ABranchGoesOnWithMomentsAndStep) {
+  HEARTH_NEEDS_TRAINER();
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();

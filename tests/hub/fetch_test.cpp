@@ -280,7 +280,7 @@ TEST(InitialLoadPath, OfAHubNameNamesTheFetchCommand) {
 
 // A training in LibTorch whose steps are too small to change a weight: its checkpoint has the repository's weights.
 TEST(InitialLoadPath, OfAHubNameIsWhereATrainingStarts) {
-  if (!path_exists(Path(HEARTH_BIN_DIR) / "hearth-train")) GTEST_SKIP() << "this build has no LibTorch";
+  HEARTH_NEEDS_TRAINER();
   HEARTH_NEEDS_HUB_CLIENT();
   const HubServer server;
   const std::string at = (server / "").string(), model = server.repository("models/o/m").string();

@@ -67,6 +67,7 @@ TEST(Push, OfANativeCheckpointCanBeFetchedAndVerified) {
 
 // Moments have twice the bytes of the weights, and the run file names folders.
 TEST(Push, LeavesTheOptimizersStateAndPathsOut) {
+  HEARTH_NEEDS_TRAINER();
   HEARTH_NEEDS_HUB_CLIENT();
   const HubServer server;
   const Path data = server / "data", run = server / "run";
@@ -94,6 +95,7 @@ TEST(Push, LeavesTheOptimizersStateAndPathsOut) {
 
 // `hearth convert --verify` is compared with transformers in tests/convert; here: that its result reaches the card.
 TEST(Push, SaysInTheCardWhatWasProved) {
+  HEARTH_NEEDS_TRAINER();
   HEARTH_NEEDS_HUB_CLIENT();
   const HubServer server;
   const std::string native = make_model(server);
