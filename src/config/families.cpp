@@ -13,11 +13,12 @@
 namespace hearth::config {
 namespace {
 
-constexpr std::string_view kFamilyFile = "family.toml", kNamesFile = "names.toml", kEnding = ".toml";
+constexpr std::string_view kFamilyFile = "family.toml", kEnding = ".toml";
+constexpr std::string_view kOtherFiles[] = {kFamilyFile, "names.toml", "ranks.toml"};
 
 // "qwen3.toml" -> "qwen3"; empty for a file without flavors.
 std::string_view flavors_of(const FamilyFile& file) {
-  if (file.name == kFamilyFile || file.name == kNamesFile) return {};
+  if (std::find(std::begin(kOtherFiles), std::end(kOtherFiles), file.name) != std::end(kOtherFiles)) return {};
   return file.name.substr(0, file.name.size() - kEnding.size());
 }
 

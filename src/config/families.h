@@ -5,6 +5,7 @@
 //                what the class takes where config.json lacks a field. [hugging_face_writes]: fields that its
 //                config.json has besides those of every family
 //   names.toml   names of its weights in other programs' files (convert/names.h)
+//   ranks.toml   what of its weights is in the files of other programs' ranks (convert/rank_layout.h)
 //   NAME.toml    the flavors of model.name = "NAME": a table of keys of [model] for each, after keys that all of them
 //                have. `vocabulary`: of the published models; a run takes its tokenizer's
 //

@@ -12,8 +12,8 @@ namespace {
 
 // A table of names.toml. `*` stands for the layer's number.
 struct NameRow {
-  std::string hearth, hugging_face, torchtitan;
-  int64_t meta_dimension = -1;
+  std::string hearth, hugging_face, torchtitan, heads;
+  int64_t dimension = -1;
   bool is_rotated = false;
 };
 using NameTable = std::vector<NameRow>;
@@ -22,7 +22,7 @@ NameTable read_table(const config::FamilyFile& file) {
   NameTable table;
   for (const config::TomlEntry& entry : config::entries_of(file)) {
     if (entry.key.empty()) {
-      table.push_back({entry.section, {}, entry.section});
+      table.push_back({entry.section, {}, entry.section, {}});
       continue;
     }
     const auto set = [&](std::string_view name, auto& member) {
@@ -32,7 +32,8 @@ NameTable read_table(const config::FamilyFile& file) {
     };
     NameRow& row = table.back();
     const bool is_known = set("hugging_face", row.hugging_face) || set("torchtitan", row.torchtitan) ||
-                          set("meta_dimension", row.meta_dimension) || set("is_rotated", row.is_rotated);
+                          set("dimension", row.dimension) || set("heads", row.heads) ||
+                          set("is_rotated", row.is_rotated);
     HEARTH_CHECK(is_known, "src/models/{}/{}:{}: {}", file.family, file.name, entry.line, entry.key);
   }
   return table;
@@ -55,7 +56,18 @@ const NameTable& names_of(std::string_view family) {
   return tables.at(family);
 }
 
-// The number at the pattern's `*`, or nothing without one; nullopt: another name. A number is as programs write it.
+std::optional<std::string> renamed(std::string_view name, std::string NameRow::*from, std::string NameRow::*to,
+                                   std::string_view family) {
+  for (const NameRow& row : names_of(family)) {
+    const std::optional<std::string_view> number = matched(row.*from, name);
+    if (!number || (row.*to).empty()) continue;
+    return numbered(row.*to, *number);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::string_view> matched(std::string_view pattern, std::string_view name) {
   const size_t star = pattern.find('*');
   if (star == std::string_view::npos) return pattern == name ? std::optional(std::string_view()) : std::nullopt;
@@ -67,19 +79,10 @@ std::optional<std::string_view> matched(std::string_view pattern, std::string_vi
   return number;
 }
 
-std::optional<std::string> renamed(std::string_view name, std::string NameRow::*from, std::string NameRow::*to,
-                                   std::string_view family) {
-  for (const NameRow& row : names_of(family)) {
-    const std::optional<std::string_view> number = matched(row.*from, name);
-    if (!number || (row.*to).empty()) continue;
-    std::string other = row.*to;
-    if (const size_t star = other.find('*'); star != std::string::npos) other.replace(star, 1, *number);
-    return other;
-  }
-  return std::nullopt;
+std::string numbered(std::string pattern, std::string_view number) {
+  if (const size_t star = pattern.find('*'); star != std::string::npos) pattern.replace(star, 1, number);
+  return pattern;
 }
-
-}  // namespace
 
 std::optional<std::string> from_hugging_face(std::string_view name, std::string_view family) {
   return renamed(name, &NameRow::hugging_face, &NameRow::hearth, family);
@@ -93,6 +96,14 @@ std::optional<std::string> from_torchtitan(std::string_view name) {
 }
 std::optional<std::string> to_torchtitan(std::string_view name) {
   return renamed(name, &NameRow::hearth, &NameRow::torchtitan, kLlama);
+}
+
+NameParts parts_of(std::string_view name) {
+  constexpr std::string_view kState = "optimizer.state.";
+  const size_t end = name.rfind('.');
+  if (!name.starts_with(kState) || end <= kState.size()) return {"", std::string(name), ""};
+  return {std::string(kState), std::string(name.substr(kState.size(), end - kState.size())),
+          std::string(name.substr(end))};
 }
 
 bool is_training_state(std::string_view name) {
@@ -126,11 +137,17 @@ bool has_pairs(std::string_view name) {
                      [name](const std::string& part) { return name.find(part) != name.npos; });
 }
 
-std::optional<size_t> meta_split(std::string_view name) {
+Heads heads_named(std::string_view name) {
+  HEARTH_CHECK(name.empty() || name == "queries" || name == "keys", "heads = {}", name);
+  return name.empty() ? Heads::kNone : name == "keys" ? Heads::kKeys : Heads::kQueries;
+}
+
+RankCut cut_of(std::string_view name) {
   for (const NameRow& row : names_of(kLlama)) {
-    if (row.meta_dimension >= 0 && matched(row.hearth, name)) return static_cast<size_t>(row.meta_dimension);
+    if (row.dimension >= 0 && (row.hearth == name || matched(row.hearth, name)))
+      return {static_cast<size_t>(row.dimension), heads_named(row.heads)};
   }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace hearth::convert

@@ -49,6 +49,14 @@ class Renaming {
   int64_t changed_ = 0;
 };
 
+// "optimizer.state.WEIGHT.exp_avg" as "optimizer.state.", WEIGHT and ".exp_avg". A weight has only the middle.
+struct NameParts {
+  std::string before, weight, after;
+  // The name of the same for another weight.
+  std::string of(const std::string& other) const { return before + other + after; }
+};
+NameParts parts_of(std::string_view name);
+
 // State of a training besides its weights, by Hearth's name: moments, and what other programs call lr_scheduler,
 // dataloader, train_state.
 bool is_training_state(std::string_view name);
@@ -60,8 +68,20 @@ bool is_computed(std::string_view name);
 // Moments of these count, too.
 bool has_pairs(std::string_view name);
 
-// The dimension along which Meta's model-parallel files share a matrix, by its name; empty: every file has the whole
-// (norms), or the name is not known. Embeddings are cut along either one: the caller decides by their shape.
-std::optional<size_t> meta_split(std::string_view name);
+// How ranks of tensor parallel share a tensor: its rows (dimension 0) or columns (1), by whole heads or not. Without a
+// dimension each has the whole, or the name is not known.
+enum class Heads { kNone, kQueries, kKeys };
+struct RankCut {
+  std::optional<size_t> dimension;
+  Heads heads = Heads::kNone;
+  bool operator==(const RankCut&) const = default;
+};
+RankCut cut_of(std::string_view name);     // also of a name with `*` for the layer's number
+Heads heads_named(std::string_view name);  // "queries", "keys"
+
+// The number at the pattern's `*`, or nothing without one; nullopt: another name. A number is as programs write it.
+std::optional<std::string_view> matched(std::string_view pattern, std::string_view name);
+// The pattern with the number in place of its `*`.
+std::string numbered(std::string pattern, std::string_view number);
 
 }  // namespace hearth::convert

@@ -39,10 +39,6 @@ struct NxdLayout {
 // The name of a rank's file in the folder of the model.
 std::string nxd_file_name(const NxdLayout& layout, int64_t tp, int64_t pp);
 
-// With `ranks` ranks, the first query head of rank `tp`. More ranks than the `keys` heads of keys have copies of them:
-// kv_size_multiplier. Rank tp then has key tp % keys, and queries that go with it.
-int64_t nxd_first_query(int64_t queries, int64_t keys, int64_t ranks, int64_t tp);
-
 // Whether `folder` has files named as NxD names them, is a step with such a folder `model`, or has `newest`.
 bool is_nxd(const Path& folder);
 

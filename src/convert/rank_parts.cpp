@@ -17,29 +17,19 @@ void check_parts(const RankParts& parts, int64_t ranks, const Path& folder, cons
                      "copy all files");
   for (const auto& [rank, part] : parts) {
     const formats::TensorLayout &first = parts.begin()->second.layout, &layout = part.layout;
-    if (layout.sizes != first.sizes || layout.dtype != first.dtype || layout.sizes.size() > 2)
+    if (layout.sizes != first.sizes || layout.dtype != first.dtype)
       throw damaged(
-          fmt::format("{}: {} has another shape or type than in the first rank", (folder / part.file).string(), what));
+          fmt::format("{}: {} has another shape or type than in the first rank", (folder / part.file).string(), what),
+          fmt::format("it is {} {}, and in {} it is {} {}", dtype_name(layout.dtype),
+                      formats::format_shape(layout.sizes), parts.begin()->second.file, dtype_name(first.dtype),
+                      formats::format_shape(first.sizes)),
+          "copy all files of one save again");
   }
 }
 
-OutsideTensor joined(const std::string& name, const RankParts& parts, std::optional<size_t> split) {
-  const formats::TensorLayout& first = parts.begin()->second.layout;
-  OutsideTensor tensor{{name, first.dtype, first.sizes}, {}};
-  for (const auto& [rank, part] : parts) {
-    std::vector<int64_t> offsets(first.sizes.size());
-    if (split && *split < offsets.size()) offsets[*split] = rank * first.sizes[*split];
-    if (split || rank == 0) add_part(tensor, part, offsets);
-  }
-  if (split && *split < first.sizes.size()) tensor.info.shape[*split] *= std::ssize(parts);
-  return tensor;
-}
+namespace {
 
-OutsideTensor matrix_of(const std::string& name, const RankParts& parts, int64_t rows) {
-  const formats::TensorLayout& first = parts.begin()->second.layout;
-  return {{name, first.dtype, {rows, first.sizes[1]}}, {}};
-}
-
+// Rows [from, from + count) of a part.
 RankPart rows_of(const RankPart& part, int64_t from, int64_t count) {
   RankPart rows = part;
   const int64_t row = mesh::Box{{}, part.layout.sizes}.numel() / std::max<int64_t>(part.layout.sizes[0], 1);
@@ -56,10 +46,7 @@ RankPart rows_of(const RankPart& part, int64_t from, int64_t count) {
   return rows;
 }
 
-void add_rows(OutsideTensor& tensor, const RankPart& part, int64_t from, int64_t count, int64_t to) {
-  add_part(tensor, rows_of(part, from, count), {to, 0});
-}
-
+// The part becomes the box of the tensor that begins at `offsets`.
 void add_part(OutsideTensor& tensor, const RankPart& part, const std::vector<int64_t>& offsets) {
   if (part.runs.empty()) {
     tensor.pieces.push_back({{offsets, part.layout.sizes}, part.file, part.layout});
@@ -79,6 +66,53 @@ void add_part(OutsideTensor& tensor, const RankPart& part, const std::vector<int
   }
 }
 
+}  // namespace
+
+JoinedRow joined(const RankRow& row, const RankLayout& layout, const RankParts& parts, std::vector<int64_t> sizes) {
+  const formats::TensorLayout& first = parts.begin()->second.layout;
+  const size_t d = row.dimension.value_or(0);
+  const bool is_cut = row.dimension && d < first.sizes.size();
+  if (is_cut && sizes.empty()) sizes = {first.sizes[d] * layout.owners(row.sources[0].heads)};
+  JoinedRow found;
+  for (size_t i = 0; i < row.sources.size(); ++i) {
+    OutsideTensor& tensor =
+        found.tensors.emplace_back(OutsideTensor{{row.sources[i].name, first.dtype, first.sizes}, {}});
+    if (is_cut) tensor.info.shape[d] = sizes[i];
+  }
+  std::map<std::pair<size_t, int64_t>, std::pair<int64_t, RankPart>> owners;  // by source and first row
+  for (const auto& [rank, part] : parts) {
+    int64_t from = 0;
+    for (const RankRun& run : is_cut ? layout.runs(row, sizes, rank) : std::vector<RankRun>{{0, 0, 0}}) {
+      const bool is_whole = !is_cut || run.count == first.sizes[d];
+      const RankPart piece = is_whole ? part : rows_of(part, from, run.count);
+      from += run.count;
+      const auto [owner, is_new] = owners.emplace(std::pair(run.source, run.first), std::pair(rank, piece));
+      if (!is_new) {
+        found.copies.push_back({owner->second.first, rank, owner->second.second, piece});
+        continue;
+      }
+      std::vector<int64_t> offsets(first.sizes.size());
+      if (is_cut) offsets[d] = run.first;
+      add_part(found.tensors[run.source], piece, offsets);
+    }
+  }
+  return found;
+}
+
+std::vector<int64_t> required_sizes(const RankRow& row, const RankLayout& layout, const RankParts& parts,
+                                    const plan::ModelShape& shape, const Path& folder, const std::string& what) {
+  if (row.sources.size() == 1) return {};
+  std::vector<int64_t> sizes = sizes_of(row, shape);
+  int64_t rows = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) rows += sizes[i] / layout.owners(row.sources[i].heads);
+  const std::vector<int64_t>& found = parts.begin()->second.layout.sizes;
+  if (found.size() != 2 || found[0] != rows)
+    throw user_error(
+        fmt::format("{}: {} has shape {}, expected {} rows", folder.string(), what, formats::format_shape(found), rows),
+        "[model] is another model's", "give --config the keys of this model");
+  return sizes;
+}
+
 bool same_elements(const Path& folder, const RankPart& a, const RankPart& b) {
   const auto elements = [&](const RankPart& of) {
     const mesh::Box box{std::vector<int64_t>(of.layout.sizes.size()), of.layout.sizes};
@@ -92,14 +126,6 @@ bool same_elements(const Path& folder, const RankPart& a, const RankPart& b) {
     return bytes;
   };
   return elements(a) == elements(b);
-}
-
-void require_rows(const RankParts& parts, const Path& folder, const std::string& what, int64_t rows) {
-  const std::vector<int64_t>& sizes = parts.begin()->second.layout.sizes;
-  if (sizes.size() != 2 || sizes[0] != rows)
-    throw user_error(
-        fmt::format("{}: {} has shape {}, expected {} rows", folder.string(), what, formats::format_shape(sizes), rows),
-        "[model] is another model's", "give --config the keys of this model");
 }
 
 }  // namespace hearth::convert

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "checkpoint/load.h"
+#include "convert/rank_layout.h"
 
 namespace hearth::convert {
 
@@ -29,27 +29,29 @@ struct RankPart {
 };
 using RankParts = std::map<int64_t, RankPart>;  // by rank
 
-// Throws user_error unless ranks 0 to `ranks` - 1 have a part, damaged() unless the parts have one type and one shape
-// of at most two dimensions. `what` names the tensor.
+// Throws user_error unless ranks 0 to `ranks` - 1 have a part, damaged() unless the parts have one type and one shape.
+// `what` names the tensor.
 void check_parts(const RankParts& parts, int64_t ranks, const Path& folder, const std::string& what);
 
-// The tensor `name` whose ranks share dimension `split`, or which each has in full.
-checkpoint::OutsideTensor joined(const std::string& name, const RankParts& parts, std::optional<size_t> split);
-
-// A matrix without pieces, of `rows` rows and the parts' columns.
-checkpoint::OutsideTensor matrix_of(const std::string& name, const RankParts& parts, int64_t rows);
-// Rows [from, from + count) of a part become rows from `to` on of the tensor.
-void add_rows(checkpoint::OutsideTensor& tensor, const RankPart& part, int64_t from, int64_t count, int64_t to);
-// The part becomes the box of the tensor that begins at `offsets`.
-void add_part(checkpoint::OutsideTensor& tensor, const RankPart& part, const std::vector<int64_t>& offsets);
-
-// Rows [from, from + count) of a part.
-RankPart rows_of(const RankPart& part, int64_t from, int64_t count);
+// A row's tensors, joined from the parts of all ranks.
+struct JoinedRow {
+  // A rank's part that another one has, too.
+  struct Copy {
+    int64_t rank, other;
+    RankPart part, of_other;
+  };
+  std::vector<checkpoint::OutsideTensor> tensors;
+  std::vector<Copy> copies;  // left out of the tensors
+};
+// `sizes`: of the whole tensors along the row's dimension; empty: of a single one, by its parts. Where the parts lack
+// that dimension, the first one is the tensor: a later comparison with the model refuses its shape.
+JoinedRow joined(const RankRow& row, const RankLayout& layout, const RankParts& parts, std::vector<int64_t> sizes = {});
+// The sizes in the model where the row has several tensors, else empty. Throws user_error unless the parts have as many
+// rows. `what` names the file's tensor.
+std::vector<int64_t> required_sizes(const RankRow& row, const RankLayout& layout, const RankParts& parts,
+                                    const plan::ModelShape& shape, const Path& folder, const std::string& what);
 
 // Whether two parts of one shape and type have the same elements, bit by bit. Reads both.
 bool same_elements(const Path& folder, const RankPart& a, const RankPart& b);
-
-// Throws user_error unless each part is a matrix of `rows` rows.
-void require_rows(const RankParts& parts, const Path& folder, const std::string& what, int64_t rows);
 
 }  // namespace hearth::convert

@@ -7,46 +7,36 @@
 
 namespace hearth::convert {
 
-const Transfer& RankSlicer::find(const std::string& hearth) const {
+namespace {
+
+// The embedding is the output matrix, too, where the model has no other one.
+const Transfer& find_tensor(const std::vector<Transfer>& tensors, const std::string& hearth) {
   const auto found =
-      std::find_if(tensors_.begin(), tensors_.end(), [&](const Transfer& tensor) { return tensor.to.name == hearth; });
-  HEARTH_CHECK(found != tensors_.end(), "the model lacks {}", hearth);
+      std::find_if(tensors.begin(), tensors.end(), [&](const Transfer& tensor) { return tensor.to.name == hearth; });
+  if (found == tensors.end() && hearth == "output.weight") return find_tensor(tensors, "tok_embeddings.weight");
+  HEARTH_CHECK(found != tensors.end(), "the model lacks {}", hearth);
   return *found;
 }
 
-void RankSlicer::append_rows(RankTensor& to, const Transfer& from, int64_t first, int64_t count) {
-  mesh::Box box{std::vector<int64_t>(from.to.shape.size()), from.to.shape};
-  box.offsets[0] = first;
-  box.sizes[0] = count;
-  if (to.info.shape.empty()) {
-    to.info.dtype = from.to.dtype;
-    to.info.shape = from.to.shape;
-    to.info.shape[0] = 0;
-  }
-  to.info.shape[0] += count;
-  to.slices.push_back({&from, std::move(box)});
-}
+}  // namespace
 
-RankTensor RankSlicer::whole(const std::string& name, const std::string& hearth) const {
-  RankTensor tensor{{name, DType::kFloat32, {}}, {}, {}};
-  append_rows(tensor, find(hearth), 0, find(hearth).to.shape[0]);
-  return tensor;
-}
-
-RankTensor RankSlicer::rows(const std::string& name, const std::string& hearth, const std::string& then) const {
-  RankTensor tensor{{name, DType::kFloat32, {}}, {}, {}};
-  for (const std::string& source : {hearth, then}) {
-    if (source.empty()) continue;
-    const int64_t count = find(source).to.shape[0] / ranks_;
-    append_rows(tensor, find(source), rank_ * count, count);
+RankTensor cut(const std::vector<Transfer>& tensors, const RankRow& row, const RankLayout& layout, int64_t rank) {
+  const size_t d = row.dimension.value_or(0);
+  std::vector<const Transfer*> sources;
+  std::vector<int64_t> sizes;
+  for (const std::string& name : row.source_names())
+    sizes.push_back(sources.emplace_back(&find_tensor(tensors, name))->to.shape[d]);
+  RankTensor tensor{{row.name, sources[0]->to.dtype, sources[0]->to.shape}, {}, {}};
+  tensor.info.shape[d] = 0;
+  for (const RankRun& run : layout.runs(row, sizes, rank)) {
+    const Transfer& from = *sources[run.source];
+    mesh::Box box{std::vector<int64_t>(from.to.shape.size()), from.to.shape};
+    box.offsets[d] = run.first;
+    box.sizes[d] = run.count;
+    tensor.info.shape[d] += run.count;
+    tensor.slices.push_back({&from, std::move(box)});
   }
   return tensor;
-}
-
-RankTensor RankSlicer::columns(const std::string& name, const std::string& hearth) const {
-  const Transfer& from = find(hearth);
-  const int64_t count = from.to.shape[1] / ranks_, all = from.to.shape[0];
-  return {{name, from.to.dtype, {all, count}}, {{&from, {{0, rank_ * count}, {all, count}}}}, {}};
 }
 
 std::vector<mesh::TensorInfo> infos_of(const std::vector<RankTensor>& tensors) {

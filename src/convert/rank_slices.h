@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "convert/rank_layout.h"
 #include "convert/transfer.h"
 
 namespace hearth::convert {
@@ -20,25 +21,8 @@ struct RankTensor {
   std::vector<std::byte> values;
 };
 
-// Cuts the model's tensors for one of `ranks`. Tensors are named by Hearth's names; the model has them.
-class RankSlicer {
- public:
-  RankSlicer(const std::vector<Transfer>& tensors, int64_t ranks, int64_t rank)
-      : tensors_(tensors), ranks_(ranks), rank_(rank) {}
-
-  const Transfer& find(const std::string& hearth) const;
-  // The tensor in full.
-  RankTensor whole(const std::string& name, const std::string& hearth) const;
-  // The rank's rows, and after them its rows of `then`, where that is given.
-  RankTensor rows(const std::string& name, const std::string& hearth, const std::string& then = {}) const;
-  RankTensor columns(const std::string& name, const std::string& hearth) const;
-  // Rows [first, first + count) of a tensor, as the next rows of `to`, which is empty at first.
-  static void append_rows(RankTensor& to, const Transfer& from, int64_t first, int64_t count);
-
- private:
-  const std::vector<Transfer>& tensors_;
-  int64_t ranks_, rank_;
-};
+// A row's tensor of a rank. `tensors` have Hearth's names, and those of the row; they are borrowed.
+RankTensor cut(const std::vector<Transfer>& tensors, const RankRow& row, const RankLayout& layout, int64_t rank);
 
 // The infos of tensors, in their order.
 std::vector<mesh::TensorInfo> infos_of(const std::vector<RankTensor>& tensors);

@@ -298,11 +298,11 @@ def test_hooks(tree):
 # The parts of a transformer's block belong to src/models: what a model has is a question to its program
 # (models/program.h), its parameters (plan/parameters.h), or its family's files (config/families.h).
 BLOCK_WORDS = re.compile(r"\b(w[qkvo]|wqkv|w13|w[123]|[qk]_norm|qk_norm\w*|qkv_bias|norm_placement)\b")
-# Where they are said today. A path here may go, and none may come: keys of run files and their checks; and formats that
-# cut or join a block's matrices by their names.
+# Where they are said today. A path here may go, and none may come: keys of run files, their checks, and texts. How
+# other programs cut and join a block's matrices is in src/models/llama/names.toml and ranks.toml.
 BLOCK_WORDS_IN = {"src/config/block_options.h", "src/config/check.cpp", "src/config/field_table.cpp",
-                  "src/config/import/", "src/convert/meta/", "src/convert/neox/", "src/convert/nxd/", "src/convert/torch/",
-                  "src/bench/ops.cpp", "src/commands/checkpoint/convert.cpp", "src/commands/config/docs.cpp"}
+                  "src/config/import/", "src/convert/torch/target.cpp", "src/bench/ops.cpp",
+                  "src/commands/checkpoint/convert.cpp", "src/commands/config/docs.cpp"}
 
 
 def block_words(tree):

@@ -9,7 +9,6 @@
 #include "config/import/transformers_schedule.h"
 
 namespace hearth::config {
-namespace {
 
 std::string lower_plain(std::string_view text) {
   std::string plain;
@@ -19,6 +18,8 @@ std::string lower_plain(std::string_view text) {
   }
   return plain;
 }
+
+namespace {
 
 // The flavor that a name of the Hub means: "meta-llama/Meta-Llama-3.1-8B-Instruct" is llama3.1's 8B.
 const Flavor* flavor_of_hub(std::string_view name) {

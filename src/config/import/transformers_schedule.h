@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "config/import/draft.h"
 
@@ -15,6 +16,9 @@ struct HfProgram {
 
   std::string default_of() const { return frontier ? "frontier-accelerate's default" : "Transformers' default"; }
 };
+
+// In small letters, without - and _: programs spell one word in several ways.
+std::string lower_plain(std::string_view text);
 
 // Sets model.name and model.flavor, and the weights to begin with.
 void import_hf_model(Draft& draft, const HfProgram& program);

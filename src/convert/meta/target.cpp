@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 #include "convert/meta/params.h"
-#include "convert/names.h"
 #include "convert/rank_slices.h"
 #include "convert/target.h"
 #include "plan/parameters.h"
@@ -26,31 +25,15 @@ bool shares_columns(const Model& model) {
   return model.tokenizer != nullptr && model.tokenizer->kind() == "sentencepiece";
 }
 
-// With more files than keys, as Llama 3.1 405B's 16, neighbours have the same key.
-RankTensor keys_of(const RankSlicer& slicer, const plan::ModelShape& s, const std::string& name, int64_t files,
-                   int64_t file) {
-  RankTensor tensor{{name, DType::kFloat32, {}}, {}, {}};
-  RankSlicer::append_rows(tensor, slicer.find(name), file * s.G / files * s.K, s.K);
-  return tensor;
-}
-
 std::vector<RankTensor> tensors_of(const Model& model, const plan::ModelShape& s, int64_t file) {
-  const int64_t files = model.tensor_parallel;
-  const RankSlicer slicer(model.tensors, files, file);
+  const RankLayout layout(s.H, s.G, model.tensor_parallel);
   std::vector<RankTensor> tensors;
   for (const Transfer& transfer : model.tensors) {
-    const std::string& name = transfer.to.name;
-    const bool is_embedding = name == kMetaEmbedding;
-    const std::optional<size_t> split = is_embedding ? (shares_columns(model) ? 1 : 0) : meta_split(name);
-    const bool is_key = name.ends_with("attention.wk.weight") || name.ends_with("attention.wv.weight");
-    if (is_key && files > s.G)
-      tensors.push_back(keys_of(slicer, s, name, files, file));
-    else
-      tensors.push_back(!split        ? slicer.whole(name, name)
-                        : *split == 0 ? slicer.rows(name, name)
-                                      : slicer.columns(name, name));
+    RankRow row = row_of(transfer.to.name);
+    if (row.name == kMetaEmbedding && shares_columns(model)) row.dimension = 1;
+    tensors.push_back(cut(model.tensors, row, layout, file));
   }
-  if (s.tied) tensors.push_back(slicer.rows("output.weight", kMetaEmbedding));
+  if (s.tied) tensors.push_back(cut(model.tensors, row_of("output.weight"), layout, file));
   return tensors;
 }
 

@@ -1,6 +1,7 @@
-// What a rank of tensor parallel has of a model in GPT-NeoX's layers, cut from Hearth's tensors, and which layers a
-// stage of the pipeline has. Layer 0 is the embedding, 2 to L + 1 are the blocks, L + 3 is the norm and L + 4 the
-// output matrix. Layers 1 and L + 2 are functions. Tied weights are one module of the first and the last stage.
+// GPT-NeoX's layers and what is in them; what a rank of tensor parallel has of them, cut from Hearth's tensors; and
+// which layers a stage of the pipeline has. Layer 0 is the embedding, 2 to L + 1 are the blocks, L + 3 is the norm and
+// L + 4 the output matrix. Layers 1 and L + 2 are functions. Tied weights are one module of the first and the last
+// stage.
 #pragma once
 
 #include <cstdint>
@@ -18,28 +19,40 @@ namespace hearth::convert {
 // there are too many stages.
 std::vector<int64_t> neox_stages(const plan::ModelShape& shape, int64_t stages, QkvLayout layout);
 
-class NeoxRank {
+class NeoxLayers {
+ public:
+  // `slots`: of queries, keys and values; is_llama: the kind of the feed-forward.
+  NeoxLayers(const plan::ModelShape& shape, bool slots, bool is_llama);
+
+  // The layers with weights among [first, last), in the order of the modules. Tied weights are layer 0, which comes
+  // first also where only their other end, layer L + 4, is among them.
+  std::vector<int64_t> numbers(int64_t first, int64_t last) const;
+  std::vector<int64_t> numbers() const { return numbers(0, layers_ + 5); }
+  // A layer's weights, in the order of its modules: the optimizer's flat buffers have them in this order, too.
+  std::vector<RankRow> rows(int64_t number) const;
+
+ private:
+  RankTable table_;
+  int64_t layers_;
+  bool tied_;
+};
+
+class NeoxRank : public NeoxLayers {
  public:
   // `tensors` have the names of Hearth's weights, and are borrowed.
   NeoxRank(const std::vector<Transfer>& tensors, const plan::ModelShape& shape, QkvLayout layout, int64_t ranks,
            int64_t rank)
-      : slicer_(tensors, ranks, rank), s_(shape), slots_(layout == QkvLayout::kSlots), ranks_(ranks), rank_(rank) {}
+      : NeoxLayers(shape, layout == QkvLayout::kSlots || shape.H == shape.G, layout == QkvLayout::kSlots),
+        tensors_(tensors),
+        layout_(shape.H, shape.G, ranks),
+        rank_(rank) {}
 
-  // The layers with weights among [first, last), in the order of the modules. Tied weights are layer 0, which comes
-  // first also where only their other end, layer L + 4, is among them.
-  std::vector<int64_t> layers(int64_t first, int64_t last) const;
-  std::vector<int64_t> layers() const { return layers(0, s_.L() + 5); }
-  // A layer's weights, in the order of its modules: the optimizer's flat buffers have them in this order, too.
   std::vector<RankTensor> layer(int64_t number) const;
 
  private:
-  RankTensor queries_keys_values(const std::string& prefix) const;
-  std::vector<RankTensor> block(int64_t i) const;
-
-  const RankSlicer slicer_;
-  const plan::ModelShape s_;
-  const bool slots_;
-  const int64_t ranks_, rank_;
+  const std::vector<Transfer>& tensors_;
+  RankLayout layout_;
+  int64_t rank_;
 };
 
 }  // namespace hearth::convert

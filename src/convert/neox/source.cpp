@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "convert/names.h"
 #include "convert/neox/files.h"
+#include "convert/neox/rank.h"
 #include "convert/neox/zero_state.h"
 #include "convert/rank_parts.h"
 #include "convert/source.h"
@@ -110,10 +111,11 @@ class NeoxReader {
     if (ranks_ == 0 || s_.H % ranks_ != 0 || s_.G % ranks_ != 0)
       throw user_error(fmt::format("{} has the files of {} ranks, which do not divide the heads of [model]",
                                    folder_.string(), ranks_));
-    whole(0, "word_embeddings.weight", "tok_embeddings.weight", 0);
-    for (int64_t i = 0; i < s_.L(); ++i) layer(i);
-    whole(s_.L() + 3, "norm.scale", "norm.weight", {});
-    if (!s_.tied) output_matrix();
+    const bool is_llama = has_llama_rows();
+    const NeoxLayers layers(s_, has_slots(is_llama), is_llama);
+    for (const int64_t number : layers.numbers()) {
+      for (const RankRow& row : layers.rows(number)) add(number, row);
+    }
     if (!parts_.empty())
       throw user_error(fmt::format("{}: layer {} has {}, which Hearth's model lacks", folder_.string(),
                                    parts_.begin()->first.first, parts_.begin()->first.second),
@@ -134,80 +136,35 @@ class NeoxReader {
     return parts;
   }
 
-  // A tensor that ranks share along `split`, or have in full.
-  void whole(int64_t layer, const std::string& name, const std::string& hearth, std::optional<size_t> split) {
-    found_.push_back(joined(hearth, take(layer, name), split));
-  }
-
-  void output_matrix() {
-    const char* name = "final_linear.weight";
-    if (!parts_.contains({s_.L() + 4, name}))
-      throw user_error(fmt::format("{} has no {}", folder_.string(), name),
+  void add(int64_t layer, const RankRow& row) {
+    if (layer == s_.L() + 4 && !parts_.contains({layer, row.name}))
+      throw user_error(fmt::format("{} has no {}", folder_.string(), row.name),
                        "its weights are tied, or a file is missing",
                        "set model.enable_weight_tying = true in the run file, or copy all files");
-    whole(s_.L() + 4, name, "output.weight", 0);
+    const RankParts parts = take(layer, row.name);
+    const RankLayout layout(s_.H, s_.G, ranks_);
+    const std::vector<int64_t> sizes = required_sizes(row, layout, parts, s_, folder_, row.name);
+    if (row.alternate_by != Heads::kNone && s_.G * s_.K % s_.H != 0)
+      throw user_error(fmt::format("{}: {} heads cannot share {} keys in slots", folder_.string(), s_.H, s_.G));
+    for (OutsideTensor& tensor : joined(row, layout, parts, sizes).tensors) found_.push_back(std::move(tensor));
   }
 
-  void layer(int64_t i) {
-    const std::string prefix = fmt::format("layers.{}.", i);
-    whole(i + 2, "input_layernorm.scale", prefix + "attention_norm.weight", {});
-    whole(i + 2, "post_attention_layernorm.scale", prefix + "ffn_norm.weight", {});
-    whole(i + 2, "attention.dense.weight", prefix + "attention.wo.weight", 1);
-    const bool by_name = parts_.contains({i + 2, "mlp.w1.weight"});
-    queries_keys_values(i + 2, prefix, by_name);
-    if (by_name) {
-      whole(i + 2, "mlp.w1.weight", prefix + "feed_forward.w1.weight", 0);
-      whole(i + 2, "mlp.w3.weight", prefix + "feed_forward.w3.weight", 0);
-      whole(i + 2, "mlp.w2.weight", prefix + "feed_forward.w2.weight", 1);
-      return;
-    }
-    whole(i + 2, "mlp.linear2.weight", prefix + "feed_forward.w2.weight", 1);
-    // Each rank has [up; gate].
-    const RankParts parts = take(i + 2, "mlp.linear1.weight");
-    const int64_t rows = s_.F() / ranks_;
-    require_rows(parts, folder_, "mlp.linear1.weight", 2 * rows);
-    OutsideTensor gate = matrix_of(prefix + "feed_forward.w1.weight", parts, s_.F()), up = gate;
-    up.info.name = prefix + "feed_forward.w3.weight";
-    for (const auto& [rank, part] : parts) {
-      add_rows(up, part, 0, rows, rank * rows);
-      add_rows(gate, part, rows, rows, rank * rows);
-    }
-    found_.push_back(std::move(gate));
-    found_.push_back(std::move(up));
+  // Whether the first block has the names of the feed-forward llama.
+  bool has_llama_rows() const {
+    const std::vector<RankRow>& rows = rank_table("neox").block;
+    return std::any_of(rows.begin(), rows.end(), [&](const RankRow& row) {
+      return row.variant == "llama" && parts_.contains({2, row.name});
+    });
   }
 
-  void queries_keys_values(int64_t layer, const std::string& prefix, bool slots_by_name) {
-    const std::string name = "attention.query_key_value.weight";
-    const RankParts parts = take(layer, name);
-    const int64_t K = s_.K, queries = s_.H / ranks_, keys = s_.G / ranks_;
-    require_rows(parts, folder_, name, (queries + 2 * keys) * K);
-    // With as many keys as queries both names of the feed-forward have slots: [q | k | v] of a head.
-    if (s_.H != s_.G && !slots_by_name && !layout_)
+  // With as many keys as queries all versions have slots: [q | k | v] of a head.
+  bool has_slots(bool is_llama) const {
+    if (s_.H == s_.G) return true;
+    if (!is_llama && !layout_)
       throw user_error(fmt::format("{}: the order of queries, keys and values is not known", folder_.string()),
                        "versions of GPT-NeoX before and after November 2024 differ, and shapes are equal",
                        "give `hearth convert` --qkv-layout split or slots; the right one has the lower loss");
-    const bool slots = s_.H == s_.G || (layout_ ? *layout_ == QkvLayout::kSlots : slots_by_name);
-    OutsideTensor q = matrix_of(prefix + "attention.wq.weight", parts, s_.H * K);
-    OutsideTensor k = matrix_of(prefix + "attention.wk.weight", parts, s_.G * K);
-    OutsideTensor v = matrix_of(prefix + "attention.wv.weight", parts, s_.G * K);
-    for (const auto& [rank, part] : parts) {
-      const int64_t first_q = rank * queries * K, first_k = rank * keys * K, share = K * keys / queries;
-      if (!slots) {
-        add_rows(q, part, 0, queries * K, first_q);
-        add_rows(k, part, queries * K, keys * K, first_k);
-        add_rows(v, part, (queries + keys) * K, keys * K, first_k);
-        continue;
-      }
-      if (share * queries != K * keys)
-        throw user_error(fmt::format("{}: {} heads cannot share {} keys in slots", folder_.string(), s_.H, s_.G));
-      for (int64_t slot = 0; slot < queries; ++slot) {
-        const int64_t from = slot * (K + 2 * share);
-        add_rows(q, part, from, K, first_q + slot * K);
-        add_rows(k, part, from + K, share, first_k + slot * share);
-        add_rows(v, part, from + K + share, share, first_k + slot * share);
-      }
-    }
-    for (OutsideTensor* tensor : {&q, &k, &v}) found_.push_back(std::move(*tensor));
+    return layout_ ? *layout_ == QkvLayout::kSlots : is_llama;
   }
 
   const Path& folder_;

@@ -60,7 +60,7 @@ class NeoxWriter {
     const plan::ModelShape shape = plan::model_shape(model_.description.model, 0);
     for (int64_t r = 0; r < ranks_; ++r) {
       const NeoxRank rank(model_.tensors, shape, model_.qkv_layout, ranks_, r);
-      for (const int64_t number : rank.layers()) {
+      for (const int64_t number : rank.numbers()) {
         std::vector<RankTensor> tensors = rank.layer(number);
         const bool is_block = number >= 2 && number < shape.L() + 2;
         if (is_block && model_.qkv_layout == QkvLayout::kSlots) tensors.push_back(frequencies(shape.K));

@@ -130,7 +130,7 @@ void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t s
   ZeroGroup matrices{"weight_decay_params", decay.matrices, {}}, norms{"no_weight_decay_params", decay.norms, {}};
   const std::vector<int64_t> bounds = neox_stages(shape, model.pipeline_parallel, model.qkv_layout);
   const auto first_layer = bounds.begin() + stage;
-  for (const int64_t number : of_weights.layers(first_layer[0], first_layer[1])) {
+  for (const int64_t number : of_weights.numbers(first_layer[0], first_layer[1])) {
     const std::string module = number == 0 && shape.tied ? std::string(kNeoxTied) : fmt::format("{}.", number);
     std::vector<RankTensor> layer = of_weights.layer(number), first = of_exp_avg.layer(number),
                             second = of_exp_avg_sq.layer(number);

@@ -64,12 +64,6 @@ std::pair<std::vector<std::string>, std::vector<std::string>> nxd_groups(const s
   return groups;
 }
 
-// Source: convert_checkpoints.py of NxD, which puts the queries in the order of the repeated keys.
-int64_t nxd_first_query(int64_t queries, int64_t keys, int64_t ranks, int64_t tp) {
-  const int64_t of_rank = queries / ranks;
-  return ranks <= keys ? tp * of_rank : tp % keys * (queries / keys) + tp / keys * of_rank;
-}
-
 bool is_nxd(const Path& folder) {
   return has_ranks(folder) || has_ranks(folder / "model") || path_exists(folder / kNewest);
 }

@@ -21,25 +21,6 @@ namespace {
 
 using checkpoint::OutsideTensor;
 
-// Matrices that NxD joins: each rank has the rows of the first, then of the second, and so on.
-struct JoinedRows {
-  std::string_view nxd;
-  std::vector<std::string_view> hugging_face;
-};
-const std::vector<JoinedRows>& joined_rows() {
-  static const std::vector<JoinedRows> rows = {
-      {"mlp.gate_up_proj.weight", {"mlp.gate_proj.weight", "mlp.up_proj.weight"}},
-      {"self_attn.qkv_proj.weight_qkv",
-       {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"}},
-      {"self_attn.qkv_proj.weight", {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"}}};
-  return rows;
-}
-// Other names of single matrices.
-constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {
-    {"self_attn.qkv_proj.weight_q", "self_attn.q_proj.weight"},
-    {"self_attn.qkv_proj.weight_k", "self_attn.k_proj.weight"},
-    {"self_attn.qkv_proj.weight_v", "self_attn.v_proj.weight"}};
-
 // The tensors of one file, in its order. xser keeps each in a file of its own.
 NxdTensors tensors_in(const Path& folder, const std::string& name) {
   const std::string origin = (folder / name).string();
@@ -129,7 +110,7 @@ class NxdReader {
   std::vector<OutsideTensor> run() {
     for (const auto& [name, parts] : parts_) {
       check_parts(parts, ranks_, folder_, name);
-      if (!add_joined(name, parts)) add(name, parts);
+      add(name, parts);
     }
     std::set<std::string> names;
     for (const OutsideTensor& tensor : found_) {
@@ -141,97 +122,32 @@ class NxdReader {
   }
 
  private:
-  // Rows of a joined matrix's part, by Hearth's name.
-  int64_t rows_of_rank(const std::string& hearth) const {
-    if (hearth.find(".feed_forward.") != std::string::npos) return s_.F() / ranks_;
-    return hearth.ends_with("wq.weight") ? s_.H / ranks_ * s_.K : std::max<int64_t>(1, s_.G / ranks_) * s_.K;
-  }
-
-  // Adds a matrix whose rows ranks share: all of theirs, or with copies of keys those of the first ranks.
-  void add_heads(const std::string& hearth, const std::string& name, const RankParts& parts) {
-    const int64_t count = parts.begin()->second.layout.sizes[0];
-    const bool is_query = hearth.ends_with("wq.weight"),
-               is_key = hearth.ends_with("wk.weight") || hearth.ends_with("wv.weight");
-    const int64_t ranks = is_key ? std::min(ranks_, s_.G) : ranks_;
-    OutsideTensor& tensor = found_.emplace_back(matrix_of(hearth, parts, count * ranks));
-    for (const auto& [rank, part] : parts) {
-      if (rank < ranks)
-        add_rows(tensor, part, 0, count, is_query ? nxd_first_query(s_.H, s_.G, ranks_, rank) * s_.K : rank * count);
-      else if (!same_elements(folder_, parts.at(rank % ranks), part))
-        throw damaged(fmt::format("{}: {} differs between ranks {} and {}", folder_.string(), name, rank % ranks, rank),
-                      "kv_size_multiplier gives both a copy of one part", "take another checkpoint");
-    }
-  }
-
-  // The columns of wo go with the heads of queries.
-  void add_outputs(const std::string& hearth, const std::string& name, const RankParts& parts) {
-    const std::vector<int64_t>& sizes = parts.begin()->second.layout.sizes;
-    if (sizes.size() != 2 || sizes[1] != s_.H / ranks_ * s_.K)
-      throw user_error(fmt::format("{}: {} has shape {}, expected {} columns", folder_.string(), name,
-                                   formats::format_shape(sizes), s_.H / ranks_ * s_.K),
-                       "[model] is another model's", "give --config the keys of this model");
-    OutsideTensor& tensor = found_.emplace_back(matrix_of(hearth, parts, sizes[0]));
-    tensor.info.shape[1] = s_.H * s_.K;
-    for (const auto& [rank, part] : parts)
-      add_part(tensor, part, {0, nxd_first_query(s_.H, s_.G, ranks_, rank) * s_.K});
-  }
-
-  bool add_joined(const std::string& name, const RankParts& parts) {
-    for (const JoinedRows& row : joined_rows()) {
-      if (!name.ends_with(row.nxd)) continue;
-      const std::string prefix = name.substr(0, name.size() - row.nxd.size());
-      std::vector<std::string> names;
-      int64_t rows = 0;
-      for (const std::string_view theirs : row.hugging_face) {
-        const auto hearth = from_hugging_face(prefix + std::string(theirs));
-        if (!hearth) return false;
-        names.push_back(*hearth);
-        rows += rows_of_rank(*hearth);
-      }
-      require_rows(parts, folder_, name, rows);
-      for (int64_t from = 0; const std::string& hearth : names) {
-        const int64_t count = rows_of_rank(hearth);
-        RankParts rows;
-        for (const auto& [rank, part] : parts) rows[rank] = rows_of(part, from, count);
-        add_heads(hearth, name, rows);
-        from += count;
-      }
-      return true;
-    }
-    return false;
-  }
-
   void add(const std::string& name, const RankParts& parts) {
-    std::string theirs = name;
-    bool is_module = false;
-    for (const auto& [from, to] : kRenamed) {
-      if (!theirs.ends_with(from)) continue;
-      theirs.replace(theirs.size() - from.size(), from.size(), to);
-      is_module = true;
-    }
-    const std::optional<std::string> hearth = from_hugging_face(theirs);
-    if (!hearth)
+    const std::optional<RankRow> row = rank_table("nxd").find(name);
+    if (!row)
       throw user_error(fmt::format("{}: {} is no weight of Llama's in NxD's names", folder_.string(), name),
                        "weights are never dropped silently");
-    const std::optional<size_t> split = *hearth == "tok_embeddings.weight" ? 0 : meta_split(*hearth);
-    const bool is_query = hearth->ends_with("wq.weight"),
-               is_key = hearth->ends_with("wk.weight") || hearth->ends_with("wv.weight");
+    if (ranks_ > s_.G && row->variant == "separate")
+      throw user_error(fmt::format("{} has the files of {} for {}, and {}", folder_.string(),
+                                   hearth::counted(ranks_, "rank"), hearth::counted(s_.G, "key"), name),
+                       "only the module qkv_proj has copies of keys", "check --config");
     const std::vector<int64_t>& sizes = parts.begin()->second.layout.sizes;
-    if (is_key && sizes.size() == 2 && sizes[0] > rows_of_rank(*hearth))
+    const bool is_key = row->sources.size() == 1 && row->sources[0].heads == Heads::kKeys;
+    if (is_key && !sizes.empty() && sizes[0] > std::max<int64_t>(1, s_.G / ranks_) * s_.K)
       throw user_error(fmt::format("{}: {} has more rows than [model] has keys", folder_.string(), name),
                        "kv_size_multiplier copied the keys for fewer ranks than it is read with, or [model] is another "
                        "model's",
                        "merge the copies with NxD's convert_checkpoints.py, or check --config");
-    if (ranks_ > s_.G && (is_query || is_key)) {
-      if (!is_module)
-        throw user_error(fmt::format("{} has the files of {} for {}, and {}", folder_.string(),
-                                     hearth::counted(ranks_, "rank"), hearth::counted(s_.G, "key"), name),
-                         "only the module qkv_proj has copies of keys", "check --config");
-      require_rows(parts, folder_, name, rows_of_rank(*hearth));
-      return add_heads(*hearth, name, parts);
+    const RankLayout layout(s_.H, s_.G, ranks_, KeyOrder::kInTurn);
+    JoinedRow found = joined(*row, layout, parts, required_sizes(*row, layout, parts, s_, folder_, name));
+    for (const JoinedRow::Copy& copy : found.copies) {
+      // Norms are those of the first rank.
+      if (row->dimension && !same_elements(folder_, copy.part, copy.of_other))
+        throw damaged(
+            fmt::format("{}: {} differs between ranks {} and {}", folder_.string(), name, copy.rank, copy.other),
+            "kv_size_multiplier gives both a copy of one part", "take another checkpoint");
     }
-    if (ranks_ > s_.G && hearth->ends_with("attention.wo.weight")) return add_outputs(*hearth, name, parts);
-    found_.push_back(joined(*hearth, parts, split));
+    for (OutsideTensor& tensor : found.tensors) found_.push_back(std::move(tensor));
   }
 
   const Path& folder_;

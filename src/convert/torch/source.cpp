@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/error.h"
 #include "config/families.h"
 #include "convert/names.h"
 #include "convert/open.h"
+#include "convert/rank_layout.h"
 #include "convert/source.h"
 #include "plan/parameters.h"
 #include "plan/tensor_names.h"
@@ -17,19 +19,6 @@ namespace hearth::convert {
 namespace {
 
 constexpr const char* kOutputWeight = "output.weight";
-
-// "optimizer.state.WEIGHT.exp_avg" -> "optimizer.state.", WEIGHT and ".exp_avg". A weight has only the middle.
-struct NameParts {
-  std::string before, weight, after;
-};
-NameParts parts_of(std::string_view name) {
-  constexpr std::string_view kState = "optimizer.state.";
-  if (!name.starts_with(kState)) return {"", std::string(name), ""};
-  const size_t end = name.rfind('.');
-  if (end <= kState.size()) return {"", std::string(name), ""};
-  return {std::string(kState), std::string(name.substr(kState.size(), end - kState.size())),
-          std::string(name.substr(end))};
-}
 
 // The dialect of the weights' names: Hearth's (kDcp), torchtitan 0.3's, or Hugging Face's, as accelerate and others
 // save sharded models.
@@ -68,44 +57,40 @@ void rename_to_ours(checkpoint::Reader& reader, Kind dialect, std::string_view f
     const std::string plain =
         dialect == Kind::kHuggingFace ? to_hugging_face(*weight, family).value_or(*weight) : unwrapped(parts.weight);
     const std::string_view one = weight->starts_with("model.") ? std::string_view(*weight).substr(6) : *weight;
-    renaming.add(tensor.name, parts.before + std::string(one) + parts.after, parts.before + plain + parts.after);
-    if (std::string name = parts.before + *weight + parts.after; name != tensor.name) names[tensor.name] = name;
+    renaming.add(tensor.name, parts.of(std::string(one)), parts.of(plain));
+    if (std::string name = parts.of(*weight); name != tensor.name) names[tensor.name] = name;
   }
   reader.rename(names);
   for (std::string& note : renaming.notes()) notes.push_back(std::move(note));
 }
 
-// The optimizer of 0.3 has one matrix of queries, keys and values: for each key its queries, the key, the value, each
-// of them K rows. Gives their moments to the three matrices.
+// The optimizer of 0.3 has one matrix of queries, keys and values. Gives their moments to the three matrices.
 void split_moments(checkpoint::Reader& reader, const plan::ModelShape& s) {
-  constexpr std::string_view kJoined = "attention.qkv_linear.wqkv.";
-  const int64_t queries = s.H / s.G * s.K, rows = queries + 2 * s.K;
   std::set<std::string> joined;
   for (const mesh::TensorInfo& tensor : std::vector(reader.tensors())) {
     const NameParts parts = parts_of(tensor.name);
-    const size_t at = parts.weight.find(kJoined);
-    if (parts.before.empty() || at == std::string::npos) continue;
-    if (!tensor.shape.empty() && tensor.shape[0] != rows * s.G)
+    const std::optional<RankRow> row = rank_table("torchtitan").find(parts.weight);
+    if (parts.before.empty() || !row) continue;
+    const std::vector<int64_t> sizes = sizes_of(*row, s);
+    const int64_t rows = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+    if (!tensor.shape.empty() && tensor.shape[0] != rows)
       throw user_error(fmt::format("{}: {} has {} rows, and the queries, keys and values of [model] have {}",
-                                   reader.folder().string(), tensor.name, tensor.shape[0], rows * s.G),
+                                   reader.folder().string(), tensor.name, tensor.shape[0], rows),
                        "it is another model's", "give the keys of this model: n_heads, n_kv_heads, head_dim");
     joined.insert(tensor.name);
-    struct Part {
-      const char* name;
-      int64_t first, count;
-    };
-    for (const Part& part : {Part{"wq", 0, queries}, Part{"wk", queries, s.K}, Part{"wv", queries + s.K, s.K}}) {
+    std::vector<std::vector<checkpoint::RowRun>> of_sources(sizes.size());
+    for (int64_t from = 0; const RankRun& run : RankLayout(s.H, s.G, 1).runs(*row, sizes, 0)) {
+      of_sources[run.source].push_back({tensor.name, from, run.count});
+      from += run.count;
+    }
+    for (size_t i = 0; i < sizes.size(); ++i) {
       mesh::TensorInfo info = tensor;
-      info.name = fmt::format("{}{}attention.{}.{}{}", parts.before, parts.weight.substr(0, at), part.name,
-                              parts.weight.substr(at + kJoined.size()), parts.after);
-      std::vector<checkpoint::RowRun> runs;
-      if (tensor.shape.empty()) {
-        runs.push_back({tensor.name, 0, 1});
-      } else {
-        info.shape[0] = part.count * s.G;
-        for (int64_t g = 0; g < s.G; ++g) runs.push_back({tensor.name, g * rows + part.first, part.count});
-      }
-      if (reader.find(info.name) == nullptr) reader.derive(std::move(info), runs);
+      info.name = parts.of(row->sources[i].name);
+      if (tensor.shape.empty())
+        of_sources[i] = {{tensor.name, 0, 1}};
+      else
+        info.shape[0] = sizes[i];
+      if (reader.find(info.name) == nullptr) reader.derive(std::move(info), of_sources[i]);
     }
   }
   reader.hide(joined);

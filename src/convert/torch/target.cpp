@@ -59,11 +59,8 @@ std::vector<Transfer> with_output(const Model& model, Progress& progress, std::v
 
 // A weight's name, or that of a moment: "optimizer.state.WEIGHT.exp_avg".
 std::string torchtitan_name(const std::string& name) {
-  if (const auto weight = to_torchtitan(name)) return *weight;
-  constexpr std::string_view kState = "optimizer.state.";
-  const size_t end = name.rfind('.');
-  const std::string weight = name.substr(kState.size(), end - kState.size());
-  return std::string(kState) + to_torchtitan(weight).value_or(weight) + name.substr(end);
+  const NameParts parts = parts_of(name);
+  return parts.of(to_torchtitan(parts.weight).value_or(parts.weight));
 }
 
 void note_missing_tokenizer(const Model& model, std::vector<std::string>& notes) {

@@ -4,10 +4,11 @@
 
 #include <array>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
-#include "convert/names.h"
+#include "convert/rank_layout.h"
 #include "convert/target.h"
 #include "plan/optimizer/parameter_groups.h"
 #include "plan/tensor_names.h"
@@ -15,70 +16,54 @@
 namespace hearth::convert {
 namespace {
 
-constexpr std::string_view kQueries = "attention.wq.";
-
-// The weights that torchtitan's optimizer joins with the queries' weight (or bias) `name`, in its order.
-std::array<std::string, 3> joined_with(const std::string& name) {
-  const auto named = [&](const char* part) {
-    std::string other = name;
-    return other.replace(other.find(kQueries), kQueries.size(), fmt::format("attention.{}.", part));
-  };
-  return {name, named("wk"), named("wv")};
+// The row of torchtitan's optimizer that has a weight of ours.
+RankRow optimizer_row(const std::string& weight) {
+  if (const auto joined = rank_table("torchtitan").find_source(weight)) return *joined;
+  RankRow own = row_of(weight);
+  own.name = to_torchtitan(weight).value_or(weight);
+  return own;
 }
 
-// A weight of torchtitan's optimizer, and the weights of ours that it consists of.
-struct OptimizerWeight {
-  std::string name;                // torchtitan's
-  std::vector<std::string> parts;  // ours
-};
+// A row comes where its first weight is. The other weights have none.
+bool is_first(const RankRow& row, const std::string& weight) { return row.sources.front().name == weight; }
 
-std::vector<OptimizerWeight> optimizer_weights(const Model& model) {
-  std::vector<OptimizerWeight> weights;
+std::vector<RankRow> optimizer_rows(const Model& model) {
+  std::vector<RankRow> rows;
   for (const Transfer& tensor : model.tensors) {
-    const std::string& name = tensor.from;
-    if (is_training_state(name)) continue;
-    if (name.find("attention.wk.") != std::string::npos || name.find("attention.wv.") != std::string::npos) continue;
-    std::string theirs = to_torchtitan(name).value();
-    if (const size_t at = theirs.find(".wq."); at != std::string::npos) {
-      const auto parts = joined_with(name);
-      weights.push_back({theirs.replace(at, 4, ".wqkv."), {parts.begin(), parts.end()}});
-    } else {
-      weights.push_back({theirs, {name}});
-    }
+    if (is_training_state(tensor.from)) continue;
+    if (RankRow row = optimizer_row(tensor.from); is_first(row, tensor.from)) rows.push_back(std::move(row));
   }
-  return weights;
+  return rows;
 }
 
-// Adds the joined moment to the reader: for each key its queries, the key, the value.
-void join(checkpoint::Reader& reader, const std::array<std::string, 3>& parts, const std::string& name, int64_t K) {
-  const mesh::TensorInfo queries = *reader.find(parts[0]), keys = *reader.find(parts[1]);
-  const int64_t count = keys.shape[0] / K, rows = queries.shape[0] / count;
-  mesh::TensorInfo info = queries;
-  info.name = name;
-  info.shape[0] += 2 * keys.shape[0];
+// Adds the joined moment of a row to the reader, and returns its name. `moment`: that of the row's first weight.
+std::string join(checkpoint::Reader& reader, const RankRow& row, const NameParts& moment, const plan::ModelShape& s) {
+  const std::vector<int64_t> sizes = sizes_of(row, s);
+  mesh::TensorInfo info = *reader.find(moment.of(moment.weight));
+  info.name = moment.of(row.name);
+  info.shape[0] = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   std::vector<checkpoint::RowRun> runs;
-  for (int64_t g = 0; g < count; ++g) {
-    runs.push_back({parts[0], g * rows, rows});
-    runs.push_back({parts[1], g * K, K});
-    runs.push_back({parts[2], g * K, K});
-  }
+  for (const RankRun& run : RankLayout(s.H, s.G, 1).runs(row, sizes, 0))
+    runs.push_back({moment.of(row.sources[run.source].name), run.first, run.count});
+  std::string name = info.name;
   reader.derive(std::move(info), runs);
+  return name;
 }
 
 // The settings as torch's AdamW has them, with the rate of the next step.
-void add_settings(checkpoint::RankFile& file, const Model& model, const std::vector<OptimizerWeight>& weights,
+void add_settings(checkpoint::RankFile& file, const Model& model, const std::vector<RankRow>& rows,
                   std::vector<std::string>& notes) {
   const config::Optimizer& optimizer = model.run->optimizer;
   const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(model.description.model, 0));
   const std::vector<plan::ParameterSettings> settings = plan::parameter_settings(optimizer, plan);
   const double rate = next_rate(model);
   bool differ = false;
-  for (const OptimizerWeight& weight : weights) {
+  for (const RankRow& row : rows) {
     const auto settings_of = [&](const std::string& part) { return settings[static_cast<size_t>(plan.find(part))]; };
-    const plan::ParameterSettings own = settings_of(weight.parts.front());
-    const plan::ParameterSettings first = settings_of(weights.front().parts.front());
-    for (const std::string& part : weight.parts) {
-      const plan::ParameterSettings other = settings_of(part);
+    const plan::ParameterSettings own = settings_of(row.sources.front().name);
+    const plan::ParameterSettings first = settings_of(rows.front().sources.front().name);
+    for (const RankRow::Source& source : row.sources) {
+      const plan::ParameterSettings other = settings_of(source.name);
       differ = differ || other.weight_decay != first.weight_decay || other.lr_factor != first.lr_factor;
     }
     const std::pair<const char*, formats::Scalar> values[] = {
@@ -95,8 +80,7 @@ void add_settings(checkpoint::RankFile& file, const Model& model, const std::vec
         {"decoupled_weight_decay", optimizer.name != config::OptimizerName::kAdam},
         {"initial_lr", optimizer.lr * own.lr_factor},
     };
-    for (const auto& [key, value] : values)
-      file.add(fmt::format("optimizer.param_groups.{}.{}", weight.name, key), value);
+    for (const auto& [key, value] : values) file.add(fmt::format("optimizer.param_groups.{}.{}", row.name, key), value);
   }
   if (differ)
     notes.emplace_back(
@@ -110,23 +94,20 @@ void add_settings(checkpoint::RankFile& file, const Model& model, const std::vec
 
 void join_moments(Model& model) {
   std::vector<std::string> parameters;
-  for (const OptimizerWeight& weight : optimizer_weights(model))
-    parameters.insert(parameters.end(), weight.parts.begin(), weight.parts.end());
+  for (const RankRow& row : optimizer_rows(model)) {
+    for (const std::string& name : row.source_names()) parameters.push_back(name);
+  }
   require_moments(model, parameters, "torchtitan");
-  const int64_t K = head_width(model.description.model);
+  const plan::ModelShape shape = plan::model_shape(model.description.model, 0);
   std::vector<Transfer> tensors;
   for (const Transfer& tensor : model.tensors) {
-    const std::string& name = tensor.from;
-    const bool is_joined = is_training_state(name) && name.find(".attention.w") != std::string::npos &&
-                           name.find(".attention.wo.") == std::string::npos;
-    if (!is_joined) {
+    const NameParts moment = parts_of(tensor.from);
+    const RankRow row = optimizer_row(moment.weight);
+    if (moment.before.empty() || row.sources.size() == 1) {
       tensors.push_back(tensor);
-    } else if (name.find(kQueries) != std::string::npos) {
-      Transfer joined = tensor;
-      joined.from.replace(joined.from.find(kQueries), kQueries.size(), "attention.qkv_linear.wqkv.");
-      join(model.reader, joined_with(name), joined.from, K);
-      joined.to = *model.reader.find(joined.from);
-      tensors.push_back(joined);
+    } else if (is_first(row, moment.weight)) {
+      const std::string joined = join(model.reader, row, moment, shape);
+      tensors.push_back({joined, *model.reader.find(joined)});
     }
   }
   model.tensors = std::move(tensors);
@@ -135,14 +116,14 @@ void join_moments(Model& model) {
 std::vector<std::string> add_torchtitan_state(checkpoint::RankFile& file, const Model& model) {
   const TrainingState& training = *model.training;
   std::vector<std::string> notes;
-  const std::vector<OptimizerWeight> weights = optimizer_weights(model);
-  for (const OptimizerWeight& weight : weights) {
+  const std::vector<RankRow> rows = optimizer_rows(model);
+  for (const RankRow& row : rows) {
     const int64_t updates =
-        common_updates(model, weight.parts, "torchtitan has one count for queries, keys and values");
+        common_updates(model, row.source_names(), "torchtitan has one count for queries, keys and values");
     const auto bytes = std::bit_cast<std::array<std::byte, 4>>(static_cast<float>(updates));
-    file.add({{plan::adam_step_name(weight.name), DType::kFloat32, {}}, {}, bytes});
+    file.add({{plan::adam_step_name(row.name), DType::kFloat32, {}}, {}, bytes});
   }
-  add_settings(file, model, weights, notes);
+  add_settings(file, model, rows, notes);
   file.add("lr_scheduler.last_epoch", training.step);
   file.add("train_state.step", training.step);
   file.add("train_state.ntokens_seen", training.tokens_seen);

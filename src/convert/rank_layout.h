@@ -1,0 +1,80 @@
+// What ranks of tensor parallel have of a model in other programs' files: the rows of src/models/llama/ranks.toml, and
+// the rows or columns of Hearth's tensors that a rank has. Readers (rank_parts.h) and writers (rank_slices.h) use both.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convert/names.h"
+#include "plan/parameters.h"
+
+namespace hearth::convert {
+
+// A tensor of a rank's file, and Hearth's tensors in it, which are cut along one dimension.
+struct RankRow {
+  struct Source {
+    std::string name;
+    Heads heads = Heads::kNone;
+  };
+  std::string name;     // in the files; `*`, here and in the sources' names, is the layer's number
+  std::string variant;  // of the files that have the row; empty: all of the format
+  std::vector<Source> sources;
+  std::optional<size_t> dimension;    // empty: each rank has the whole
+  Heads alternate_by = Heads::kNone;  // the sources' rows alternate, with an equal part for each of these heads
+  int64_t layer = -1;                 // that of_layer gave it
+
+  RankRow of_layer(int64_t number) const;
+  std::vector<std::string> source_names() const;
+};
+// The row of files that have a tensor under Hearth's name.
+RankRow row_of(const std::string& hearth);
+
+// The rows of a format in the order of its modules: before the blocks, of a block, and behind the blocks.
+struct RankTable {
+  std::vector<RankRow> before, block, behind;
+  // The rows of these variants, and those of all.
+  RankTable with(std::initializer_list<std::string_view> variants) const;
+  // The row of a file's tensor, in its layer.
+  std::optional<RankRow> find(std::string_view name) const;
+  // The first row that has this tensor of Hearth's.
+  std::optional<RankRow> find_source(std::string_view hearth) const;
+};
+// A section of ranks.toml: "neox", "nxd", "torchtitan".
+const RankTable& rank_table(std::string_view format);
+
+// Who has a key where there are more ranks than keys: neighbours, as rank * keys / ranks (Meta), or every keys-th rank,
+// as rank % keys (NxD). The queries of a rank are those of its key.
+enum class KeyOrder { kNeighbours, kInTurn };
+
+// Rows (or columns) [first, first + count) of a source.
+struct RankRun {
+  size_t source;
+  int64_t first, count;
+};
+
+class RankLayout {
+ public:
+  // Ranks divide the heads of queries, and divide those of keys or are a multiple of them.
+  RankLayout(int64_t queries, int64_t keys, int64_t ranks, KeyOrder order = KeyOrder::kNeighbours)
+      : queries_(queries), keys_(keys), ranks_(ranks), order_(order) {}
+
+  // What a rank has, in the order of its rows. `sizes`: of the whole sources, along the dimension.
+  std::vector<RankRun> runs(const RankRow& row, const std::vector<int64_t>& sizes, int64_t rank) const;
+  // Ranks with different parts of a tensor. The others have copies.
+  int64_t owners(Heads heads) const { return heads == Heads::kKeys && has_copies() ? keys_ : ranks_; }
+
+ private:
+  bool has_copies() const { return ranks_ > keys_ && ranks_ % keys_ == 0; }
+
+  int64_t queries_, keys_, ranks_;
+  KeyOrder order_;
+};
+
+// The sizes of a block's sources along their dimension, in a model of this shape.
+std::vector<int64_t> sizes_of(const RankRow& row, const plan::ModelShape& shape);
+
+}  // namespace hearth::convert
