@@ -3,7 +3,7 @@
 #
 #   --out DIR       where data, runs and the page report.html go (default runs/report_picture)
 #   --steps N       of each training (default 600; two cores take about ten minutes for both)
-#   --picture FILE  where the picture goes (default docs/pictures/report.png, which README.md shows)
+#   --picture FILE  where the picture goes (default docs/pictures/report.png, which docs/watch.md shows)
 #   --help          this text
 #
 # Both trainings are those of configs/quickstart.toml, on the text of the quickstart. The second one has a quarter of

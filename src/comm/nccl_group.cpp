@@ -140,16 +140,16 @@ class NcclGroup final : public Group {
   void exchange(const Buffer& to, const Buffer& from, const ExchangeCounts& counts = {}) {
     const ExchangeParts received = exchange_parts(to, counts.to, size_),
                         sent = exchange_parts(from, counts.from, size_);
-    enqueue("all_to_all", std::max(from.numel, to.numel), [&](nccl::Stream stream) {
+    // Every rank is in an exchange of unequal parts, also one that sends and receives nothing.
+    enqueue("all_to_all", counts.from.empty() ? from.numel : 1, [&](nccl::Stream stream) {
       const auto bytes = [&](const ExchangeParts& parts, int peer) {
         return static_cast<size_t>(parts.count(peer) * from.element_bytes);
       };
       int result = api().GroupStart();
       for (int peer = 0; peer < static_cast<int>(size_) && result == nccl::kSuccess; ++peer) {
-        if (const size_t sends = bytes(sent, peer); sends > 0)
-          result = api().Send(sent.at(from, peer), sends, nccl::kUint8, peer, comm_, stream);
-        if (const size_t receives = bytes(received, peer); receives > 0 && result == nccl::kSuccess)
-          result = api().Recv(received.at(to, peer), receives, nccl::kUint8, peer, comm_, stream);
+        result = api().Send(sent.at(from, peer), bytes(sent, peer), nccl::kUint8, peer, comm_, stream);
+        if (result == nccl::kSuccess)
+          result = api().Recv(received.at(to, peer), bytes(received, peer), nccl::kUint8, peer, comm_, stream);
       }
       const int end = api().GroupEnd();
       return result == nccl::kSuccess ? end : result;

@@ -4,6 +4,8 @@
 #include <map>
 #include <mutex>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "base/error_list.h"
 #include "comm/join.h"
@@ -43,11 +45,13 @@ void check_float8(const ops::Gpu& gpu, const config::RunConfig& config, const pl
                      fmt::format("its compute capability is {}.{}, and float8 needs 8.9", gpu.major, gpu.minor),
                      "remove numerics.fp8");
   const int64_t tensor = config.parallelism.tensor_parallel_degree;
-  for (const auto& [name, width] :
-       {std::pair{"model.dim", shape.D},
-        {"the feed-forward width", shape.F() / tensor},
-        {"the width of all heads", shape.H / tensor * shape.K},
-        {"the width of queries, keys and values", (shape.H + 2 * shape.G) / tensor * shape.K}}) {
+  std::vector<std::pair<const char*, int64_t>> widths = {
+      {"model.dim", shape.D},
+      {"the width of all heads", shape.H / tensor * shape.K},
+      {"the width of queries, keys and values", (shape.H + 2 * shape.G) / tensor * shape.K}};
+  for (const models::Layer& layer : models::layer_kinds(shape).kinds)
+    widths.emplace_back("the feed-forward width", layer.F / tensor);
+  for (const auto& [name, width] : widths) {
     if (width % 16 != 0)
       throw user_error(fmt::format("numerics.fp8: {}{} is {}, which is not a multiple of 16", name,
                                    tensor > 1 ? " on one of the tensor-parallel ranks" : "", width),

@@ -75,15 +75,15 @@ def config_of(a):
                 num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope,
                 max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), bos_token_id=1,
                 eos_token_id=2)
-    if a["type"].startswith("olmo"):
-        return getattr(transformers, a["type"].capitalize() + "Config")(**keys, pad_token_id=None)
+    made = getattr(transformers, {"smollm3": "SmolLM3"}.get(a["type"], a["type"].capitalize()) + "Config")
+    more = {"no_rope_layer_interval": 2} if a["type"] == "smollm3" else {}
+    if a["type"].startswith(("olmo", "smollm")):
+        return made(**keys, **more, pad_token_id=None)
     if a["type"] == "mistral":
-        return transformers.MistralConfig(**keys, rms_norm_eps=1e-5, sliding_window=None, head_dim=a["K"] or None)
+        return made(**keys, rms_norm_eps=1e-5, sliding_window=None, head_dim=a["K"] or None)
     if a["type"].startswith("qwen"):
-        return getattr(transformers, a["type"].capitalize() + "Config")(**keys, rms_norm_eps=1e-6, head_dim=a["K"] or 16)
-    if a["type"] == "smollm3":
-        return transformers.SmolLM3Config(**keys, no_rope_layer_interval=2, pad_token_id=None)
-    return transformers.LlamaConfig(**keys, rms_norm_eps=1e-5)
+        return made(**keys, rms_norm_eps=1e-6, head_dim=a["K"] or 16)
+    return made(**keys, rms_norm_eps=1e-5)
 
 
 def make(out, *given):

@@ -87,8 +87,9 @@ inline std::string oracle_python() { return HEARTH_ORACLE_PYTHON; }
   } while (false)
 
 // Skips a test of commands that need hearth-train, in a build without LibTorch.
-#define HEARTH_NEEDS_TRAINER()                                                                                  \
-  if (!hearth::path_exists(hearth::Path(HEARTH_BIN_DIR) / "hearth-train")) GTEST_SKIP() << "this build has no " \
-                                                                                           "LibTorch"
+#define HEARTH_NEEDS_TRAINER()                                             \
+  if (!hearth::path_exists(hearth::Path(HEARTH_BIN_DIR) / "hearth-train")) \
+  GTEST_SKIP() << "this build has no "                                     \
+                  "LibTorch"
 
 }  // namespace hearth::test

@@ -9,7 +9,7 @@
 #include "config/families.h"
 #include "config/import/dialects.h"
 #include "config/import/transformers_keys.h"
-#include "config/import/transformers_schedule.h"
+#include "config/import/transformers_parts.h"
 
 namespace hearth::config {
 namespace {

@@ -149,7 +149,7 @@ class Search {
     const ModelShape& s = run_.model;
     const bool graph = config_.training.cuda_graph;  // has data-parallel ranks of stage 1 alone
     for (const int64_t tp : divisors(speed_.devices)) {
-      if (tp > speed_.per_node || s.H % tp != 0 || s.G % tp != 0 || s.F() % tp != 0 || tp > s.V) continue;
+      if (tp > speed_.per_node || s.H % tp != 0 || s.G % tp != 0 || tp > s.V || !divides_layers(tp)) continue;
       for (const int64_t cp : divisors(speed_.devices / tp)) {
         const int64_t key_ranks = key_ranks_of(cp, s.H / tp, s.G / tp), S = config_.training.seq_len;
         if (!divides_sequence({0, cp, key_ranks}, S) || S / cp % tp != 0) continue;
@@ -177,6 +177,11 @@ class Search {
         }
       }
     }
+  }
+
+  bool divides_layers(int64_t tp) const {
+    const std::vector<models::Layer>& layers = run_.model.layers;
+    return std::all_of(layers.begin(), layers.end(), [tp](const models::Layer& layer) { return layer.F % tp == 0; });
   }
 
   void add_batches(const Parallelism& p, int64_t of_rank) {

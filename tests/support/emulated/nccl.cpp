@@ -29,7 +29,8 @@ size_t size_of(int type) {
 
 enum class Kind { kAllGather, kReduceScatter, kAllReduce, kExchange };
 
-// What all ranks of a communicator do together. Bytes are of one rank's shard; of a whole tensor in kAllReduce.
+// What all ranks of a communicator do together. Bytes are of one rank's shard; of a whole tensor in kAllReduce; 0 in
+// kExchange, whose ends have their own.
 struct What {
   Kind kind;
   size_t bytes;
@@ -40,6 +41,7 @@ struct What {
 struct Ends {
   std::vector<const std::byte*> from;  // one, or one for each rank
   std::vector<std::byte*> to;
+  std::vector<size_t> from_bytes = {}, to_bytes = {};  // of kExchange, by rank
 };
 
 struct Call {
@@ -150,7 +152,7 @@ void compute(Call& call) {
     if (call.what.kind == Kind::kReduceScatter) result = sum_of(call, r * bytes, bytes);
     if (call.what.kind == Kind::kAllReduce) result = sum_of(call, 0, bytes);
     if (call.what.kind == Kind::kExchange)
-      for (const Ends& ends : call.ranks) result.insert(result.end(), ends.from[r], ends.from[r] + bytes);
+      for (const Ends& ends : call.ranks) result.insert(result.end(), ends.from[r], ends.from[r] + ends.from_bytes[r]);
     call.results.push_back(std::move(result));
   }
 }
@@ -159,8 +161,13 @@ void finish(Call& call, size_t rank) {
   if (call.results.empty()) compute(call);
   const Bytes& result = call.results[rank];
   const std::vector<std::byte*>& to = call.ranks[rank].to;
-  const size_t piece = result.size() / to.size();
-  for (size_t i = 0; i < to.size(); ++i) std::memcpy(to[i], result.data() + i * piece, piece);
+  const std::vector<size_t>& parts = call.ranks[rank].to_bytes;
+  size_t begin = 0;
+  for (size_t i = 0; i < to.size(); ++i) {
+    const size_t piece = parts.empty() ? result.size() / to.size() : std::min(parts[i], result.size() - begin);
+    std::memcpy(to[i], result.data() + begin, piece);
+    begin += piece;
+  }
   ++call.num_done;
 }
 
@@ -346,23 +353,26 @@ int ncclGroupStart() {
   in_group = true;
   return nccl::kSuccess;
 }
-// Each rank has one transfer of equal size to and from each: an all-to-all.
+// Each rank has one transfer to and from each, perhaps of nothing: an all-to-all.
 int ncclGroupEnd() {
   in_group = false;
   const std::vector<Transfer> all = std::exchange(transfers, {});
   if (all.empty()) return nccl::kSuccess;
   const auto [comm, stream] = *transfers_of;
   const auto size = static_cast<size_t>(comm->shared->size);
-  Ends ends{std::vector<const std::byte*>(size), std::vector<std::byte*>(size)};
+  Ends ends{std::vector<const std::byte*>(size), std::vector<std::byte*>(size), std::vector<size_t>(size),
+            std::vector<size_t>(size)};
   for (const Transfer& t : all) {
     const auto peer = static_cast<size_t>(t.peer);
     if (t.send) {
       ends.from[peer] = t.at;
+      ends.from_bytes[peer] = t.bytes;
     } else {
       ends.to[peer] = t.at;
+      ends.to_bytes[peer] = t.bytes;
     }
   }
-  return enqueue(comm, stream, {Kind::kExchange, all.front().bytes, nccl::kUint8}, std::move(ends));
+  return enqueue(comm, stream, {Kind::kExchange, 0, nccl::kUint8}, std::move(ends));
 }
 
 }  // extern "C"
