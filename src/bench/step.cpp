@@ -14,8 +14,6 @@
 #include "comm/join.h"
 #include "comm/mesh_groups.h"
 #include "config/derived.h"
-#include "config/load.h"
-#include "config/resume.h"
 #include "data/order/data_facts.h"
 #include "metrics/throughput.h"
 #include "ops/gpu/gpu.h"
@@ -23,6 +21,7 @@
 #include "plan/muon.h"
 #include "plan/run_shape.h"
 #include "run/compute_device.h"
+#include "run/same_run.h"
 #include "run/state.h"
 #include "train/step.h"
 
@@ -188,22 +187,9 @@ double all_gemm_flops(const Shape& s, comm::Control& control, double at_least) {
 
 }  // namespace
 
-// Each rank of a launcher has a command line of its own.
-void require_one_run(const config::RunConfig& own, comm::Control& control) {
-  const std::string first = control.broadcast("the run of all ranks", config::to_toml(own));
-  control.together("the run of all ranks", [&] {
-    std::string lines;
-    for (const config::Difference& d : config::differences(config::from_toml_text(first, "rank 0's run", "."), own))
-      lines += fmt::format("\n    {} = {}, and {} on rank 0", d.name, d.after, d.before);
-    if (!lines.empty())
-      throw user_error(fmt::format("{} was started with another run than rank 0:{}", control.name(), lines), {},
-                       "start all ranks with the same run file and the same options");
-  });
-}
-
 StepTiming time_steps(const config::BenchStepOptions& options, comm::Group& group) {
   Shape s;
-  require_one_run(options.config, group.control());
+  run::require_one_run(options.config, group.control());
   group.control().together("the shape", [&] { s = shape_of(options.config); });
   const StepsOfRank measured = run_steps(options, s, group);
   const std::vector<Timed>& results = measured.results;
@@ -222,10 +208,11 @@ StepTiming time_steps(const config::BenchStepOptions& options, comm::Group& grou
   t.norm_s = median(results, [](const Timed& t) { return t.result.norm_s; });
   t.update_s = median(results, [](const Timed& t) { return t.result.update_s; });
   t.flops_per_token = plan::computed_flops_per_token(s.run.model, options.config.training.seq_len);
-  t.tokens_per_second = static_cast<double>(t.tokens_per_step) / t.median_step_s;
-  const double flops_per_second = t.tokens_per_second * t.flops_per_token;
-  t.gemm_flops = all_gemm_flops(s, group.control(), flops_per_second);
-  t.mfu = flops_per_second / t.gemm_flops;
+  const metrics::Throughput throughput{static_cast<double>(t.tokens_per_step), t.flops_per_token, /*peak_flops=*/0};
+  t.tokens_per_second = throughput.tokens_per_second(t.median_step_s);
+  const double reached = throughput.flops_per_second(t.median_step_s);
+  t.gemm_flops = all_gemm_flops(s, group.control(), reached);
+  t.mfu = reached / t.gemm_flops;
   t.memory_bytes =
       largest(group.control(), t.on_gpu ? ops::gpu_memory(s.device).peak_bytes : metrics::peak_memory_bytes());
   t.page_faults_per_step = measured.page_faults_per_step;

@@ -69,14 +69,11 @@ void check_shard(const Buffer& full, const Buffer& shard, int64_t rank, int64_t 
                operation, rank);
 }
 
-ExchangeParts exchange_parts(const Buffer& buffer, std::span<const int64_t> counts, int64_t size) {
-  ExchangeParts parts;
-  if (counts.empty()) {
-    HEARTH_CHECK(buffer.numel % size == 0, "all_to_all: {} elements for {} ranks", buffer.numel, size);
-    parts.counts.assign(static_cast<size_t>(size), buffer.numel / size);
-  } else {
-    parts.counts.assign(counts.begin(), counts.end());
-  }
+namespace {
+
+ExchangeParts parts_of(const Buffer& buffer, std::span<const int64_t> counts, int64_t size) {
+  ExchangeParts parts{{counts.begin(), counts.end()}, {}};
+  if (counts.empty()) parts.counts.assign(static_cast<size_t>(size), buffer.numel / size);
   int64_t end = 0;
   for (const int64_t count : parts.counts) {
     HEARTH_CHECK(count >= 0, "all_to_all: a part of {} elements", count);
@@ -89,10 +86,16 @@ ExchangeParts exchange_parts(const Buffer& buffer, std::span<const int64_t> coun
   return parts;
 }
 
-void check_exchange(const Buffer& to, const Buffer& from) {
+}  // namespace
+
+Exchange exchange_of(const Buffer& to, const Buffer& from, std::span<const int64_t> to_counts,
+                     std::span<const int64_t> from_counts, int64_t size) {
   HEARTH_CHECK(to.type == from.type, "all_to_all: tensors of two types");
+  HEARTH_CHECK(to_counts.empty() == from_counts.empty(), "all_to_all: counts of one side only");
+  HEARTH_CHECK(!to_counts.empty() || to.numel == from.numel, "all_to_all: {} elements to {}", from.numel, to.numel);
   HEARTH_CHECK(to.numel == 0 || from.numel == 0 || to.at(to.numel) <= from.data || to.data >= from.at(from.numel),
                "all_to_all: the two overlap");
+  return {parts_of(to, to_counts, size), parts_of(from, from_counts, size)};
 }
 
 void check_summable(const Buffer& buffer, std::string_view operation) {

@@ -39,11 +39,13 @@ struct ExchangeParts {
   std::byte* at(const Buffer& buffer, int64_t rank) const { return buffer.at(begins[static_cast<size_t>(rank)]); }
   int64_t count(int64_t rank) const { return counts[static_cast<size_t>(rank)]; }
 };
-// `counts`: empty for equal parts. Checks that they are those of the buffer.
-ExchangeParts exchange_parts(const Buffer& buffer, std::span<const int64_t> counts, int64_t size);
-
-// Checks that both are of one type and do not overlap.
-void check_exchange(const Buffer& to, const Buffer& from);
+struct Exchange {
+  ExchangeParts to, from;
+};
+// The parts by their counts, or equal parts where both counts are empty: then `to` and `from` are equally large. Checks
+// that counts are those of the buffers, which are of one type and do not overlap.
+Exchange exchange_of(const Buffer& to, const Buffer& from, std::span<const int64_t> to_counts,
+                     std::span<const int64_t> from_counts, int64_t size);
 
 // float32, float64 or bfloat16.
 void check_summable(const Buffer& buffer, std::string_view operation);

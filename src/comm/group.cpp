@@ -61,10 +61,9 @@ class Single final : public Group {
   }
   void all_reduce_now(at::Tensor values) override { check_summable(buffer_of(values, "all_reduce"), "all_reduce"); }
   void all_to_all_now(at::Tensor to, const at::Tensor& from, const ExchangeCounts& counts) override {
-    const Buffer out = buffer_of(to, "all_to_all"), in = buffer_of(from, "all_to_all");
-    check_exchange(out, in);
-    HEARTH_CHECK(exchange_parts(out, counts.to, 1).counts == exchange_parts(in, counts.from, 1).counts,
-                 "all_to_all: {} elements to {}", in.numel, out.numel);
+    const auto [received, sent] =
+        exchange_of(buffer_of(to, "all_to_all"), buffer_of(from, "all_to_all"), counts.to, counts.from, 1);
+    HEARTH_CHECK(received.counts == sent.counts, "all_to_all: {} elements to {}", sent.count(0), received.count(0));
     to.view({-1}).copy_(from.view({-1}));
   }
   void send_now(const at::Tensor&, int64_t to) override { HEARTH_CHECK(false, "one rank sends to {}", to); }

@@ -32,8 +32,6 @@ namespace hearth::comm {
 struct ExchangeCounts {
   std::span<const int64_t> to{}, from{};
 };
-// In the records of a rank's calls, whose bytes differ between ranks.
-using mesh::kUnequalExchange;
 
 class Group {
  public:
@@ -69,7 +67,7 @@ class Group {
   // The same with parts of any lengths, which may be 0 (torch's all_to_all_single): counts.from[r] elements go to rank
   // r, and counts.to[r] come from it, in the order of ranks. Rank r's counts.from[s] is rank s's counts.to[r].
   void all_to_all(const at::Tensor& to, const at::Tensor& from, const ExchangeCounts& counts) {
-    const char* const name = counts.from.empty() ? "all_to_all" : kUnequalExchange;
+    const char* const name = counts.from.empty() ? "all_to_all" : mesh::kUnequalExchange;
     call(name, from, mesh::kAllPeers, [&] { all_to_all_now(to, from, counts); });
   }
 

@@ -111,11 +111,12 @@ class MpiGroup final : public Group {
 
   void all_to_all_now(at::Tensor to, const at::Tensor& from, const ExchangeCounts& counts) override {
     const Buffer out = host_buffer_of(to, "all_to_all"), in = host_buffer_of(from, "all_to_all");
-    check_exchange(out, in);
-    const MpiParts received = mpi_parts(exchange_parts(out, counts.to, size_)),
-                   sent = mpi_parts(exchange_parts(in, counts.from, size_));
-    if (counts.from.empty() && in.numel == 0) return;
-    if (counts.from.empty()) return exchange(out.data, in.data, in.numel / size_, in.element_bytes);
+    const Exchange parts = exchange_of(out, in, counts.to, counts.from, size_);
+    if (counts.from.empty()) {
+      if (in.numel > 0) exchange(out.data, in.data, in.numel / size_, in.element_bytes);
+      return;
+    }
+    const MpiParts received = mpi_parts(parts.to), sent = mpi_parts(parts.from);
     finish("all_to_all", in.numel, locked([&] {
              return ranks_.start_all_to_all_of_any(out.data, received.counts.data(), received.begins.data(), in.data,
                                                    sent.counts.data(), sent.begins.data(), in.element_bytes);

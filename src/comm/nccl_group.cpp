@@ -99,7 +99,6 @@ class NcclGroup final : public Group {
 
   void all_to_all_now(at::Tensor to, const at::Tensor& from, const ExchangeCounts& counts) override {
     const Buffer out = buffer_here(to, "all_to_all"), in = buffer_here(from, "all_to_all");
-    check_exchange(out, in);
     exchange(out, in, counts);
   }
 
@@ -138,8 +137,8 @@ class NcclGroup final : public Group {
   }
 
   void exchange(const Buffer& to, const Buffer& from, const ExchangeCounts& counts = {}) {
-    const ExchangeParts received = exchange_parts(to, counts.to, size_),
-                        sent = exchange_parts(from, counts.from, size_);
+    const Exchange all = exchange_of(to, from, counts.to, counts.from, size_);
+    const ExchangeParts &received = all.to, &sent = all.from;
     // Every rank is in an exchange of unequal parts, also one that sends and receives nothing.
     enqueue("all_to_all", counts.from.empty() ? from.numel : 1, [&](nccl::Stream stream) {
       const auto bytes = [&](const ExchangeParts& parts, int peer) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
@@ -51,11 +50,7 @@ Window window_named(const std::string& name) {
 
 // Sets a member of the class from a field of [hugging_face].
 void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& entry) {
-  const auto set = [&](std::string_view name, auto& member) {
-    using Member = std::remove_reference_t<decltype(member)>;
-    if (entry.key == name) member = std::get<Member>(typed(file, entry, Value(member)));
-    return entry.key == name;
-  };
+  const auto set = [&](std::string_view name, auto& member) { return take(file, entry, name, member); };
   std::string window;
   const bool is_known =
       set("model_type", c.model_type) || set("architecture", c.architecture) || set("has_head_dim", c.has_head_dim) ||

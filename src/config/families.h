@@ -33,6 +33,13 @@ std::span<const FamilyFile> family_files();
 // all.
 std::vector<TomlEntry> entries_of(const FamilyFile& file);
 Value typed(const FamilyFile& file, const TomlEntry& entry, const Value& type);
+// Gives a member the entry's value if the entry has this key, and says whether it has.
+template <class Member>
+bool take(const FamilyFile& file, const TomlEntry& entry, std::string_view key, Member& member) {
+  if (entry.key != key) return false;
+  member = std::get<Member>(typed(file, entry, Value(member)));
+  return true;
+}
 
 // A key of a TOML file with its value.
 struct Setting {

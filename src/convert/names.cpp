@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <type_traits>
 
 #include "base/error.h"
 #include "config/families.h"
@@ -25,11 +24,7 @@ NameTable read_table(const config::FamilyFile& file) {
       table.push_back({entry.section, {}, entry.section, {}});
       continue;
     }
-    const auto set = [&](std::string_view name, auto& member) {
-      using Member = std::remove_reference_t<decltype(member)>;
-      if (entry.key == name) member = std::get<Member>(config::typed(file, entry, config::Value(member)));
-      return entry.key == name;
-    };
+    const auto set = [&](std::string_view name, auto& member) { return config::take(file, entry, name, member); };
     NameRow& row = table.back();
     const bool is_known = set("hugging_face", row.hugging_face) || set("torchtitan", row.torchtitan) ||
                           set("dimension", row.dimension) || set("heads", row.heads) ||

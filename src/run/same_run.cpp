@@ -50,6 +50,19 @@ config::RunConfig with_all_paths_absolute(const config::RunConfig& config) {
   return absolute;
 }
 
+std::string differences_text(const config::RunConfig& of_first, const config::RunConfig& own) {
+  std::string lines;
+  for (const config::Difference& d : config::differences(of_first, own))
+    lines += fmt::format("\n    {} = {}, and {} on rank 0", d.name, d.after, d.before);
+  return lines;
+}
+
+void refuse_other_run(const std::string& lines, const comm::Control& control) {
+  if (lines.empty()) return;
+  throw user_error(fmt::format("{} was started with another run than rank 0:{}", control.name(), lines),
+                   "all ranks have one configuration", "start all ranks with the same run file and the same options");
+}
+
 // Throws if this rank's own command line gives another run than rank 0's.
 void compare_own(const RunText& first, const GivenRun& given, const config::RunConfig& of_first,
                  const comm::Control& control) {
@@ -61,15 +74,9 @@ void compare_own(const RunText& first, const GivenRun& given, const config::RunC
     const config::LoadResult own = config::read_run(given.run_toml, given.sets, control.size());
     for (const config::Problem& problem : own.problems)
       lines += fmt::format("\n    {}: {}", problem.where, problem.what);
-    const auto differences =
-        config::differences(with_all_paths_absolute(of_first), with_all_paths_absolute(own.config));
-    for (const config::Difference& d : differences)
-      lines += fmt::format("\n    {} = {}, and {} on rank 0", d.name, d.after, d.before);
+    lines += differences_text(with_all_paths_absolute(of_first), with_all_paths_absolute(own.config));
   }
-  if (lines.empty()) return;
-  throw user_error(fmt::format("{} was started with another run than rank 0:{}", control.name(), lines),
-                   "all ranks of a training have one configuration",
-                   "start all ranks with the same run file and the same options");
+  refuse_other_run(lines, control);
 }
 
 // Whether a file belongs to a model. What downloads leave beside it differs between hosts, and so do notes.
@@ -151,6 +158,13 @@ config::LoadResult share_run(const std::optional<FirstRun>& first, const GivenRu
     compare_own(text, given, loaded.config, control);
   });
   return loaded;
+}
+
+void require_one_run(const config::RunConfig& own, comm::Control& control) {
+  const std::string first = control.broadcast("the run of all ranks", config::to_toml(own));
+  control.together("the run of all ranks", [&] {
+    refuse_other_run(differences_text(config::from_toml_text(first, "rank 0's run", "."), own), control);
+  });
 }
 
 void require_same(std::string_view operation, const std::vector<Found>& mine, comm::Control& control) {

@@ -39,6 +39,10 @@ FirstRun read_first_run(const GivenRun& given, int64_t ranks);
 // its host and the keys if another command line gives another run. Collective.
 config::LoadResult share_run(const std::optional<FirstRun>& first, const GivenRun& given, comm::Control& control);
 
+// The same of a command that shares no run file (`hearth bench step`): throws if a rank has other keys than rank 0.
+// Collective.
+void require_one_run(const config::RunConfig& own, comm::Control& control);
+
 // What a rank found where the run says that it is.
 struct Found {
   std::string key;       // of the run file: "data.path"

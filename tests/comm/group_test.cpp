@@ -7,15 +7,18 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "base/error.h"
+#include "comm/buffers.h"
 #include "comm/host_memory.h"
 #include "comm/join.h"
 #include "comm/ranks.h"
 #include "group_suite.h"
 #include "launch/local_ranks.h"
 #include "launch/place.h"
+#include "support/errors.h"
 
 namespace hearth::comm {
 namespace {
@@ -123,6 +126,28 @@ INSTANTIATE_TEST_SUITE_P(Ranks, LargeCollectives,
                          testing::Values(Kind{"threads", as_threads, 3}, Kind{"processes", as_processes, 2},
                                          Kind{"nccl", as_nccl_ranks, 2}),
                          [](const auto& about) { return fmt::format("{}{}", about.param.name, about.param.ranks); });
+
+TEST(Exchange, OfTensorsThatDoNotFitIsRefused) {
+  const at::Tensor four = tensor_of<float>(4), six = tensor_of<float>(6), other_four = tensor_of<float>(4);
+  const auto exchange = [](const at::Tensor& to, const at::Tensor& from, std::vector<int64_t> to_counts,
+                           std::vector<int64_t> from_counts) {
+    exchange_of(buffer_of(to, "all_to_all"), buffer_of(from, "all_to_all"), to_counts, from_counts, 2);
+  };
+  exchange(four, other_four, {}, {});
+  exchange(four, six, {4, 0}, {1, 5});
+  for (const auto& [to, from, to_counts, from_counts] :
+       {std::tuple{four, six, std::vector<int64_t>{}, std::vector<int64_t>{}},
+        {four, four, {}, {}},
+        {four, other_four, {4, 0}, {}},
+        {four, six, {4, 1}, {1, 5}},
+        {four, six, {5, -1}, {1, 5}},
+        {four, six, {4}, {6}},
+        {tensor_of<float>(3), tensor_of<float>(3), {}, {}}})
+    EXPECT_EQ(test::error_of([&, &to = to, &from = from, &a = to_counts, &b = from_counts] {
+                exchange(to, from, a, b);
+              }).code(),
+              ExitCode::kBug);
+}
 
 TEST(Threads, GiveEveryRankItsOwnNumber) {
   std::mutex mutex;

@@ -153,9 +153,8 @@ class ConfigReader {
     const bool sliding_types = has("layer_types") && windowed_layers() > 0;
     if (has("use_sliding_window") && !json_.at("use_sliding_window").is_boolean())
       refuse("use_sliding_window is neither true nor false", {});
-    const bool used = type().window == config::Window::kAlways ? true
-                      : has("use_sliding_window")              ? json_.at("use_sliding_window").get<bool>()
-                                                               : !is_switched;
+    const bool is_on = has("use_sliding_window") ? json_.at("use_sliding_window").get<bool>() : !is_switched;
+    const bool used = is_on || type().window == config::Window::kAlways;
     if (sliding_types && (!is_switched || !used))
       refuse("layer_types has a layer without full_attention",
              is_switched ? "use_sliding_window is false, and transformers refuses both together" : kOtherModel);
