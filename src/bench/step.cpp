@@ -12,18 +12,16 @@
 #include "base/quantity.h"
 #include "base/random.h"
 #include "comm/join.h"
-#include "comm/mesh_groups.h"
 #include "config/derived.h"
 #include "data/order/data_facts.h"
 #include "metrics/throughput.h"
 #include "ops/gpu/gpu.h"
 #include "ops/runtime.h"
-#include "plan/muon.h"
 #include "plan/run_shape.h"
 #include "run/compute_device.h"
 #include "run/same_run.h"
 #include "run/state.h"
-#include "train/step.h"
+#include "train/training.h"
 
 namespace hearth::bench {
 namespace {
@@ -112,42 +110,20 @@ struct StepsOfRank {
 StepsOfRank run_steps(const config::BenchStepOptions& options, const Shape& s, comm::Group& group) {
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
-  const config::Training& training = options.config.training;
-  const config::Parallelism& parallelism = options.config.parallelism;
-  const plan::Part first{0, parallelism.tensor_parallel_degree};
-  const int64_t key_ranks = plan::model_part(s.run.model, first, parallelism.context_parallel_degree).key_ranks;
-  const comm::MeshGroups groups(group, parallelism.degrees(), {s.run.model.tied, key_ranks});
-  const plan::PipelinePlan pipeline = plan::pipeline_plan(options.config, s.run.model.L());
-  const plan::Part part{groups.place().tp, parallelism.tensor_parallel_degree};
-  const plan::ParameterPlan parameters = plan::parameter_plan(s.run.model, part, pipeline.stages_of(groups.place().pp));
-  parallel::ShardedWeights weights(parameters, s.run.precision, groups.loss(),
-                                   parallel::ShardedWeights::Mode::kTraining, {}, plan::sharding_of(options.config),
-                                   s.device, plan::muon_matrices(options.config.optimizer, parameters),
-                                   {groups.tensor(), groups.pipeline(), groups.embedding()});
-  std::optional<uint64_t> rounding_seed;
-  if (options.config.numerics.stochastic_rounding) rounding_seed = 0;
-  optim::Optimizer optimizer(options.config.optimizer, weights, rounding_seed);
-  model::Transformer model(plan::model_part(s.run.model, part, parallelism.context_parallel_degree), parameters,
-                           config::micro_batch_size(options.config), training.seq_len,
-                           {.dtype = s.run.precision.compute,
-                            .loss_chunk_tokens = options.config.memory.loss_chunk_tokens,
-                            .training = true,
+  train::Training training({.config = options.config,
+                            .shape = s.run.model,
+                            .precision = s.run.precision,
                             .recompute = s.recompute,
-                            .device = s.device,
-                            .float8 = options.config.numerics.fp8,
-                            .tensor = groups.tensor(),
-                            .context = {groups.heads(), groups.keys()},
-                            .pipeline = groups.pipeline(),
-                            .pipeline_plan = pipeline});
-  train::TrainStep step(model, weights, optimizer, train::step_options(options.config));
-  run::initialize_weights(weights, 0);
+                            .device = s.device},
+                           group);
+  run::initialize_weights(training.weights, 0);
   const data::StepBatch batch = random_batch(options.config, s.run.model, s.micro_batches);
   StepsOfRank measured;
   int64_t faults_before = page_faults();
   for (int64_t t = 1; t <= options.warmup + options.steps; ++t) {
     if (options.turns && group.rank() == 0) wait_for_turn();
     const double start_s = metrics::monotonic_seconds();
-    const train::StepResult made = step.run(batch, t, options.config.optimizer.lr).result();
+    const train::StepResult made = training.step.run(batch, t, options.config.optimizer.lr).result();
     const Timed result{made, metrics::monotonic_seconds() - start_s};
     if (options.turns && group.rank() == 0) end_turn(whole_step(result));
     if (t > options.warmup) measured.results.push_back(result);

@@ -65,17 +65,8 @@ struct Run {
   plan::StepTime expected_time;
 
   int64_t seq_len() const { return config.training.seq_len; }
-  // This rank's part of the model: of its shape and of its parameters.
+  // This rank's part of the layers.
   plan::Part tensor() const { return {place.tp, config.parallelism.tensor_parallel_degree}; }
-  plan::ModelShape rank_shape() const {
-    return plan::model_part(shape, tensor(), config.parallelism.context_parallel_degree);
-  }
-  plan::ParameterPlan rank_plan() const { return plan::parameter_plan(shape, tensor(), pipeline.stages_of(place.pp)); }
-  // The seed of stochastic rounding of bfloat16 weights; nullopt without it.
-  std::optional<uint64_t> rounding_seed() const {
-    if (!config.numerics.stochastic_rounding) return std::nullopt;
-    return static_cast<uint64_t>(config.training.seed);
-  }
   bool validates() const { return !validation.empty(); }
   uint64_t samples() const { return static_cast<uint64_t>(steps * global_batch_size); }  // of the whole run
   // For this rank's part of the data.

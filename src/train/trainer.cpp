@@ -13,17 +13,11 @@
 #include "checkpoint/load.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
-#include "comm/mesh_groups.h"
-#include "config/derived.h"
 #include "mesh/spans.h"
 #include "metrics/peak_rate.h"
 #include "metrics/throughput.h"
-#include "model/transformer.h"
 #include "ops/gpu/gpu.h"
 #include "ops/runtime.h"
-#include "optim/optimizer.h"
-#include "parallel/sharded_weights.h"
-#include "plan/muon.h"
 #include "run/last_save.h"
 #include "run/run.h"
 #include "run/saver.h"
@@ -39,12 +33,12 @@
 #include "train/save_times.h"
 #include "train/step.h"
 #include "train/step_feed.h"
+#include "train/training.h"
 #include "train/validate.h"
 
 namespace hearth::train {
 namespace {
 using metrics::monotonic_seconds;
-using Mode = parallel::ShardedWeights::Mode;
 
 // The trainer of one rank. Every method is Collective: all ranks make the same decisions after the same step.
 class Trainer {
@@ -53,40 +47,30 @@ class Trainer {
       : run_(run),
         control_(group.control()),
         profiler_(run, control_, [this](LogLevel level, std::string_view text) { journal_->message(level, text); }),
-        groups_(group, run.config.parallelism.degrees(), {run.shape.tied, run.rank_shape().key_ranks}),
-        plan_(run.rank_plan()),
         progress_(start.progress),
         guard_(run.config.numerics, start.progress.health),
-        weights_(plan_, run.precision, groups_.loss(), Mode::kTraining, run.trained, plan::sharding_of(run.config),
-                 run.device, plan::muon_matrices(run.config.optimizer, plan_),
-                 {groups_.tensor(), groups_.pipeline(), groups_.embedding()}),
-        optimizer_(run.config.optimizer, weights_, run.rounding_seed()),
-        model_(run.rank_shape(), plan_, config::micro_batch_size(run.config), run.seq_len(),
-               {.dtype = run.precision.compute,
-                .loss_chunk_tokens = run.config.memory.loss_chunk_tokens,
-                .training = true,
-                .recompute = run.memory.recompute,
-                .device = run.device,
-                .float8 = run.config.numerics.fp8,
-                .tensor = groups_.tensor(),
-                .context = {groups_.heads(), groups_.keys()},
-                .pipeline = groups_.pipeline(),
-                .pipeline_plan = run.pipeline}),
-        step_(model_, weights_, optimizer_, step_options(run.config), guard_.rules()),
-        saver_(weights_, {.checkpoints = run.folder.checkpoints(),
-                          .lease = run.folder.lease(),
-                          .keep = runfolder::keep_rules(run.config.checkpoint),
-                          .behind = run.config.checkpoint.async_mode == config::AsyncMode::kAsync}),
-        sample_texts_(run, plan_, groups_, group.control()),
+        training_({.config = run.config,
+                   .shape = run.shape,
+                   .precision = run.precision,
+                   .recompute = run.memory.recompute,
+                   .device = run.device,
+                   .trained = run.trained,
+                   .guard = guard_.rules()},
+                  group),
+        saver_(training_.weights, {.checkpoints = run.folder.checkpoints(),
+                                   .lease = run.folder.lease(),
+                                   .keep = runfolder::keep_rules(run.config.checkpoint),
+                                   .behind = run.config.checkpoint.async_mode == config::AsyncMode::kAsync}),
+        sample_texts_(run, training_.plan, training_.groups, control_),
         save_times_(run.config, run.data.windows()),
-        feed_(run, group.control()),
+        feed_(run, control_),
         journal_options_(journal_options(run, progress_, group.rank(), log, style)) {
     if (!start.from_elsewhere) checkpoint_ = start.checkpoint;
   }
 
   // Call first. Returns the damage of the checkpoint, if there is some.
   std::optional<checkpoint::DamagedCheckpoint> load(run::Start& start) {
-    std::optional<checkpoint::DamagedCheckpoint> damage = start.fill(run_, weights_, control_);
+    std::optional<checkpoint::DamagedCheckpoint> damage = start.fill(run_, training_.weights, control_);
     if (damage) return damage;
     journal_.emplace(journal_options_);
     paused_sample_ = progress_.next_sample;
@@ -97,7 +81,7 @@ class Trainer {
   ExitCode train() {
     if (progress_.step == 0 && run_.validates()) {
       metrics::Record before;
-      validate(model_, weights_, run_, before);
+      validate(training_.model, training_.weights, run_, before);
       before.time = metrics::wall_seconds();
       journal_->step(before);
       sample_texts();
@@ -123,7 +107,7 @@ class Trainer {
       paused_sample_ = progress_.next_sample;
       saver_.advance(pause.written_step);
       report_save();
-      if (pause.validate) validate(model_, weights_, run_, *record);
+      if (pause.validate) validate(training_.model, training_.weights, run_, *record);
       journal_->step(*record);
       if (pause.validate) sample_texts();
       if (pause.save) save(*record);
@@ -156,7 +140,7 @@ class Trainer {
 
   void begin_from(uint64_t sample) {
     feed_.begin(progress_.step + 1, sample);
-    step_.begin_from(guard_.state(progress_.step - progress_.optimizer_start));
+    training_.step.begin_from(guard_.state(progress_.step - progress_.optimizer_start));
   }
 
   Pause pause_after(const Launched& step) {
@@ -189,7 +173,7 @@ class Trainer {
             .substituted = std::ssize(next.note.substitutes),
             .num_samples = static_cast<int64_t>(next.batch.num_samples),
             .next_sample = next.next_sample,
-            .pending = step_.run(next.batch, next.note.counts, t, lr)};
+            .pending = training_.step.run(next.batch, next.note.counts, t, lr)};
   }
 
   // The record of a finished step; nullopt if the training went back.
@@ -265,8 +249,8 @@ class Trainer {
     saver_.finish();
     report_save();
     checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint_, checkpoint::FileSizes::kWhenOpened);
-    run::load_weights(reader, weights_);
-    run::load_moments(reader, convert::training_of(reader.manifest()), weights_);
+    run::load_weights(reader, training_.weights);
+    run::load_moments(reader, convert::training_of(reader.manifest()), training_.weights);
     const run::Progress saved = run::progress_of(reader.manifest(), *checkpoint_);
     journal_->message(LogLevel::kWarning,
                       fmt::format("step {}: {}; back to {}, leaving out the {} sequences up to the end of this step",
@@ -294,7 +278,8 @@ class Trainer {
   }
 
   void sample_texts() {
-    for (const metrics::SampleText& sample : sample_texts_.after(progress_.step, weights_)) journal_->sample(sample);
+    for (const metrics::SampleText& sample : sample_texts_.after(progress_.step, training_.weights))
+      journal_->sample(sample);
   }
 
   void save(const metrics::Record& record) {
@@ -322,14 +307,9 @@ class Trainer {
   const run::Run& run_;
   comm::Control& control_;
   Profiler profiler_;  // before what may record spans
-  comm::MeshGroups groups_;
-  const plan::ParameterPlan plan_;  // of this rank's part of the model
   run::Progress progress_;
   Guard guard_;
-  parallel::ShardedWeights weights_;
-  optim::Optimizer optimizer_;
-  model::Transformer model_;
-  TrainStep step_;
+  Training training_;
   run::Saver saver_;
   SampleTexts sample_texts_;
   const SaveTimes save_times_;
