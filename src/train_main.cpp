@@ -17,10 +17,8 @@
 #include "bench/step.h"
 #include "checkpoint/retain.h"
 #include "comm/join.h"
-#include "commands/checkpoint/convert.h"
 #include "commands/commands.h"
-#include "commands/hub/push.h"
-#include "commands/run/options.h"
+#include "commands/torch_options.h"
 #include "config/load.h"
 #include "infer/eval.h"
 #include "infer/generate.h"
@@ -40,8 +38,6 @@
 namespace hearth {
 namespace {
 
-using commands::CommandLine;
-
 // `folder`: rank 0's, for the secret of a start over a network (comm/meeting.h).
 comm::Membership membership_of(const launch::Place& place, const Path& folder) {
   return {.rank = place.rank,
@@ -54,6 +50,19 @@ comm::Membership membership_of(const launch::Place& place, const Path& folder) {
 
 // Before the ranks know how many threads each may have (run/run.h), one of several has one: `threads` are those of all.
 void prepare_rank(int64_t ranks, int64_t threads) { ops::prepare_process(ranks == 1 ? threads : 1); }
+
+// The group of a rank that computes with this configuration, on its device.
+auto group_of(const launch::Place& place, const config::RunConfig& config, comm::Control& control,
+              const comm::MakeGroup& make_group) {
+  prepare_rank(place.size, config.training.threads);
+  const at::Device device = run::open_rank_device(control, std::string(config::name_of(config.training.device)));
+  return make_group(config.comm, comm::transfers_of(config, device));
+}
+
+// Whether ranks are processes of their own. NCCL that is named serves one rank, too: so it can be tried on one GPU.
+bool needs_processes(const config::RunConfig& config) {
+  return config.parallelism.ranks() > 1 || config.comm.backend == config::CommBackend::kNccl;
+}
 
 // The place that a launcher gave this process among several; nullopt: this process is alone, and may start `ranks`.
 std::optional<launch::Place> place_of(int64_t ranks) {
@@ -87,16 +96,13 @@ int train_as(const launch::Place& place, const config::TrainOptions& options, co
           if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);
         });
         control.set_timeout(loaded.config.comm.init_timeout_seconds);
-        prepare_rank(place.size, loaded.config.training.threads);
-        const at::Device device =
-            run::open_rank_device(control, std::string(config::name_of(loaded.config.training.device)));
-        const auto group = make_group(loaded.config.comm, comm::transfers_of(loaded.config, device));
+        const auto group = group_of(place, loaded.config, control, make_group);
         return static_cast<int>(train::run_training(loaded, options, *group));
       });
 }
 
-// Trains as `ranks` processes of this host, and starts them again after failures, as --max-restarts says.
-int train_locally(config::TrainOptions options, const config::LoadResult& loaded, int64_t ranks) {
+// Trains as processes of this host, and starts them again after failures, as --max-restarts says.
+int train_locally(config::TrainOptions options, const config::LoadResult& loaded) {
   const auto newest_step = [&] {
     const std::vector<int64_t> steps = checkpoint::list_steps(loaded.config.checkpoint_folder());
     return steps.empty() ? 0 : steps.back();
@@ -104,8 +110,8 @@ int train_locally(config::TrainOptions options, const config::LoadResult& loaded
   int64_t before = newest_step(), restarts = 0;  // since the last new checkpoint
   int64_t lease = runfolder::Lease::newest(loaded.config.run_folder());
   while (true) {
-    const launch::LocalEnd end =
-        launch::run_local_ranks(ranks, [&](const launch::Place& mine) { return train_as(mine, options, &loaded); });
+    const launch::LocalEnd end = launch::run_local_ranks(
+        loaded.config.parallelism.ranks(), [&](const launch::Place& mine) { return train_as(mine, options, &loaded); });
     const int64_t after = newest_step();
     if (after > before) restarts = 0;
     before = after;
@@ -121,95 +127,73 @@ int train_locally(config::TrainOptions options, const config::LoadResult& loaded
   }
 }
 
-int train_command(CommandLine& line) {
-  auto options = commands::train_options(line);
-  if (!options) return 0;
-  options->launched = is_launched();
+int train_command(config::TrainOptions options) {
+  options.launched = is_launched();
   // A training does not end because the reader of its output did, as in `hearth train RUN.toml | head`. The last lines
   // are written when the process exits, so this holds to its end.
   std::signal(SIGPIPE, SIG_IGN);
-  if (const auto place = place_of(options->ranks)) {
-    if (options->max_restarts == 0) return train_as(*place, *options, nullptr);
+  if (const auto place = place_of(options.ranks)) {
+    if (options.max_restarts == 0) return train_as(*place, options, nullptr);
     if (place->rank > 0) return static_cast<int>(ExitCode::kUser);  // rank 0 says why
     throw user_error(fmt::format("--max-restarts was given to a process that {} started", place->launcher),
                      "only the launcher can start its processes again", "remove --max-restarts");
   }
-  const config::LoadResult loaded = config::read_and_check(options->run_toml, options->sets, options->ranks);
+  const config::LoadResult loaded = config::read_and_check(options.run_toml, options.sets, options.ranks);
   // hearth-train is started by itself, too.
   if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);
-  const int64_t ranks = loaded.config.parallelism.ranks();
-  // NCCL that is named serves one rank, too: so it can be tried on one GPU.
-  if (ranks > 1 || options->max_restarts > 0 || loaded.config.comm.backend == config::CommBackend::kNccl)
-    return train_locally(*options, loaded, ranks);
+  if (needs_processes(loaded.config) || options.max_restarts > 0) return train_locally(options, loaded);
   ops::prepare_process(loaded.config.training.threads);
-  const train::SignalScope signals({.speaks = true, .has_bar = !options->launched});
-  return static_cast<int>(train::run_training(loaded, *options, *comm::single()));
+  const train::SignalScope signals({.speaks = true, .has_bar = !options.launched});
+  return static_cast<int>(train::run_training(loaded, options, *comm::single()));
 }
 
-int bench_comm_command(CommandLine& line) {
+int bench_comm_command(const config::BenchCommOptions& options) {
   const double began_s = metrics::monotonic_seconds();
-  const auto options = commands::bench_comm_options(line);
-  if (!options) return 0;
   const auto as_rank = [&](const launch::Place& place) {
     return comm::run_as_rank(membership_of(place, "."), [&](comm::Control& control, const comm::MakeGroup& make_group) {
       ops::prepare_process(1);
-      return static_cast<int>(bench::run_bench_comm(*options, control, make_group, began_s));
+      return static_cast<int>(bench::run_bench_comm(options, control, make_group, began_s));
     });
   };
-  if (const auto place = place_of(options->ranks)) return as_rank(*place);
-  return launch::run_local_ranks(options->ranks > 0 ? options->ranks : 2, as_rank).code;
+  if (const auto place = place_of(options.ranks)) return as_rank(*place);
+  return launch::run_local_ranks(options.ranks > 0 ? options.ranks : 2, as_rank).code;
 }
 
-int bench_ranks_command(CommandLine& line) {
-  const auto options = commands::bench_ranks_options(line);
-  return options ? static_cast<int>(bench::run_bench_ranks(*options)) : 0;
-}
-
-int preflight_command(CommandLine& line) {
-  const auto options = commands::preflight_options(line);
-  if (!options) return 0;
+int preflight_command(const config::PreflightOptions& options) {
   const auto as_rank = [&](const launch::Place& place) {
-    const run::GivenRun given{.run_toml = options->run_toml, .sets = options->sets};
+    const run::GivenRun given{.run_toml = options.run_toml, .sets = options.sets};
     std::optional<run::FirstRun> first;
     if (place.rank == 0) first = run::read_first_run(given, place.size);
-    const Path folder = !options->folder.empty() ? options->folder : first ? first->folder() : Path(".");
+    const Path folder = !options.folder.empty() ? options.folder : first ? first->folder() : Path(".");
     return comm::run_as_rank(
         membership_of(place, folder), [&](comm::Control& control, const comm::MakeGroup& make_group) {
           const train::SignalScope signals;
           prepare_rank(place.size, /*threads=*/0);
           const config::LoadResult loaded = run::share_run(first, given, control);
           control.set_timeout(loaded.config.comm.init_timeout_seconds);
-          const bench::PreflightResult result = bench::run_preflight(*options, loaded, control, make_group);
-          if (control.rank() == 0) commands::hand_on_bad_nodes(*options, result.bad_nodes);
+          const bench::PreflightResult result = bench::run_preflight(options, loaded, control, make_group);
+          if (control.rank() == 0) commands::hand_on_bad_nodes(options, result.bad_nodes);
           return static_cast<int>(result.code);
         });
   };
-  if (const auto place = place_of(options->ranks)) return as_rank(*place);
-  int64_t ranks = std::max<int64_t>(options->ranks, 1);
-  if (options->ranks == 0 && !options->run_toml.empty())
-    ranks = config::read_and_check(options->run_toml, options->sets).config.parallelism.ranks();
+  if (const auto place = place_of(options.ranks)) return as_rank(*place);
+  int64_t ranks = std::max<int64_t>(options.ranks, 1);
+  if (options.ranks == 0 && !options.run_toml.empty())
+    ranks = config::read_and_check(options.run_toml, options.sets).config.parallelism.ranks();
   return launch::run_local_ranks(ranks, as_rank).code;
 }
 
-int eval_command(CommandLine& line) {
-  const auto options = commands::eval_options(line);
-  if (!options) return 0;
-  ops::prepare_process(options->threads);
-  return static_cast<int>(infer::run_eval(*options));
-}
-
-int score_command(CommandLine& line) {
-  const auto options = commands::score_options(line);
-  if (!options) return 0;
-  ops::prepare_process(options->eval.threads);
-  return static_cast<int>(infer::run_score(*options));
-}
-
-int generate_command(CommandLine& line) {
-  const auto options = commands::generate_options(line);
-  if (!options) return 0;
-  ops::prepare_process(options->threads);
-  return static_cast<int>(infer::run_generate(*options));
+int bench_step_command(const config::BenchStepOptions& options) {
+  const config::RunConfig& config = options.config;
+  const auto as_rank = [&](const launch::Place& place) {
+    return comm::run_as_rank(membership_of(place, "."), [&](comm::Control& control, const comm::MakeGroup& make_group) {
+      return static_cast<int>(bench::run_bench_step(options, *group_of(place, config, control, make_group)));
+    });
+  };
+  if (const auto place = place_of(/*ranks=*/0)) return as_rank(*place);
+  if (needs_processes(config)) return launch::run_local_ranks(config.parallelism.ranks(), as_rank).code;
+  ops::prepare_process(config.training.threads);
+  return static_cast<int>(bench::run_bench_step(options, *comm::single()));
 }
 
 // The process is prepared after the conversion, because a prepared one takes tiny numbers for 0.
@@ -218,72 +202,53 @@ std::string prove_conversion(const convert::Options& options, const convert::Wri
   return infer::prove_conversion(options, written);
 }
 
-int convert_command(CommandLine& line) {
-  const auto all = commands::convert_options(line);
-  if (!all) return 0;
-  convert::Options options = all->options;
-  if (all->verify)
-    options.prove = [&asked = all->options](const convert::Written& written) {
-      return prove_conversion(asked, written);
-    };
+int convert_command(const commands::ConvertOptions& all) {
+  convert::Options options = all.options;
+  if (all.verify)
+    options.prove = [&all](const convert::Written& written) { return prove_conversion(all.options, written); };
   return commands::run_convert(options);
 }
 
-int push_command(CommandLine& line) {
-  auto options = commands::push_options(line);
-  if (!options) return 0;
-  if (options->verify) options->prove = prove_conversion;
-  return commands::run_push(*options);
+int push_command(commands::PushOptions options) {
+  if (options.verify) options.prove = prove_conversion;
+  return commands::run_push(std::move(options));
 }
 
-int bench_step_command(CommandLine& line) {
-  const auto options = commands::bench_step_options(line);
-  if (!options) return 0;
-  const config::RunConfig& config = options->config;
-  const auto as_rank = [&](const launch::Place& place) {
-    return comm::run_as_rank(membership_of(place, "."), [&](comm::Control& control, const comm::MakeGroup& make_group) {
-      prepare_rank(place.size, config.training.threads);
-      const at::Device device = run::open_rank_device(control, std::string(config::name_of(config.training.device)));
-      const auto group = make_group(config.comm, comm::transfers_of(config, device));
-      return static_cast<int>(bench::run_bench_step(*options, *group));
-    });
-  };
-  if (const auto place = place_of(/*ranks=*/0)) return as_rank(*place);
-  const int64_t ranks = config.parallelism.ranks();
-  if (ranks > 1 || config.comm.backend == config::CommBackend::kNccl)
-    return launch::run_local_ranks(ranks, as_rank).code;
-  ops::prepare_process(config.training.threads);
-  return static_cast<int>(bench::run_bench_step(*options, *comm::single()));
+// A command: reads the options that `hearth` has read, and does the work.
+template <auto options_of, auto work>
+int command(commands::CommandLine& line) {
+  const auto options = options_of(line);
+  return options ? static_cast<int>(work(*options)) : 0;
 }
 
-int bench_ops_command(CommandLine& line) {
-  const auto options = commands::bench_ops_options(line);
-  if (!options) return 0;
-  ops::prepare_process(options->config.training.threads);
-  return static_cast<int>(bench::run_bench_ops(*options));
-}
+int64_t threads_of(const auto& options) { return options.threads; }
+int64_t threads_of(const config::ScoreOptions& options) { return options.eval.threads; }
+int64_t threads_of(const config::BenchStepOptions& options) { return options.config.training.threads; }
 
-int bench_gemm_command(CommandLine& line) {
-  const auto options = commands::bench_gemm_options(line);
+// The same for work of this process alone.
+template <auto options_of, auto work>
+int alone(commands::CommandLine& line) {
+  const auto options = options_of(line);
   if (!options) return 0;
-  ops::prepare_process(options->threads);
-  return static_cast<int>(bench::run_bench_gemm(*options));
+  ops::prepare_process(threads_of(*options));
+  return static_cast<int>(work(*options));
 }
 
 // LibTorch's errors have a C++ stack in what(); from_libtorch leaves it out.
 int run_command(int argc, char** argv) {
-  const std::vector<commands::Command> table = commands::torch_commands({.train = train_command,
-                                                                         .preflight = preflight_command,
-                                                                         .eval = eval_command,
-                                                                         .score = score_command,
-                                                                         .generate = generate_command,
-                                                                         .bench_step = bench_step_command,
-                                                                         .bench_ops = bench_ops_command,
-                                                                         .bench_gemm = bench_gemm_command,
-                                                                         .bench_comm = bench_comm_command,
-                                                                         .bench_ranks = bench_ranks_command,
-                                                                         .convert = convert_command,
-                                                                         .push = push_command});
+  const std::vector<commands::Command> table =
+      commands::torch_commands({.train = command<commands::train_options, train_command>,
+                                .preflight = command<commands::preflight_options, preflight_command>,
+                                .eval = alone<commands::eval_options, infer::run_eval>,
+                                .score = alone<commands::score_options, infer::run_score>,
+                                .generate = alone<commands::generate_options, infer::run_generate>,
+                                .bench_step = command<commands::bench_step_options, bench_step_command>,
+                                .bench_ops = alone<commands::bench_ops_options, bench::run_bench_ops>,
+                                .bench_gemm = alone<commands::bench_gemm_options, bench::run_bench_gemm>,
+                                .bench_comm = command<commands::bench_comm_options, bench_comm_command>,
+                                .bench_ranks = command<commands::bench_ranks_options, bench::run_bench_ranks>,
+                                .convert = command<commands::convert_options, convert_command>,
+                                .push = command<commands::push_options, push_command>});
   raise_open_files_limit();
   try {
     return commands::run_program({"hearth-train", "LibTorch " HEARTH_LIBTORCH_VERSION, table}, argc, argv);

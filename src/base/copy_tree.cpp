@@ -30,8 +30,7 @@ std::string hash_of(const Path& path) {
 
 // These return the hash of what was read.
 std::string copy_to_disk(const Path& from, const Path& to, CopyProgress& progress) {
-  Path temporary = to;
-  temporary += ".tmp";
+  const Path temporary = to.native() + ".tmp";
   File target = File::create(temporary);
   StreamingHash hash;
   read_in_portions(File::open_read(from), [&](std::span<const std::byte> portion) {
@@ -96,8 +95,7 @@ CopyResult copy_tree(const Path& from, const Path& to, CopyProgress& progress) {
   if (!folder_exists(from)) throw user_error(fmt::format("there is no folder {}", from.string()));
   std::vector<FileEntry> files = files_under(from);
   if (files.empty()) throw user_error(fmt::format("{} is empty", from.string()));
-  std::stable_sort(files.begin(), files.end(),
-                   [](const FileEntry& a, const FileEntry& b) { return rank_of(a.path) < rank_of(b.path); });
+  std::ranges::stable_sort(files, {}, [](const FileEntry& file) { return rank_of(file.path); });
   CopyResult result;
   for (const FileEntry& file : files) result.bytes += file.bytes;
   progress.all_bytes += result.bytes;

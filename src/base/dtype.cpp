@@ -1,57 +1,43 @@
 #include "base/dtype.h"
 
+#include <iterator>
+
 #include "base/error.h"
 
 namespace hearth {
+namespace {
 
-int64_t dtype_size(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64:
-    case DType::kInt64:
-      return 8;
-    case DType::kFloat32:
-    case DType::kInt32:
-      return 4;
-    case DType::kBFloat16:
-    case DType::kFloat16:
-    case DType::kInt16:
-      return 2;
-    case DType::kInt8:
-    case DType::kUInt8:
-    case DType::kBool:
-      return 1;
-  }
-  HEARTH_CHECK(false, "dtype {}", static_cast<int>(dtype));
+struct Facts {
+  DType dtype;
+  std::string_view name;
+  int64_t size;
+  bool is_floating_point = false;
+};
+
+// In the order of the enumerators.
+constexpr Facts kFacts[] = {
+    {DType::kFloat32, "float32", 4, true},
+    {DType::kFloat64, "float64", 8, true},
+    {DType::kBFloat16, "bfloat16", 2, true},
+    {DType::kFloat16, "float16", 2, true},
+    {DType::kInt64, "int64", 8},
+    {DType::kInt32, "int32", 4},
+    {DType::kInt16, "int16", 2},
+    {DType::kInt8, "int8", 1},
+    {DType::kUInt8, "uint8", 1},
+    {DType::kBool, "bool", 1},
+};
+
+const Facts& facts(DType dtype) {
+  const auto index = static_cast<size_t>(dtype);
+  HEARTH_CHECK(index < std::size(kFacts) && kFacts[index].dtype == dtype, "dtype {}", static_cast<int>(dtype));
+  return kFacts[index];
 }
 
-bool is_floating_point(DType dtype) {
-  return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
-}
+}  // namespace
 
-std::string_view dtype_name(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return "float32";
-    case DType::kFloat64:
-      return "float64";
-    case DType::kBFloat16:
-      return "bfloat16";
-    case DType::kFloat16:
-      return "float16";
-    case DType::kInt64:
-      return "int64";
-    case DType::kInt32:
-      return "int32";
-    case DType::kInt16:
-      return "int16";
-    case DType::kInt8:
-      return "int8";
-    case DType::kUInt8:
-      return "uint8";
-    case DType::kBool:
-      return "bool";
-  }
-  HEARTH_CHECK(false, "dtype {}", static_cast<int>(dtype));
-}
+int64_t dtype_size(DType dtype) { return facts(dtype).size; }
+bool is_floating_point(DType dtype) { return facts(dtype).is_floating_point; }
+std::string_view dtype_name(DType dtype) { return facts(dtype).name; }
 
 }  // namespace hearth

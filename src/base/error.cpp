@@ -1,7 +1,9 @@
 #include "base/error.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include "base/log.h"
 
@@ -47,27 +49,12 @@ Error damaged(std::string what, std::string why, std::string fix) {
 }
 
 Error system_error(std::string what, int error_number, std::string fix) {
-  ExitCode code = ExitCode::kHardware;
-  switch (error_number) {
-    case ENOENT:
-    case EACCES:
-    case EPERM:
-    case EROFS:
-    case ENOTDIR:
-    case EISDIR:
-    case EEXIST:
-    case ELOOP:
-    case ENAMETOOLONG:
-      code = ExitCode::kUser;
-      break;
-    case ENOSPC:
-    case EDQUOT:
-      if (fix.empty()) fix = "free some space or choose another folder, then run the same command again";
-      break;
-    default:
-      break;
-  }
-  return {code, std::move(what), std::strerror(error_number), std::move(fix)};
+  constexpr int kWrongPath[] = {ENOENT, EACCES, EPERM, EROFS, ENOTDIR, EISDIR, EEXIST, ELOOP, ENAMETOOLONG};
+  const bool is_users = std::find(std::begin(kWrongPath), std::end(kWrongPath), error_number) != std::end(kWrongPath);
+  if ((error_number == ENOSPC || error_number == EDQUOT) && fix.empty())
+    fix = "free some space or choose another folder, then run the same command again";
+  return {is_users ? ExitCode::kUser : ExitCode::kHardware, std::move(what), std::strerror(error_number),
+          std::move(fix)};
 }
 
 int run_and_report(int (*body)(int argc, char** argv), int argc, char** argv) {

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "base/error.h"
@@ -22,15 +21,14 @@ namespace hearth {
 
 namespace {
 
-[[noreturn]] void fail(std::string_view verb, const Path& path) {
-  const int error_number = errno;
+[[noreturn]] void fail(std::string_view verb, const Path& path, int error_number = errno) {
   throw system_error(fmt::format("cannot {} {}", verb, path.string()), error_number);
 }
 
-int open_or_throw(const Path& path, int flags, std::string_view verb) {
-  const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
-  if (fd < 0) fail(verb, path);
-  return fd;
+Descriptor open_or_throw(const Path& path, int flags, std::string_view verb) {
+  const int number = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+  if (number < 0) fail(verb, path);
+  return Descriptor(number);
 }
 
 // Opening a pipe waits for a writer, and opening a device may do anything.
@@ -66,49 +64,36 @@ void write_fully(int fd, std::span<const std::byte> bytes, int64_t offset, const
 
 }  // namespace
 
-File::File(int fd, Path path) : fd_(fd), path_(std::move(path)) {}
+bool Descriptor::close() { return number_ < 0 || ::close(std::exchange(number_, -1)) == 0; }
 
 File File::open_read(const Path& path) {
   if (!is_object(path)) {
     require_file(path);
     return {open_or_throw(path, O_RDONLY, "open"), path};
   }
-  File file(-1, path);
+  File file(Descriptor(), path);
   file.object_ = ObjectFile::open(path);
   return file;
 }
 File File::create(const Path& path) {
   if (!is_object(path)) return {open_or_throw(path, O_RDWR | O_CREAT | O_TRUNC, "create"), path};
-  File file(-1, path);
+  File file(Descriptor(), path);
   file.object_ = ObjectFile::create(path);
   return file;
 }
 File File::open_append(const Path& path) { return {open_or_throw(path, O_WRONLY | O_CREAT | O_APPEND, "open"), path}; }
 
-File::File(File&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), object_(std::move(other.object_)) {}
-File& File::operator=(File&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(path_, other.path_);
-  std::swap(object_, other.object_);
-  return *this;
-}
-File::~File() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 void File::write(std::span<const std::byte> bytes) {
-  if (object_ != nullptr) {
+  if (object_ != nullptr)
     object_->write(bytes);
-    return note_progress();
-  }
-  write_fully(fd_, bytes, -1, path_);
+  else
+    write_fully(descriptor(), bytes, -1, path_);
   note_progress();
 }
 void File::write(std::string_view bytes) { write(std::as_bytes(std::span(bytes))); }
 void File::write_at(int64_t offset, std::span<const std::byte> bytes) {
   HEARTH_CHECK(object_ == nullptr, "{}: an object is written from begin to end", path_.string());
-  write_fully(fd_, bytes, offset, path_);
+  write_fully(descriptor(), bytes, offset, path_);
   note_progress();
 }
 
@@ -116,7 +101,7 @@ void File::read_at(int64_t offset, std::span<std::byte> bytes) const {
   note_progress();
   if (object_ != nullptr) return object_->read_at(offset, bytes);
   while (!bytes.empty()) {
-    const ssize_t n = ::pread(fd_, bytes.data(), bytes.size(), offset);
+    const ssize_t n = ::pread(descriptor(), bytes.data(), bytes.size(), offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("read", path_);
     if (n == 0) throw damaged(fmt::format("{} ends at byte {}, {} bytes early", path_.string(), offset, bytes.size()));
@@ -132,18 +117,18 @@ void File::read_ahead(int64_t offset, int64_t length) const {
 int64_t File::size_bytes() const {
   if (object_ != nullptr) return object_->size_bytes();
   struct stat info {};
-  if (::fstat(fd_, &info) != 0) fail("stat", path_);
+  if (::fstat(descriptor(), &info) != 0) fail("stat", path_);
   return info.st_size;
 }
 
 void File::sync() {
   if (object_ != nullptr) return;  // close() returns when the store has it
-  if (::fsync(fd_) != 0) fail("fsync", path_);
+  if (::fsync(descriptor()) != 0) fail("fsync", path_);
 }
 
 void File::close() {
   if (object_ != nullptr) object_->finish();
-  if (fd_ >= 0 && ::close(std::exchange(fd_, -1)) != 0) fail("close", path_);
+  if (!descriptor_.close()) fail("close", path_);
 }
 
 MappedFile::MappedFile(const Path& path) {
@@ -163,22 +148,8 @@ void MappedFile::map(const File& file, size_t offset, size_t size) {
   void* address =
       ::mmap(nullptr, before + size, PROT_READ, MAP_SHARED, file.descriptor(), static_cast<off_t>(offset - before));
   if (address == MAP_FAILED) fail("map", file.path());
-  data_ = static_cast<const std::byte*>(address) + before;
-  size_ = size;
-  before_ = before;
-}
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      before_(std::exchange(other.before_, 0)) {}
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(before_, other.before_);
-  return *this;
-}
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_ - before_), before_ + size_);
+  mapping_ = {address, [length = before + size](void* begin) { ::munmap(begin, length); }};
+  bytes_ = {static_cast<const std::byte*>(address) + before, size};
 }
 
 std::string read_file(const Path& path) {
@@ -193,17 +164,14 @@ std::string read_file(const Path& path) {
 std::string read_stream(const Path& path) {
   std::error_code ignored;
   if (is_object(path) || std::filesystem::is_regular_file(path, ignored)) return read_file(path);
-  const int fd = open_or_throw(path, O_RDONLY, "open");
-  const std::shared_ptr<void> at_the_end(nullptr, [fd](void*) { ::close(fd); });
+  const Descriptor stream = open_or_throw(path, O_RDONLY, "open");
   std::string content;
-  read_to_end(fd, content, path);
+  read_to_end(stream.number(), content, path);
   return content;
 }
 
 void write_file_atomic(const Path& path, std::string_view content) {
-  Path temporary = path;
-  temporary += ".tmp";
-  write_file_atomic(path, content, temporary);
+  write_file_atomic(path, content, path.native() + ".tmp");
 }
 
 void write_file_atomic(const Path& path, std::string_view content, const Path& temporary) {
@@ -222,22 +190,15 @@ void rename_path(const Path& from, const Path& to) {
 
 void sync_folder(const Path& folder) {
   if (is_object(folder)) return;
-  const int fd = open_or_throw(folder, O_RDONLY | O_DIRECTORY, "open");
-  const bool failed = ::fsync(fd) != 0;
-  const int error_number = errno;
-  ::close(fd);
-  errno = error_number;
-  if (failed) fail("fsync", folder);
+  const Descriptor opened = open_or_throw(folder, O_RDONLY | O_DIRECTORY, "open");
+  if (::fsync(opened.number()) != 0) fail("fsync", folder);
 }
 
 void make_folders(const Path& folder) {
   if (folder.empty() || is_object(folder) || std::filesystem::is_directory(folder)) return;
   if (folder.has_parent_path()) make_folders(folder.parent_path());
   if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) fail("create folder", folder);
-  if (!std::filesystem::is_directory(folder)) {
-    errno = ENOTDIR;
-    fail("create folder", folder);
-  }
+  if (!std::filesystem::is_directory(folder)) fail("create folder", folder, ENOTDIR);
 }
 
 bool link_or_copy(const Path& from, const Path& to) {
@@ -269,10 +230,7 @@ void remove_tree(const Path& folder) {
   }
   if (!error || error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory)
     std::filesystem::remove_all(folder, error);
-  if (error) {
-    errno = error.value();
-    fail("remove", folder);
-  }
+  if (error) fail("remove", folder, error.value());
 }
 
 void replace_folder(const Path& temporary, const Path& folder, const Path& aside) {
@@ -382,15 +340,10 @@ Path absolute_path(const Path& path) {
 }
 
 std::unique_ptr<FileLock> FileLock::try_lock(const Path& path) {
-  const int fd = open_or_throw(path, O_RDWR | O_CREAT, "open");
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return std::unique_ptr<FileLock>(new FileLock(fd));
-  const int error_number = errno;
-  ::close(fd);
-  errno = error_number;
+  Descriptor file = open_or_throw(path, O_RDWR | O_CREAT, "open");
+  if (::flock(file.number(), LOCK_EX | LOCK_NB) == 0) return std::unique_ptr<FileLock>(new FileLock(std::move(file)));
   if (errno != EWOULDBLOCK) fail("lock", path);
   return nullptr;
 }
-
-FileLock::~FileLock() { ::close(fd_); }
 
 }  // namespace hearth

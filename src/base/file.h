@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hearth {
@@ -28,6 +29,23 @@ Path join_path(const Path& folder, const Path& given);
 Path normal_path(const Path& path);    // without "." and ".."; as text, nothing is looked up
 Path absolute_path(const Path& path);  // and normal
 
+// A descriptor of the system, closed by the destructor. Move-only.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor() { close(); }
+  int number() const { return number_; }  // -1: no descriptor
+  bool close();                           // false: the system reports an error in errno
+
+ private:
+  int number_;
+};
+
 // A file open for reading or writing. Move-only; the destructor closes and ignores errors, so a writer calls close().
 class File {
  public:
@@ -35,9 +53,6 @@ class File {
   static File open_read(const Path& path);
   static File create(const Path& path);       // truncates
   static File open_append(const Path& path);  // creates if missing
-  File(File&& other) noexcept;
-  File& operator=(File&& other) noexcept;
-  ~File();
 
   void write(std::span<const std::byte> bytes);  // all of them, at the file's end
   void write(std::string_view bytes);
@@ -50,32 +65,28 @@ class File {
   void sync();  // fsync
   void close();
   const Path& path() const { return path_; }
-  int descriptor() const { return fd_; }  // -1 in a store
+  int descriptor() const { return descriptor_.number(); }  // -1 in a store
 
  private:
-  File(int fd, Path path);
-  int fd_ = -1;
+  File(Descriptor descriptor, Path path) : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
+  Descriptor descriptor_;
   Path path_;
-  std::unique_ptr<ObjectFile> object_;  // in a store
+  std::shared_ptr<ObjectFile> object_;  // in a store
 };
 
-// A file, or a range of one, mapped read-only. An empty file or range maps to an empty span.
+// A file, or a range of one, mapped read-only. An empty file or range maps to an empty span. Copies share the mapping.
 class MappedFile {
  public:
   MappedFile() = default;
   explicit MappedFile(const Path& path);
   MappedFile(const Path& path, int64_t offset, int64_t size);  // damaged() if the file is too short
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
   void map(const File& file, size_t offset, size_t size);
 
-  const std::byte* data_ = nullptr;
-  size_t size_ = 0;
-  size_t before_ = 0;  // mapped bytes before data_: a mapping begins at a page
+  std::shared_ptr<void> mapping_;  // begins at a page
+  std::span<const std::byte> bytes_;
 };
 
 std::string read_file(const Path& path);  // also of /proc
@@ -114,13 +125,10 @@ void read_in_portions(const File& file, const std::function<void(std::span<const
 class FileLock {
  public:
   static std::unique_ptr<FileLock> try_lock(const Path& path);
-  ~FileLock();
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
 
  private:
-  explicit FileLock(int fd) : fd_(fd) {}
-  int fd_;
+  explicit FileLock(Descriptor file) : file_(std::move(file)) {}
+  Descriptor file_;
 };
 
 }  // namespace hearth

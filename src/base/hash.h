@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+struct XXH3_state_s;  // xxhash.h
+
 namespace hearth {
 
 uint64_t xxh3_64(std::span<const std::byte> bytes);
@@ -33,18 +35,16 @@ uint64_t from_hex64(std::string_view text);
 class StreamingHash {
  public:
   StreamingHash();
-  ~StreamingHash();
-  StreamingHash(StreamingHash&&) noexcept;
-  StreamingHash& operator=(StreamingHash&&) noexcept;
-
   void update(std::span<const std::byte> bytes);
   void update(std::string_view bytes);
   uint64_t digest_64() const;
   std::string digest_128_hex() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Free {
+    void operator()(XXH3_state_s* state) const;
+  };
+  std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
 }  // namespace hearth

@@ -27,10 +27,6 @@ spdlog::level::level_enum level_of(LogLevel level) {
 
 }  // namespace
 
-struct RankLog::Logger {
-  spdlog::logger logger;
-};
-
 void log_message(LogLevel level, std::string_view text) {
   static spdlog::logger logger = [] {
     auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
@@ -45,20 +41,18 @@ RankLog::RankLog(const Path& folder, int64_t rank) {
   const Path path = folder / fmt::format("rank-{:05}.log", rank);
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string());
-    logger_ = std::make_unique<Logger>(Logger{spdlog::logger("rank", std::move(sink))});
+    logger_ = std::make_shared<spdlog::logger>("rank", std::move(sink));
   } catch (const spdlog::spdlog_ex& e) {
     const int error_number = errno;
     throw system_error(fmt::format("cannot write {}", path.string()), error_number);
   }
-  logger_->logger.set_pattern(fmt::format("%Y-%m-%d %H:%M:%S.%e rank {} %l: %v", rank));
-  logger_->logger.set_level(spdlog::level::debug);
-  logger_->logger.flush_on(spdlog::level::debug);
+  logger_->set_pattern(fmt::format("%Y-%m-%d %H:%M:%S.%e rank {} %l: %v", rank));
+  logger_->set_level(spdlog::level::debug);
+  logger_->flush_on(spdlog::level::debug);
 }
 
-RankLog::~RankLog() = default;
-
 void RankLog::write(LogLevel level, std::string_view text) {
-  logger_->logger.log(level_of(level), spdlog::string_view_t(text.data(), text.size()));
+  logger_->log(level_of(level), spdlog::string_view_t(text.data(), text.size()));
 }
 
 }  // namespace hearth

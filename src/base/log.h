@@ -13,6 +13,10 @@
 
 #include "base/file.h"
 
+namespace spdlog {
+class logger;
+}
+
 namespace hearth {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
@@ -35,16 +39,12 @@ class RankLog {
  public:
   // Makes the folder. Throws if the file cannot be opened.
   RankLog(const Path& folder, int64_t rank);
-  ~RankLog();
-  RankLog(const RankLog&) = delete;
-  RankLog& operator=(const RankLog&) = delete;
 
   // Any thread may call this. A full disk does not end a training: spdlog reports it on stderr.
   void write(LogLevel level, std::string_view text);
 
  private:
-  struct Logger;
-  std::unique_ptr<Logger> logger_;
+  std::shared_ptr<spdlog::logger> logger_;
 };
 
 }  // namespace hearth

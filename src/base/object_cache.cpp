@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/object_file.h"
+#include "base/program.h"
 #include "base/quantity.h"
 
 namespace hearth {
@@ -24,17 +24,9 @@ constexpr const char* kLimit = "HEARTH_CACHE_LIMIT";
 constexpr const char* kCopyEnding = ".object";
 constexpr const char* kPartEnding = ".part";  // while it is copied, or left by a killed process
 
-std::string cache_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 Path cache_folder() {
-  if (const std::string own = cache_variable("HEARTH_CACHE"); !own.empty()) return absolute_path(own);
-  if (const std::string cache = cache_variable("XDG_CACHE_HOME"); !cache.empty())
-    return Path(cache) / "hearth" / "objects";
-  if (const std::string home = cache_variable("HOME"); !home.empty())
-    return Path(home) / ".cache" / "hearth" / "objects";
+  if (const std::string own = environment_variable("HEARTH_CACHE"); !own.empty()) return absolute_path(own);
+  if (const std::optional<Path> folder = user_cache("objects")) return *folder;
   throw user_error("there is no folder for copies of objects", "neither HEARTH_CACHE nor HOME is set",
                    "set HEARTH_CACHE to a folder on a disk of this host");
 }
@@ -71,7 +63,7 @@ int64_t bytes_of(const std::vector<Copy>& copies) {
 }
 
 int64_t limit_of(const Path& folder, int64_t held_bytes) {
-  if (const std::string given = cache_variable(kLimit); !given.empty()) {
+  if (const std::string given = environment_variable(kLimit); !given.empty()) {
     if (const auto bytes = parse_bytes(given)) return *bytes;
     throw user_error(fmt::format("{} = {} is no number of bytes", kLimit, given), {}, "write it as 500GB, or 200 GiB");
   }
@@ -129,8 +121,7 @@ File cached_copy(const Path& path) {
     const auto removing = wait_for_lock(folder / "lock");
     make_room(folder, path, size);
   }
-  Path part = copy;
-  part += kPartEnding;
+  const Path part = copy.native() + kPartEnding;
   File file = File::create(part);
   read_in_portions(File::open_read(path), [&](std::span<const std::byte> portion) { file.write(portion); });
   rename_path(part, copy);
@@ -150,11 +141,10 @@ std::optional<std::string> cache_doubt(int64_t bytes) {
   if (bytes <= limit) return std::nullopt;
   const auto [wanted, allowed] = format_bytes_apart(bytes, limit);
   const std::string folder = cache_folder().string();
-  const bool is_given = !cache_variable(kLimit).empty();
+  const bool is_given = !environment_variable(kLimit).empty();
   return fmt::format(
       "the shards in the store have {}, and their copies in {} may have {} ({}): each is copied again and again, "
-      "because "
-      "samples come from all of them in turn; {} HEARTH_CACHE to a folder on a larger disk",
+      "because samples come from all of them in turn; {} HEARTH_CACHE to a folder on a larger disk",
       wanted, folder, allowed, is_given ? kLimit : "a tenth of the disk stays free",
       is_given ? fmt::format("raise {}, or set", kLimit) : "set");
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <limits>
 
 namespace hearth {
@@ -39,6 +40,18 @@ NoProgress::~NoProgress() { --num_no_progress; }
 std::string version_text() {
   const std::string_view build = HEARTH_BUILD;
   return fmt::format("{} ({}, commit {})", HEARTH_VERSION, build.empty() ? "no build type" : build, source_commit());
+}
+
+std::string environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::optional<Path> user_cache(std::string_view name) {
+  if (const std::string cache = environment_variable("XDG_CACHE_HOME"); !cache.empty())
+    return Path(cache) / "hearth" / name;
+  const std::string home = environment_variable("HOME");
+  return home.empty() ? std::nullopt : std::optional(Path(home) / ".cache" / "hearth" / name);
 }
 
 std::string host_name() {

@@ -36,6 +36,12 @@ class NoProgress {
   NoProgress& operator=(const NoProgress&) = delete;
 };
 
+// A variable of the environment; empty: it is not set.
+std::string environment_variable(const char* name);
+
+// hearth/NAME in the user's folder for caches: XDG_CACHE_HOME, else ~/.cache. Empty if neither is known.
+std::optional<Path> user_cache(std::string_view name);
+
 // The name of this host, cut at its end if it is very long; "unknown" if the system does not tell it.
 std::string host_name();
 

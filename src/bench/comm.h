@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "comm/join.h"
-#include "config/bench_options.h"
+#include "config/options.h"
 
 namespace hearth::bench {
 

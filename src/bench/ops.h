@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "config/bench_options.h"
+#include "config/options.h"
 
 namespace hearth::bench {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "config/bench_options.h"
+#include "config/options.h"
 
 namespace hearth::bench {
 

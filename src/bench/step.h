@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "comm/group.h"
-#include "config/bench_options.h"
+#include "config/options.h"
 
 namespace hearth::bench {
 

@@ -14,8 +14,7 @@ void ItemFiles::expect(const formats::Metadata& metadata, bool whole) {
   for (const formats::StoredTensor& tensor : metadata.tensors)
     for (const formats::Item& item : tensor.items) items_of_[item.file].push_back(&item);
   for (auto& [name, items] : items_of_) {
-    std::sort(items.begin(), items.end(),
-              [](const formats::Item* a, const formats::Item* b) { return a->offset < b->offset; });
+    std::ranges::sort(items, {}, &formats::Item::offset);
     int64_t end = 0;
     for (const formats::Item* item : items) {
       if (whole && item->offset != end)
@@ -61,7 +60,7 @@ void ItemFiles::check_sizes() const {
 }
 
 const File& ItemFiles::open(const std::string& name) {
-  const auto found = std::find_if(open_.begin(), open_.end(), [&](const Open& file) { return file.name == name; });
+  const auto found = std::ranges::find(open_, name, &Open::name);
   if (found != open_.end()) {
     std::rotate(open_.begin(), found, found + 1);
     return open_.front().file;

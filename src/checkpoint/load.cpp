@@ -1,6 +1,7 @@
 #include "checkpoint/load.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <set>
@@ -15,6 +16,7 @@
 #include "checkpoint/load_metadata.h"
 #include "formats/item.h"
 #include "formats/member_crcs.h"
+#include "formats/scalar.h"
 
 namespace hearth::checkpoint {
 namespace {
@@ -32,6 +34,13 @@ std::string label(const formats::StoredTensor& tensor, const formats::Item& item
 
 std::span<const int64_t> shape_of_row(const mesh::TensorInfo& info) {
   return std::span(info.shape).subspan(info.shape.empty() ? 0 : 1);
+}
+
+template <class Value>
+double value_of(std::span<const std::byte> bytes) {
+  Value value{};
+  std::memcpy(&value, bytes.data(), sizeof(value));
+  return static_cast<double>(value);
 }
 
 }  // namespace
@@ -75,10 +84,9 @@ struct Reader::State {
     const File& file = files->open(item.file);
     file.read_ahead(item.offset, item.length);
     const uint64_t found = formats::hash_range(file, item.offset, item.length);
-    if (found != item.checksum) {
+    if (found != item.checksum)
       throw damaged(fmt::format("{} is damaged ({})", label(tensor, item), place(folder, item)),
                     fmt::format("checksum {}, expected {}", to_hex64(found), to_hex64(item.checksum)), kTakeAnother);
-    }
     checked.insert({item.file, item.offset});
   }
 
@@ -90,12 +98,11 @@ struct Reader::State {
     const std::string origin = fmt::format("{} ({})", label(tensor, item), place(folder, item));
     formats::TensorLayout layout =
         formats::read_tensor_layout(files->open(item.file), item.offset, item.length, origin);
-    if (layout.dtype != tensor.info.dtype || layout.sizes != item.box.sizes) {
+    if (layout.dtype != tensor.info.dtype || layout.sizes != item.box.sizes)
       throw damaged(
           fmt::format("{} is not what .metadata says", origin),
           fmt::format("found {} {}, expected {} {}", dtype_name(layout.dtype), formats::format_shape(layout.sizes),
                       dtype_name(tensor.info.dtype), formats::format_shape(item.box.sizes)));
-    }
     return layout;
   }
 };
@@ -104,8 +111,6 @@ Reader::Reader(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Reader::Reader(Reader&&) noexcept = default;
 Reader& Reader::operator=(Reader&&) noexcept = default;
 Reader::~Reader() = default;
-
-Reader Reader::open(const Path& folder) { return open(folder, FileSizes::kNow); }
 
 Reader Reader::open(const Path& folder, FileSizes sizes) {
   if (!folder_exists(folder))
@@ -184,12 +189,11 @@ const mesh::TensorInfo& Reader::require(std::string_view name, DType dtype, cons
     throw user_error(fmt::format("{} has no tensor {}", state_->folder.string(), name), why,
                      "`hearth inspect` lists its content");
   }
-  if (info->dtype != dtype || info->shape != shape) {
+  if (info->dtype != dtype || info->shape != shape)
     throw user_error(
         fmt::format("{}: {} does not fit", state_->folder.string(), name),
         fmt::format("{}, found {} {}", expected, dtype_name(info->dtype), formats::format_shape(info->shape)),
         "give the run the model shape of the checkpoint (`hearth inspect` prints its configuration)");
-  }
   return *info;
 }
 
@@ -300,13 +304,34 @@ void Reader::read(std::string_view name, const mesh::Box& box, std::span<std::by
   if (tensor == nullptr) throw user_error(fmt::format("{} has no tensor {}", state_->folder.string(), name));
   const std::vector<int64_t>& shape = tensor->info.shape;
   HEARTH_CHECK(box.offsets.size() == shape.size() && box.sizes.size() == shape.size(), "box of {}", name);
-  for (size_t d = 0; d < shape.size(); ++d) {
+  for (size_t d = 0; d < shape.size(); ++d)
     HEARTH_CHECK(box.offsets[d] >= 0 && box.sizes[d] >= 0 && box.offsets[d] + box.sizes[d] <= shape[d], "box of {}",
                  name);
-  }
   HEARTH_CHECK(static_cast<int64_t>(out.size()) == box.numel() * dtype_size(tensor->info.dtype), "buffer for {}", name);
   if (out.empty()) return;
   state_->read(*tensor, box, out);
+}
+
+std::optional<double> Reader::number(std::string_view name) {
+  for (const formats::OtherEntry& other : metadata().others) {
+    if (other.name != name || other.file.empty()) continue;
+    const Path path = folder() / other.file;
+    if (!path_exists(path))
+      throw damaged(fmt::format("{} is missing", path.string()), fmt::format("{} was in it", name));
+    const File file = File::open_read(path);
+    if (other.length > file.size_bytes() - other.offset)
+      throw damaged(fmt::format("{} is cut short: {}", name, path.string()));
+    return formats::read_number(file, other.offset, other.length, fmt::format("{} ({})", name, path.string()));
+  }
+  const mesh::TensorInfo* tensor = find(name);
+  if (tensor == nullptr || !tensor->shape.empty()) return std::nullopt;
+  std::array<std::byte, 8> bytes{};
+  read(name, {}, std::span(bytes).first(static_cast<size_t>(dtype_size(tensor->dtype))));
+  if (tensor->dtype == DType::kInt32) return value_of<int32_t>(bytes);
+  if (tensor->dtype == DType::kInt64) return value_of<int64_t>(bytes);
+  if (tensor->dtype == DType::kFloat32) return value_of<float>(bytes);
+  if (tensor->dtype == DType::kFloat64) return value_of<double>(bytes);
+  return std::nullopt;
 }
 
 bool Reader::has_checked(const formats::Item& item) const { return state_->checked.contains({item.file, item.offset}); }
@@ -318,10 +343,9 @@ void Reader::check_members(bool read_rest) {
 void Reader::check(const formats::StoredTensor& tensor, const formats::Item& item) {
   state_->check_checksum(tensor, item);
   state_->layout(tensor, item);
-  if (!has_manifest()) {
+  if (!has_manifest())
     formats::check_crc(state_->files->open(item.file), item.offset, item.length,
                        fmt::format("{} ({})", label(tensor, item), place(state_->folder, item)));
-  }
 }
 
 }  // namespace hearth::checkpoint

@@ -52,8 +52,7 @@ class Reader {
   // Opens a checkpoint of ours (it has hearth.json) or of torch.distributed.checkpoint (without checksums). For ours,
   // hearth.json and `.metadata` are checked now, an item's checksum at its first read. Throws damaged(), or user_error
   // if there is no checkpoint. Few files are open at a time, however many ranks wrote it.
-  static Reader open(const Path& folder, FileSizes sizes);
-  static Reader open(const Path& folder);
+  static Reader open(const Path& folder, FileSizes sizes = FileSizes::kNow);
   // Tensors of another program's files in `folder`, which are opened when they are read. The caller has checked their
   // places. There is no manifest.
   static Reader over(const Path& folder, std::vector<OutsideTensor> tensors);

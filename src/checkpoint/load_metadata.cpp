@@ -41,15 +41,13 @@ formats::Metadata load_metadata(const Path& folder, const std::optional<Manifest
   const std::string text = read_file(path);
   if (manifest) {
     const int64_t length = static_cast<int64_t>(text.size());
-    if (length != manifest->metadata_length) {
+    if (length != manifest->metadata_length)
       throw damaged(fmt::format("{} is damaged", path.string()),
                     fmt::format("{} bytes, expected {}", length, manifest->metadata_length), kTakeAnother);
-    }
-    if (const uint64_t found = xxh3_64(text); found != manifest->metadata_checksum) {
+    if (const uint64_t found = xxh3_64(text); found != manifest->metadata_checksum)
       throw damaged(fmt::format("{} is damaged", path.string()),
                     fmt::format("checksum {}, expected {}", to_hex64(found), to_hex64(manifest->metadata_checksum)),
                     kTakeAnother);
-    }
   }
   formats::Metadata metadata = formats::parse_metadata(std::as_bytes(std::span(text)), path.string());
   if (manifest) join_checksums(metadata, *manifest, folder);

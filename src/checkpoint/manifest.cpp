@@ -1,7 +1,6 @@
 #include "checkpoint/manifest.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "base/hash.h"
 #include "base/program.h"
 #include "base/quantity.h"
+#include "base/text.h"
 
 namespace hearth::checkpoint {
 namespace {
@@ -45,31 +45,13 @@ double number(const Json& value) {
 std::string dump(const Json& j) { return j.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // Keys of hearth.json that are not states of other folders.
+constexpr std::string_view kOwnKeys =
+    "checksum format_version step tokens_seen tokenizer tokenizer_hash bos eos document_bos dataset_hash "
+    "optimizer_start token_weights_hash n_fixed ranks parent code_version libtorch_version host created metrics "
+    "config metadata items";
 bool is_own_key(std::string_view name) {
-  constexpr std::array<std::string_view, 23> kOwn = {"checksum",
-                                                     "format_version",
-                                                     "step",
-                                                     "tokens_seen",
-                                                     "tokenizer",
-                                                     "tokenizer_hash",
-                                                     "bos",
-                                                     "eos",
-                                                     "document_bos",
-                                                     "dataset_hash",
-                                                     "optimizer_start",
-                                                     "token_weights_hash",
-                                                     "n_fixed",
-                                                     "ranks",
-                                                     "parent",
-                                                     "code_version",
-                                                     "libtorch_version",
-                                                     "host",
-                                                     "created",
-                                                     "metrics",
-                                                     "config",
-                                                     "metadata",
-                                                     "items"};
-  return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();
+  static const std::vector<std::string> keys = split(kOwnKeys, ' ');
+  return std::ranges::find(keys, name) != keys.end();
 }
 
 Json header(const Manifest& m) {
@@ -221,19 +203,17 @@ Manifest parse_manifest(std::string_view text, const Path& path) {
     throw damaged(fmt::format("{} is damaged", path.string()), "it does not begin with its checksum");
   const std::string found = self_checksum(text);
   const std::string_view expected = text.substr(kPrefix.size(), kDigits);
-  if (found != expected) {
+  if (found != expected)
     throw damaged(fmt::format("{} is damaged", path.string()),
                   fmt::format("checksum {}, expected {}", found, expected));
-  }
   try {
     std::vector<formats::Item> items;
     const Json j = parse_without_items(text, items);
     const int64_t version = j.at("format_version").get_ref<const int64_t&>();
-    if (version != kFormatVersion) {
+    if (version != kFormatVersion)
       throw user_error(
           fmt::format("{}: checkpoint format {}, this program knows {}", path.string(), version, kFormatVersion),
           "it was written by another version of Hearth", "use that version");
-    }
     Manifest manifest = parse_fields(j);
     manifest.items = std::move(items);
     return manifest;

@@ -1,14 +1,12 @@
 #include "checkpoint/retain.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/save.h"
 #include "checkpoint/verify.h"
 
 namespace hearth::checkpoint {
@@ -23,11 +21,6 @@ bool strip(std::string_view name, std::string_view suffix, std::string& base) {
   const size_t dot = base.rfind('.');
   if (dot != std::string::npos && base.find_first_not_of("0123456789", dot + 1) == std::string::npos) base.resize(dot);
   return parse_step_name(base).has_value();
-}
-
-std::vector<std::string> names_in(const Path& checkpoints) {
-  if (!path_exists(checkpoints)) return {};
-  return list_folder(checkpoints);
 }
 
 // The loss in a checkpoint's manifest; nullopt: no manifest, a damaged one, or one without a loss.
@@ -61,14 +54,14 @@ NewestGood newest_that(const std::vector<StepFolder>& folders, Verification (*ve
     if (!path_exists(folder / kManifestFile)) {
       reason = fmt::format("{} is missing", (folder / kManifestFile).string());
     } else {
-      const Verification verification = verify(folder);
-      if (verification.problems.empty()) {
+      const std::vector<std::string> problems = verify(folder).problems;
+      if (problems.empty()) {
         result.step = at->step;
         result.folder = folder;
         return result;
       }
-      reason = verification.problems[0];
-      if (verification.problems.size() > 1) reason += fmt::format(" (and {} more)", verification.problems.size() - 1);
+      reason = problems[0];
+      if (problems.size() > 1) reason += fmt::format(" (and {} more)", problems.size() - 1);
     }
     result.damaged.push_back({at->step, folder, reason});
   }
@@ -121,8 +114,7 @@ std::vector<int64_t> prune(const Path& checkpoints, const KeepRules& rules, int6
       remove_from_store(found.folder);
       continue;
     }
-    Path doomed = found.folder;
-    doomed += kDeletedSuffix;
+    const Path doomed = found.folder.native() + kDeletedSuffix;
     remove_tree(doomed);
     rename_path(found.folder, doomed);
     remove_tree(doomed);

@@ -1,11 +1,8 @@
 #include "checkpoint/save.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
-#include <cstring>
 #include <map>
 
 #include <fmt/format.h>
@@ -97,7 +94,15 @@ Json fields_of(const mesh::TensorInfo& info, const formats::Item& item) {
           item.length,    item.checksum};
 }
 
-formats::Metadata gather(std::span<const std::string> rank_items) {
+std::string as_cbor(const std::string& file, Json list) {
+  std::string bytes;
+  Json::to_cbor({file, std::move(list)}, bytes);
+  return bytes;
+}
+
+// The items of all ranks. The pieces are ours: a hole or an overlap is a bug. It is found before `folder` gets its
+// final name.
+formats::Metadata gather(std::span<const std::string> rank_items, const Path& folder) {
   formats::Metadata metadata;
   std::map<std::string, formats::StoredTensor, bool (*)(const std::string&, const std::string&)> tensors(tensor_order);
   for (const std::string& bytes : rank_items) {
@@ -124,31 +129,23 @@ formats::Metadata gather(std::span<const std::string> rank_items) {
     }
   }
   for (auto& [name, tensor] : tensors) {
-    std::sort(tensor.items.begin(), tensor.items.end(),
-              [](const formats::Item& a, const formats::Item& b) { return a.box.offsets < b.box.offsets; });
-    metadata.tensors.push_back(std::move(tensor));
-  }
-  return metadata;
-}
-
-// The pieces are ours: a hole or an overlap is a bug. It is found before the folder gets its final name.
-void check_complete(const formats::Metadata& metadata, const Path& folder) {
-  for (const formats::StoredTensor& tensor : metadata.tensors) {
+    std::ranges::sort(
+        tensor.items, {}, [](const formats::Item& item) -> auto& { return item.box.offsets; });
     try {
       formats::check_coverage(tensor, {std::vector<int64_t>(tensor.info.shape.size(), 0), tensor.info.shape},
                               folder.string());
     } catch (const Error& e) {
       HEARTH_CHECK(false, "{}", e.what());
     }
+    metadata.tensors.push_back(std::move(tensor));
   }
+  return metadata;
 }
 
 // Makes `temporary` the final folder. At every moment the old or the new one is on disk; remove_leftovers() removes
 // what is left of the old one.
 void publish(const Path& temporary, const Path& final_folder) {
-  Path aside = final_folder;
-  aside += kReplacedSuffix;
-  replace_folder(temporary, final_folder, aside);
+  replace_folder(temporary, final_folder, final_folder.native() + kReplacedSuffix);
 }
 
 // The last object makes the folder a checkpoint. If it, or what it names, does not read back, it is taken away again.
@@ -175,9 +172,7 @@ void begin_save(const Path& temporary) {
 std::string list_of_items(const std::string& file, std::span<const ItemOf> items) {
   Json list = Json::array();
   for (const ItemOf& of : items) list.push_back(fields_of(of.info, of.item));
-  std::string bytes;
-  Json::to_cbor({file, std::move(list)}, bytes);
-  return bytes;
+  return as_cbor(file, std::move(list));
 }
 
 struct RankFile::State {
@@ -189,7 +184,7 @@ struct RankFile::State {
   int64_t offset = 0;
   bool is_whole = false;
 
-  std::pair<int64_t, uint64_t> append(formats::ZipWriter& zip);
+  const formats::Item& append(const std::string& item, const mesh::Box& box, formats::ZipWriter& zip);
 };
 
 RankFile::RankFile(const Path& temporary, int64_t rank) {
@@ -206,8 +201,8 @@ RankFile::~RankFile() {
 }
 RankFile::RankFile(RankFile&&) noexcept = default;
 
-// Appends the archive; returns its length and its checksum.
-std::pair<int64_t, uint64_t> RankFile::State::append(formats::ZipWriter& zip) {
+// Appends the archive.
+const formats::Item& RankFile::State::append(const std::string& item, const mesh::Box& box, formats::ZipWriter& zip) {
   const std::vector<std::span<const std::byte>> parts = zip.pieces();
   int64_t length = 0;
   for (const std::span<const std::byte> part : parts) length += static_cast<int64_t>(part.size());
@@ -222,29 +217,23 @@ std::pair<int64_t, uint64_t> RankFile::State::append(formats::ZipWriter& zip) {
       part = part.subspan(now.size());
     }
   }
+  items.push_back({item, box, name, offset, length, hash.digest_64()});
   offset += length;
-  return {length, hash.digest_64()};
+  return items.back();
 }
 
 void RankFile::add(const mesh::TensorPiece& piece) {
   HEARTH_CHECK(piece.box.numel() > 0, "{}: an empty piece", piece.info.name);
-  State& s = *state_;
   formats::ZipWriter zip;
   formats::add_tensor(zip, piece.info.dtype, piece.box.sizes, piece.bytes);
-  const int64_t offset = s.offset;
-  const auto [length, checksum] = s.append(zip);
-  s.items.push_back({piece.info.name, piece.box, s.name, offset, length, checksum});
-  s.list.push_back(fields_of(piece.info, s.items.back()));
+  state_->list.push_back(fields_of(piece.info, state_->append(piece.info.name, piece.box, zip)));
 }
 
 void RankFile::add(const std::string& name, const formats::Scalar& value) {
-  State& s = *state_;
   formats::ZipWriter zip;
   formats::add_scalar(zip, value);
-  const int64_t offset = s.offset;
-  const auto [length, checksum] = s.append(zip);
-  s.items.push_back({name, {}, s.name, offset, length, checksum});
-  s.list.push_back({name, offset, length});
+  const formats::Item& item = state_->append(name, {}, zip);
+  state_->list.push_back({name, item.offset, item.length});
 }
 
 std::string RankFile::finish() {
@@ -259,9 +248,7 @@ std::string RankFile::finish() {
   s.writer.file().close();
   compare(path, s.items, s.read_back ? found : checksums_of(path, s.items));
   s.is_whole = true;
-  std::string bytes;
-  Json::to_cbor({s.name, std::move(s.list)}, bytes);
-  return bytes;
+  return as_cbor(s.name, std::move(s.list));
 }
 
 void check_stop(const Path& temporary, const std::stop_token& stop) {
@@ -271,11 +258,7 @@ void check_stop(const Path& temporary, const std::stop_token& stop) {
 
 std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces,
                             const std::stop_token& stop) {
-  if (pieces.empty()) {
-    std::string bytes;
-    Json::to_cbor({rank_file_name(rank), Json::array()}, bytes);
-    return bytes;
-  }
+  if (pieces.empty()) return as_cbor(rank_file_name(rank), Json::array());
   RankFile file(temporary, rank);
   for (const mesh::TensorPiece& piece : pieces) {
     check_stop(temporary, stop);
@@ -285,16 +268,13 @@ std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const
 }
 
 void write_metadata(const Path& folder, std::span<const std::string> rank_items) {
-  const formats::Metadata metadata = gather(rank_items);
-  check_complete(metadata, folder);
-  write_text(folder / kMetadataFile, formats::format_metadata(metadata));
+  write_text(folder / kMetadataFile, formats::format_metadata(gather(rank_items, folder)));
   sync_folder(folder);
 }
 
 void commit(const Path& temporary, const Path& final_folder, std::span<const std::string> rank_items, Manifest manifest,
             const std::function<void()>& before_rename) {
-  const formats::Metadata metadata = gather(rank_items);
-  check_complete(metadata, temporary);
+  const formats::Metadata metadata = gather(rank_items, temporary);
   const std::string metadata_text = formats::format_metadata(metadata);
   manifest.metadata_length = static_cast<int64_t>(metadata_text.size());
   manifest.metadata_checksum = xxh3_64(metadata_text);

@@ -32,7 +32,6 @@ bool is_newer(const StepFolder& a, const StepFolder& b) {
   return rank(a) > rank(b);
 }
 
-bool is_folder(const Path& folder) { return folder_exists(folder); }
 // A save writes hearth.json last, so a folder without it is under way, or what is left of a save that was killed.
 bool is_complete(const Path& folder) {
   return is_object(folder) ? path_exists(folder / kManifestFile) : folder_exists(folder);
@@ -40,8 +39,7 @@ bool is_complete(const Path& folder) {
 
 std::vector<StepFolder> step_folders(const Path& checkpoints, bool (*is_one)(const Path& folder)) {
   std::vector<StepFolder> found;
-  if (!path_exists(checkpoints)) return found;
-  for (const std::string& name : list_folder(checkpoints)) {
+  for (const std::string& name : names_in(checkpoints)) {
     const std::optional<StepName> parsed = parse_step_name(name);
     if (parsed && is_one(checkpoints / name)) found.push_back({parsed->step, parsed->number, checkpoints / name});
   }
@@ -72,8 +70,14 @@ std::optional<StepName> parse_step_name(std::string_view name) {
   return found;
 }
 
+std::vector<std::string> names_in(const Path& checkpoints) {
+  return path_exists(checkpoints) ? list_folder(checkpoints) : std::vector<std::string>();
+}
+
 std::vector<StepFolder> list_step_folders(const Path& checkpoints) { return step_folders(checkpoints, is_complete); }
-std::vector<StepFolder> list_all_step_folders(const Path& checkpoints) { return step_folders(checkpoints, is_folder); }
+std::vector<StepFolder> list_all_step_folders(const Path& checkpoints) {
+  return step_folders(checkpoints, folder_exists);
+}
 
 std::vector<int64_t> list_steps(const Path& checkpoints) {
   std::vector<int64_t> steps;
@@ -86,9 +90,8 @@ Path step_folder(const Path& checkpoints, int64_t step) {
   const Path plain = checkpoints / step_name_of(step);
   if (!is_object(checkpoints) && path_exists(plain)) return plain;
   const std::vector<StepFolder> folders = list_step_folders(checkpoints);
-  const auto newest =
-      std::find_if(folders.rbegin(), folders.rend(), [step](const StepFolder& folder) { return folder.step == step; });
-  return newest == folders.rend() ? plain : newest->folder;
+  const auto after = std::ranges::upper_bound(folders, step, {}, &StepFolder::step);
+  return after == folders.begin() || (after - 1)->step != step ? plain : (after - 1)->folder;
 }
 
 Path temporary_folder(const Path& checkpoints, int64_t step, SaveNumber number) {

@@ -46,6 +46,9 @@ struct StepFolder {
   Path folder;
 };
 
+// The names in a folder, sorted; none if it is missing.
+std::vector<std::string> names_in(const Path& checkpoints);
+
 // The folders of final names, by step; of one step the newest is the last. Empty if `checkpoints` is missing. In a
 // store they have a hearth.json: others are saves under way, or what is left of one. Nothing is opened.
 std::vector<StepFolder> list_step_folders(const Path& checkpoints);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -36,9 +35,22 @@ std::optional<Reader> open_frame(const Path& folder, Verification& result) {
 
 constexpr size_t kBits = 8;
 
-// Neighbours in this order are in one file: with another order each item would open its file anew.
-bool in_file_order(const formats::Item& a, const formats::Item& b) {
-  return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
+struct ItemOfTensor {
+  const formats::StoredTensor* tensor;
+  const formats::Item* item;
+};
+
+// The items whose number in metadata() `wanted` accepts. Neighbours are in one file: with another order each item would
+// open its file anew.
+template <typename Wanted>
+std::vector<ItemOfTensor> items_in_file_order(const Reader& reader, Wanted wanted) {
+  std::vector<ItemOfTensor> items;
+  size_t i = 0;
+  for (const formats::StoredTensor& tensor : reader.metadata().tensors)
+    for (const formats::Item& item : tensor.items)
+      if (wanted(i++)) items.push_back({&tensor, &item});
+  std::ranges::sort(items, {}, [](const ItemOfTensor& of) { return std::tie(of.item->file, of.item->offset); });
+  return items;
 }
 
 }  // namespace
@@ -63,32 +75,17 @@ std::string checked_items(const Reader& reader) {
 }
 
 void check_rest(Reader& reader, std::string_view checked, int64_t rank, int64_t ranks) {
-  struct Unread {
-    const formats::StoredTensor* tensor;
-    const formats::Item* item;
-    int64_t begin;  // the bytes of those before it
-  };
-  std::vector<Unread> rest;
-  int64_t bytes = 0;
-  size_t i = 0;
-  for (const formats::StoredTensor& tensor : reader.metadata().tensors) {
-    for (const formats::Item& item : tensor.items) {
-      HEARTH_CHECK(i / kBits < checked.size(), "bits of {} items", checked.size() * kBits);
-      const bool is_checked = (static_cast<unsigned char>(checked[i / kBits]) >> (i % kBits) & 1) != 0;
-      ++i;
-      if (is_checked) continue;
-      rest.push_back({&tensor, &item, 0});
-    }
-  }
-  std::sort(rest.begin(), rest.end(), [](const Unread& a, const Unread& b) { return in_file_order(*a.item, *b.item); });
-  for (Unread& unread : rest) {
-    unread.begin = bytes;
-    bytes += unread.item->length;
-  }
-  for (const Unread& unread : rest) {
-    const auto share = static_cast<int64_t>(static_cast<double>(unread.begin) / static_cast<double>(bytes) *
-                                            static_cast<double>(ranks));
+  const std::vector<ItemOfTensor> rest = items_in_file_order(reader, [checked](size_t i) {
+    HEARTH_CHECK(i / kBits < checked.size(), "bits of {} items", checked.size() * kBits);
+    return (static_cast<unsigned char>(checked[i / kBits]) >> (i % kBits) & 1) == 0;
+  });
+  int64_t bytes = 0, begin = 0;  // of all; of those before an item
+  for (const ItemOfTensor& unread : rest) bytes += unread.item->length;
+  for (const ItemOfTensor& unread : rest) {
+    const auto share =
+        static_cast<int64_t>(static_cast<double>(begin) / static_cast<double>(bytes) * static_cast<double>(ranks));
     if (std::min(share, ranks - 1) == rank) reader.check(*unread.tensor, *unread.item);
+    begin += unread.item->length;
   }
 }
 
@@ -96,20 +93,16 @@ Verification verify_checkpoint(const Path& folder) {
   Verification result;
   std::optional<Reader> reader = open_frame(folder, result);
   if (!reader) return result;
-  std::vector<std::pair<const formats::StoredTensor*, const formats::Item*>> items;
   for (const formats::StoredTensor& tensor : reader->metadata().tensors) {
     ++result.tensors;
     const mesh::Box all{std::vector<int64_t>(tensor.info.shape.size(), 0), tensor.info.shape};
     whole(result, [&] { formats::check_coverage(tensor, all, folder.string()); });
-    for (const formats::Item& item : tensor.items) {
-      ++result.items;
-      result.bytes += item.length;
-      items.push_back({&tensor, &item});
-    }
   }
-  std::sort(items.begin(), items.end(),
-            [](const auto& a, const auto& b) { return in_file_order(*a.second, *b.second); });
-  for (const auto& of : items) whole(result, [&] { reader->check(*of.first, *of.second); });
+  for (const ItemOfTensor& of : items_in_file_order(*reader, [](size_t) { return true; })) {
+    ++result.items;
+    result.bytes += of.item->length;
+    whole(result, [&] { reader->check(*of.tensor, *of.item); });
+  }
   return result;
 }
 

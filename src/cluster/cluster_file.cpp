@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <map>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -29,7 +30,7 @@ bool has_line_break(const config::Value& value) {
 // One file while it is read.
 class ClusterReader {
  public:
-  ClusterReader(ClusterFile& file) : file_(file) {}
+  explicit ClusterReader(ClusterFile& file) : file_(file) {}
 
   void read(std::string_view text) {
     std::vector<config::TomlEntry> entries;
@@ -87,15 +88,16 @@ class ClusterReader {
     problem(entry.line, fmt::format("{}.{} is not a key of a cluster file", entry.section, entry.key), fix);
   }
 
+  void wrong_type(const config::TomlEntry& entry, std::string_view type) {
+    const char* verb = entry.shown.starts_with("a ") ? "is" : "=";
+    problem(entry.line, fmt::format("{}.{} {} {}: not {}", entry.section, entry.key, verb, entry.shown, type), {});
+  }
+
   void assign_key(const ClusterKey& key, const config::TomlEntry& entry) {
-    lines_.emplace_back(key.name(), entry.line);
+    lines_[key.name()] = entry.line;
     const config::Value type = key.default_value();
     const auto value = entry.value ? config::as_type(*entry.value, type) : std::nullopt;
-    if (!value) {
-      const char* verb = entry.shown.starts_with("a ") ? "is" : "=";
-      return problem(entry.line,
-                     fmt::format("{} {} {}: not {}", key.name(), verb, entry.shown, config::type_text(type)), {});
-    }
+    if (!value) return wrong_type(entry, config::type_text(type));
     if (!key.limits.allow(*value)) {
       const bool is_choice = std::holds_alternative<std::string>(*value);
       return problem(
@@ -106,15 +108,10 @@ class ClusterReader {
     if (key.section == "job" && has_line_break(*value))
       return problem(entry.line, fmt::format("{} has a line break", key.name()),
                      "each option of sbatch is one line of the script");
-    std::visit(
-        [&value]<class Member>(const Member& member) {
-          if constexpr (std::is_pointer_v<Member>) *member = std::get<std::remove_pointer_t<Member>>(*value);
-        },
-        key.slot(file_));
+    std::visit([&]<class T>(T ClusterFile::*member) { file_.*member = std::get<T>(*value); }, key.member);
   }
 
   void take_variable(const config::TomlEntry& entry) {
-    const std::string name = fmt::format("environment.{}", entry.key);
     const auto* text = entry.value ? std::get_if<std::string>(&*entry.value) : nullptr;
     const auto* number = entry.value ? std::get_if<int64_t>(&*entry.value) : nullptr;
     const bool is_name =
@@ -122,25 +119,15 @@ class ClusterReader {
                     [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0; }) &&
         std::isdigit(static_cast<unsigned char>(entry.key.front())) == 0;
     if (!is_name)
-      return problem(entry.line, fmt::format("{} is not the name of an environment variable", name),
+      return problem(entry.line, fmt::format("environment.{} is not the name of an environment variable", entry.key),
                      "a name has letters, digits and _, and does not begin with a digit");
-    if (text == nullptr && number == nullptr)
-      return problem(entry.line,
-                     fmt::format("{} {} {}: not a text in quotes, nor a whole number", name,
-                                 entry.shown.starts_with("a ") ? "is" : "=", entry.shown),
-                     {});
+    if (text == nullptr && number == nullptr) return wrong_type(entry, "a text in quotes, nor a whole number");
     file_.environment.emplace_back(entry.key, text != nullptr ? *text : fmt::format("{}", *number));
   }
 
-  int line_of_key(std::string_view name) const {
-    for (const auto& [key, line] : lines_)
-      if (key == name) return line;
-    return 0;
-  }
-
   void check_rules() {
-    const auto rule = [this](std::string_view key, bool holds, const std::string& what, const std::string& fix) {
-      if (!holds) problem(line_of_key(key), fmt::format("{} {}", key, what), fix);
+    const auto rule = [this](const std::string& key, bool holds, const std::string& what, const std::string& fix) {
+      if (!holds) problem(lines_.contains(key) ? lines_[key] : 0, fmt::format("{} {}", key, what), fix);
     };
     rule("job.time_limit", file_.time_limit.empty() || seconds_of_time_limit(file_.time_limit) > 0,
          fmt::format("= \"{}\" is not a time", file_.time_limit),
@@ -166,7 +153,7 @@ class ClusterReader {
 
   ClusterFile& file_;
   std::vector<config::Problem> problems_;
-  std::vector<std::pair<std::string, int>> lines_;  // of keys that are given
+  std::map<std::string, int> lines_;  // of keys that are given
 };
 
 // The folder of shipped files. Its place is relative to the program, so an installation can be moved.

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/file.h"
@@ -59,10 +60,13 @@ struct ClusterFile {
 
 // A key of a cluster file.
 struct ClusterKey {
+  using Member = std::variant<bool ClusterFile::*, int64_t ClusterFile::*, double ClusterFile::*,
+                              std::string ClusterFile::*, config::Names ClusterFile::*>;
   std::string_view section, key;
-  config::Slot (*slot)(ClusterFile& file);
-  std::string_view unit, help;  // the help is one sentence without a full stop
-  config::Limits limits;
+  Member member;
+  std::string_view help;  // one sentence without a full stop
+  config::Limits limits{};
+  std::string_view unit{};
 
   std::string name() const;  // "job.partition"
   config::Value default_value() const;

@@ -17,6 +17,7 @@ namespace {
 // When the scheduler had given nodes to the run, in seconds since 1970.
 struct Interval {
   double begin_s, end_s;
+  double useful_s = 0;  // of the steps in it
 };
 
 std::vector<Interval> allocations_of(const std::vector<StartEvent>& events, double last_step_s, bool running,
@@ -58,17 +59,16 @@ Goodput goodput_of(const std::vector<StartEvent>& events, std::span<const metric
   std::vector<Interval> allocations = allocations_of(events, last_step_s, running, now_s);
   std::sort(allocations.begin(), allocations.end(), [](auto& a, auto& b) { return a.begin_s < b.begin_s; });
   // Steps of a training that was started by hand are not of a job. Events have whole seconds.
-  std::vector<double> useful_s(allocations.size());
   for (const metrics::Record& record : records) {
     const auto after = std::upper_bound(allocations.begin(), allocations.end(), record.time,
                                         [](double time, const Interval& i) { return time < i.begin_s; });
     if (after == allocations.begin() || record.time > std::prev(after)->end_s + 1) continue;
-    useful_s[static_cast<size_t>(std::prev(after) - allocations.begin())] += record.step_s;
+    std::prev(after)->useful_s += record.step_s;
   }
-  for (size_t i = 0; i < allocations.size(); ++i) {
-    const double length_s = allocations[i].end_s - allocations[i].begin_s;
+  for (const Interval& allocation : allocations) {
+    const double length_s = allocation.end_s - allocation.begin_s;
     sum.allocated_s += length_s;
-    sum.useful_s += std::min(useful_s[i], length_s);
+    sum.useful_s += std::min(allocation.useful_s, length_s);
   }
   return sum;
 }

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "runfolder/names.h"
 
 namespace hearth::cluster {
@@ -242,30 +241,18 @@ while true; do
   code=75       # where a signal came meanwhile, nothing starts
 )";
 
-constexpr std::string_view kStart = R"(  if [ "$signal" = none ]; then
-    start_ranks &
-    ranks=$!
-    await_ranks
-  fi
-)";
-
 // The nodes of a job are checked once.
-constexpr std::string_view kCheckAndStart = R"(  if [ "$checked" = no ] && [ "$signal" = none ]; then
+constexpr std::string_view kCheck = R"(  if [ "$checked" = no ] && [ "$signal" = none ]; then
     check_nodes &
     ranks=$!
     await_ranks
     if [ "$code" = 0 ]; then checked=yes; elif [ "$signal" = none ]; then fault=preflight; fi
   fi
-  if [ "$checked" = yes ] && [ "$signal" = none ]; then
-    start_ranks &
-    ranks=$!
-    await_ranks
-  fi
 )";
 
 // Under Slurm the next start leaves out the nodes that are off. Those on which the program does not start would keep
 // the others waiting, so they are found first.
-constexpr std::string_view kLookCheckAndStart = R"(  if [ "$checked" = no ] && [ "$signal" = none ]; then
+constexpr std::string_view kLookAndCheck = R"(  if [ "$checked" = no ] && [ "$signal" = none ]; then
     look_at_nodes
     code=4
     if [ "$fault" = none ] && [ "$answered" = yes ]; then
@@ -275,7 +262,9 @@ constexpr std::string_view kLookCheckAndStart = R"(  if [ "$checked" = no ] && [
       if [ "$code" = 0 ]; then checked=yes; elif [ "$signal" = none ]; then fault=preflight; fi
     fi
   fi
-  if [ "$checked" = yes ] && [ "$signal" = none ]; then
+)";
+
+constexpr std::string_view kStart = R"([ "$signal" = none ]; then
     start_ranks &
     ranks=$!
     await_ranks
@@ -344,7 +333,9 @@ std::string job_script(const JobScript& job) {
   text += kFunctions;
   text += slurm ? kSlurmFunctions : kLocalFunctions;
   text += kLoopBegin;
-  text += !job.preflight ? kStart : slurm ? kLookCheckAndStart : kCheckAndStart;
+  if (job.preflight) text += slurm ? kLookAndCheck : kCheck;
+  text += job.preflight ? R"(  if [ "$checked" = yes ] && )" : "  if ";
+  text += kStart;
   if (slurm) text += kAskSlurm;
   text += kLoopEnd;
   if (slurm) {

@@ -34,13 +34,10 @@ std::optional<int64_t> whole_number(std::string_view text) {
 
 // The words with which a process of this host was started; empty: it does not run.
 std::string command_of(int64_t process) {
-  const Path file = fmt::format("/proc/{}/cmdline", process);
-  std::error_code gone;
-  if (!std::filesystem::exists(file, gone)) return {};
   try {
-    return read_file(file);
+    return read_file(fmt::format("/proc/{}/cmdline", process));
   } catch (const Error&) {
-    return {};  // it ended meanwhile
+    return {};
   }
 }
 
@@ -111,15 +108,19 @@ bool trains(const runfolder::LeaseHolder& holder, const Path& run) {
   return holder.beat > 0 && runfolder::seconds_since_beat(run) < kSilence_s;
 }
 
+void judge(RunStatus& status, RunState state, std::string why = {}) {
+  status.state = state;
+  status.why = std::move(why);
+}
+
 // A training that no job of the run has: true if there is one, which lives.
 bool finds_holder(RunStatus& status) {
   std::optional<runfolder::LeaseHolder> holder = runfolder::read_lease(status.run);
   if (!holder || !trains(*holder, status.run)) return false;
-  status.state = RunState::kRunning;
-  const std::string place = fmt::format("process {} on {}, since {}", holder->process, holder->host, holder->time);
-  status.why = !status.job.empty() && holder->job == status.job
-                   ? fmt::format("the script of job {} was killed, and its ranks train on: {}", status.job, place)
-                   : place;
+  std::string why = fmt::format("process {} on {}, since {}", holder->process, holder->host, holder->time);
+  if (!status.job.empty() && holder->job == status.job)
+    why = fmt::format("the script of job {} was killed, and its ranks train on: {}", status.job, why);
+  judge(status, RunState::kRunning, std::move(why));
   status.holder = std::move(holder);
   return true;
 }
@@ -146,21 +147,16 @@ bool finds_orphan(RunStatus& status) {
   if (!reason_of_end(status.events).empty()) return false;
   status.orphan = process_of(status.job);
   if (!status.orphan) return false;
-  status.state = RunState::kRunning;
-  status.why =
-      fmt::format("the script of job {} was killed, and its ranks start: process {}", status.job, *status.orphan);
+  judge(status, RunState::kRunning,
+        fmt::format("the script of job {} was killed, and its ranks start: process {}", status.job, *status.orphan));
   return true;
 }
 
 // The state of a run whose job is not active any more.
 void judge_ended(RunStatus& status) {
-  if (path_exists(status.run / runfolder::kDoneFile)) {
-    status.state = RunState::kDone;
-    return;
-  }
+  if (path_exists(status.run / runfolder::kDoneFile)) return judge(status, RunState::kDone);
   if (finds_holder(status)) return;
-  status.state = RunState::kStopped;
-  status.why = reason_of_end(status.events);
+  judge(status, RunState::kStopped, reason_of_end(status.events));
   if (status.why.empty() && stop_was_asked(status.events)) status.why = "`hearth stop` asked for it";
   if (!status.why.empty()) return;
   status.why = status.slurm ? fmt::format("Slurm says {} of job {}", status.slurm->state, status.job)
@@ -174,18 +170,36 @@ void judge_ended(RunStatus& status) {
 void judge_by_lease(RunStatus& status) {
   if (finds_holder(status)) return;
   const std::optional<runfolder::LeaseHolder> lease = runfolder::read_lease(status.run);
-  if (path_exists(status.run / runfolder::kDoneFile)) {
-    status.state = RunState::kDone;
-  } else if (!lease) {
-    status.state = status.step > 0 ? RunState::kStopped : RunState::kNothing;
-  } else if (lease->host == host_name() || lease->ended) {
-    status.state = RunState::kStopped;
-    status.why = lease->ended ? "the training ended before its last step"
-                              : "the training of this host ended before its last step";
-  } else {
-    status.state = RunState::kUnknown;
-    status.why = fmt::format("it trained on {}, process {}, and shows no sign of life", lease->host, lease->process);
+  if (path_exists(status.run / runfolder::kDoneFile)) return judge(status, RunState::kDone);
+  if (!lease) return judge(status, status.step > 0 ? RunState::kStopped : RunState::kNothing);
+  if (lease->ended) return judge(status, RunState::kStopped, "the training ended before its last step");
+  if (lease->host == host_name())
+    return judge(status, RunState::kStopped, "the training of this host ended before its last step");
+  judge(status, RunState::kUnknown,
+        fmt::format("it trained on {}, process {}, and shows no sign of life", lease->host, lease->process));
+}
+
+// The state of a run whose newest job is a process of a host.
+void judge_local_job(RunStatus& status) {
+  if (local_job_runs(status.job, status.run)) return judge(status, RunState::kRunning);
+  if (finds_holder(status) || finds_orphan(status)) return;  // its script was killed
+  const auto newest = std::find_if(status.events.rbegin(), status.events.rend(),
+                                   [&status](const StartEvent& e) { return e.job == status.job; });
+  if (newest->host == host_name() || !reason_of_end(status.events).empty()) return judge_ended(status);
+  judge(status, RunState::kUnknown, fmt::format("its job runs on {}: ask there", newest->host));
+}
+
+void judge_slurm_job(RunStatus& status) {
+  const SlurmAnswer answer = ask_slurm(status.job);
+  status.slurm = answer.job;
+  if (!status.slurm || !status.slurm->is_active()) {
+    if (answer.silence.empty() || is_over(status)) return judge_ended(status);
+    return judge(status, RunState::kUnknown, answer.silence);
   }
+  if (!status.slurm->nodes.empty()) return judge(status, RunState::kRunning);
+  judge(status, RunState::kQueued, status.slurm->reason);
+  if (status.why == "BadConstraints")  // Slurm waits on, for nodes that it does not have
+    status.why += ": too few nodes are left for it; hearth stop it, then submit it anew";
 }
 
 }  // namespace
@@ -213,38 +227,12 @@ RunStatus run_status(const Path& run) {
   status.events = read_starts(run);
   status.job = newest_job(status.events);
   const std::vector<metrics::Record> records = read_progress(status);
-  if (status.job.empty()) {
+  if (status.job.empty())
     judge_by_lease(status);
-  } else if (local_process(status.job)) {
-    const std::string& host = std::find_if(status.events.rbegin(), status.events.rend(), [&status](const auto& e) {
-                                return e.job == status.job;
-                              })->host;
-    if (local_job_runs(status.job, run)) {
-      status.state = RunState::kRunning;
-    } else if (finds_holder(status) || finds_orphan(status)) {
-      // its script was killed
-    } else if (host != host_name() && reason_of_end(status.events).empty()) {
-      status.state = RunState::kUnknown;
-      status.why = fmt::format("its job runs on {}: ask there", host);
-    } else {
-      judge_ended(status);
-    }
-  } else {
-    const SlurmAnswer answer = ask_slurm(status.job);
-    status.slurm = answer.job;
-    if (status.slurm && status.slurm->is_active()) {
-      const bool waits = status.slurm->nodes.empty();
-      status.state = waits ? RunState::kQueued : RunState::kRunning;
-      if (waits) status.why = status.slurm->reason;
-      if (status.why == "BadConstraints")  // Slurm waits on, for nodes that it does not have
-        status.why += ": too few nodes are left for it; hearth stop it, then submit it anew";
-    } else if (!answer.silence.empty() && !is_over(status)) {
-      status.state = RunState::kUnknown;
-      status.why = answer.silence;
-    } else {
-      judge_ended(status);
-    }
-  }
+  else if (local_process(status.job))
+    judge_local_job(status);
+  else
+    judge_slurm_job(status);
   if (status.state == RunState::kDone) status.seconds_left.reset();
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   status.goodput = goodput_of(status.events, records, status.state == RunState::kRunning, now.count());

@@ -6,9 +6,7 @@
 
 #include <algorithm>
 
-#include "columnar/memory_limit.h"
 #include "columnar/rows.h"
-#include "columnar/wanted.h"
 
 namespace hearth::columnar {
 namespace {
@@ -23,14 +21,20 @@ constexpr int64_t kStreamBegin = 8;
 // A continuation mark, and a message length of 0.
 constexpr std::string_view kEndMark("\xff\xff\xff\xff\0\0\0\0", 8);
 
-// The messages of a stream without the record batches outside of a range. Batches before it are only counted.
+// The messages of a stream without the record batches outside of a range. The rows of batches before it are added to
+// `row_number`.
 class RangeMessages final : public ipc::MessageReader {
  public:
   enum class End { kNotYet, kRange, kMark, kCut };
 
   RangeMessages(std::shared_ptr<arrow::Buffer> file, int64_t begin, data::SourceRange range,
-                const ipc::IpcReadOptions& options)
-      : file_(file), stream_(std::move(file)), range_(range), options_(options), begin_(begin) {}
+                const ipc::IpcReadOptions& options, int64_t& row_number)
+      : file_(file),
+        stream_(std::move(file)),
+        range_(range),
+        options_(options),
+        begin_(begin),
+        row_number_(row_number) {}
 
   Result<std::unique_ptr<ipc::Message>> ReadNextMessage() override {
     if (!started_) ARROW_RETURN_NOT_OK(stream_.Seek(begin_));
@@ -56,14 +60,13 @@ class RangeMessages final : public ipc::MessageReader {
         return message;
       }
       ARROW_ASSIGN_OR_RAISE(const int64_t rows, rows_of(*message));
-      rows_before_ += rows;
+      row_number_ += rows;
     }
   }
 
   End end() const { return end_; }
-  int64_t end_at() const { return end_at_; }            // offset in the file behind the last message
-  int64_t rows_before() const { return rows_before_; }  // rows before the range
-  int num_batches() const { return num_batches_; }      // batches read or counted so far
+  int64_t end_at() const { return end_at_; }        // offset in the file behind the last message
+  int num_batches() const { return num_batches_; }  // batches read or counted so far
   int64_t bytes_read() const { return bytes_read_; }
 
  private:
@@ -86,62 +89,41 @@ class RangeMessages final : public ipc::MessageReader {
   data::SourceRange range_;
   ipc::IpcReadOptions options_;
   int64_t begin_;
+  int64_t& row_number_;
   bool started_ = false;
   End end_ = End::kNotYet;
-  int64_t end_at_ = 0, rows_before_ = 0, bytes_read_ = 0;
+  int64_t end_at_ = 0, bytes_read_ = 0;
   int num_batches_ = 0;
 };
 
-class IpcRows final : public data::ColumnRows {
+class IpcRows final : public RowsInBatches {
  public:
   explicit IpcRows(const data::ColumnRequest& request)
-      : request_(request),
-        memory_(request.memory_bytes),
+      : RowsInBatches(request),
         file_(std::make_shared<arrow::Buffer>(reinterpret_cast<const uint8_t*>(request.file.data()),
-                                              static_cast<int64_t>(request.file.size()))),
-        rows_({}, nullptr, 0) {}
+                                              static_cast<int64_t>(request.file.size()))) {}
 
-  Status open(data::ColumnFailure& failure) {
+  Status open(data::ColumnFailure& failure) override {
     ipc::IpcReadOptions options;
     options.memory_pool = &memory_;
     options.use_threads = false;
     options.ensure_alignment = ipc::Alignment::kDataTypeSpecificAlignment;
     const int64_t begin = is_file_format() ? kStreamBegin : 0;
-    ARROW_ASSIGN_OR_RAISE(const auto opened,
-                          ipc::RecordBatchStreamReader::Open(
-                              std::make_unique<RangeMessages>(file_, begin, data::SourceRange{}, options), options));
+    const auto messages = [&](data::SourceRange range) {
+      return std::make_unique<RangeMessages>(file_, begin, range, options, row_number_);
+    };
+    ARROW_ASSIGN_OR_RAISE(const auto whole, ipc::RecordBatchStreamReader::Open(messages({}), options));
     WantedColumns wanted;
-    if (!find_wanted(*opened->schema(), *request_.rules, wanted, failure)) return Status::OK();
-    if (wanted.kind == data::ColumnKind::kArrays) memory_.set_limit(request_.array_memory_bytes);
+    if (!find(*whole->schema(), wanted, failure)) return Status::OK();
     for (const WantedColumn& column : wanted.columns) options.included_fields.push_back(column.column);
-    std::sort(options.included_fields.begin(), options.included_fields.end());
-    options.included_fields.erase(std::unique(options.included_fields.begin(), options.included_fields.end()),
-                                  options.included_fields.end());
-    auto messages = std::make_unique<RangeMessages>(file_, begin, request_.range, options);
-    messages_ = messages.get();
-    ARROW_ASSIGN_OR_RAISE(batches_, ipc::RecordBatchStreamReader::Open(std::move(messages), options));
-    if (!find_wanted(*batches_->schema(), *request_.rules, wanted, failure))
-      return Status::Invalid("the file's two schemas differ");
-    rows_ = BatchRows(wanted, request_.rules, request_.max_record_bytes);
+    auto& fields = options.included_fields;
+    std::ranges::sort(fields);
+    fields.erase(std::unique(fields.begin(), fields.end()), fields.end());
+    auto in_range = messages(request_.range);
+    messages_ = in_range.get();
+    ARROW_ASSIGN_OR_RAISE(batches_, ipc::RecordBatchStreamReader::Open(std::move(in_range), options));
+    if (!find(*batches_->schema(), wanted, failure)) return Status::Invalid("the file's two schemas differ");
     return Status::OK();
-  }
-
-  data::ColumnKind kind() const override { return rows_.kind(); }
-
-  bool next(data::ColumnRow& row) override {
-    if (done_) return false;
-    const Status status = guarded([&] { return advance(); });
-    row.number = messages_->rows_before() + rows_given_;
-    if (!status.ok()) {
-      done_ = true;
-      row.problem = data::RecordProblem::kUnreadable;
-      row.why = message_of(status);
-      return true;
-    }
-    if (done_) return false;
-    rows_.read(next_in_batch_++, row);
-    ++rows_given_;
-    return true;
   }
 
   int64_t bytes_read() const override { return messages_->bytes_read(); }
@@ -149,7 +131,7 @@ class IpcRows final : public data::ColumnRows {
  private:
   bool is_file_format() const { return static_cast<std::string_view>(*file_).starts_with(kFileMagic); }
 
-  Status advance() {
+  Status advance() override {
     while (next_in_batch_ == rows_.num_rows()) {
       rows_.clear();
       next_in_batch_ = 0;
@@ -181,24 +163,15 @@ class IpcRows final : public data::ColumnRows {
                            messages_->num_batches());
   }
 
-  data::ColumnRequest request_;
-  LimitedMemory memory_;  // must outlive all data read
   std::shared_ptr<arrow::Buffer> file_;
   std::shared_ptr<ipc::RecordBatchStreamReader> batches_;
   const RangeMessages* messages_ = nullptr;  // batches_ owns it
-  BatchRows rows_;
-  int64_t next_in_batch_ = 0, rows_given_ = 0;
-  bool done_ = false;
 };
 
 }  // namespace
 
 std::unique_ptr<data::ColumnRows> open_ipc_rows(const data::ColumnRequest& request, data::ColumnFailure& failure) {
-  auto rows = std::make_unique<IpcRows>(request);
-  const Status status = guarded([&] { return rows->open(failure); });
-  if (!status.ok()) failure = {true, "the Arrow file cannot be read: " + message_of(status), {}, {}};
-  if (!failure.what.empty()) return nullptr;
-  return rows;
+  return opened(std::make_unique<IpcRows>(request), "the Arrow file", failure);
 }
 
 }  // namespace hearth::columnar

@@ -1,17 +1,9 @@
 // libhearth_arrow.so: the sources in this folder are the only code that uses Arrow and Parquet (the pyarrow wheel).
-#include <algorithm>
-
 #include "columnar/rows.h"
 #include "columnar/table_writer.h"
 #include "data/formats/arrow_library.h"
 
 namespace hearth::columnar {
-
-std::string message_of(const arrow::Status& status) {
-  std::string message = status.message();
-  message.erase(std::min(message.find('\n'), message.size()));
-  return message.empty() ? status.CodeAsString() : message;
-}
 
 namespace {
 

@@ -51,4 +51,17 @@ Elements elements_of(const arrow::Array& lists, int64_t i) {
   }
 }
 
+int64_t first_null(const Elements& list) {
+  for (int64_t k = list.begin; list.values.null_count() > 0 && k < list.end; ++k)
+    if (list.values.IsNull(k)) return k - list.begin;
+  return -1;
+}
+
+const arrow::Array& inside_structs(const arrow::Array& column, int64_t i) {
+  const arrow::Array* array = &column;
+  while (array->IsValid(i) && array->type_id() == Type::STRUCT)
+    array = static_cast<const arrow::StructArray&>(*array).field(0).get();
+  return *array;
+}
+
 }  // namespace hearth::columnar

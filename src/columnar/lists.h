@@ -23,10 +23,15 @@ struct Elements {
   int64_t size() const { return end - begin; }
 };
 Elements elements_of(const arrow::Array& lists, int64_t i);
+// The place of the list's first null; -1: it has none.
+int64_t first_null(const Elements& list);
 
-// Calls body(pointer) with an array of integers, from index 0 on, nulls included.
+// The array inside structs of one member. If one of these is null in row `i`, that one: the row is null in it.
+const arrow::Array& inside_structs(const arrow::Array& column, int64_t i);
+
+// Returns body(pointer) of an array of integers, from index 0 on, nulls included.
 template <typename Body>
-void with_integers(const arrow::Array& values, Body body) {
+auto with_integers(const arrow::Array& values, Body body) {
   using arrow::Type;
   switch (values.type_id()) {
     case Type::INT8:

@@ -7,9 +7,7 @@
 
 #include <algorithm>
 
-#include "columnar/memory_limit.h"
 #include "columnar/rows.h"
-#include "columnar/wanted.h"
 
 namespace hearth::columnar {
 namespace {
@@ -19,13 +17,11 @@ using arrow::Status;
 constexpr int64_t kBatchBytes = 4 << 20;  // of decoded text or ids, approximate
 constexpr int64_t kMostBatchRows = 1024;
 
-class ParquetRows final : public data::ColumnRows {
+class ParquetRows final : public RowsInBatches {
  public:
-  explicit ParquetRows(const data::ColumnRequest& request)
-      : request_(request), memory_(request.memory_bytes), rows_({}, nullptr, 0) {}
+  using RowsInBatches::RowsInBatches;
 
-  // If the file lacks the columns, only `failure` is set.
-  Status open(data::ColumnFailure& failure) {
+  Status open(data::ColumnFailure& failure) override {
     parquet::ReaderProperties file_properties(&memory_);
     file_properties.set_page_checksum_verification(true);
     // Each element or character of the metadata takes at least a byte of the file.
@@ -44,38 +40,17 @@ class ParquetRows final : public data::ColumnRows {
     std::shared_ptr<arrow::Schema> schema;
     ARROW_RETURN_NOT_OK(file_->GetSchema(&schema));
     WantedColumns wanted;
-    if (!find_wanted(*schema, *request_.rules, wanted, failure)) return Status::OK();
-    if (wanted.kind == data::ColumnKind::kArrays) memory_.set_limit(request_.array_memory_bytes);
-    rows_ = BatchRows(wanted, request_.rules, request_.max_record_bytes);
+    if (!find(*schema, wanted, failure)) return Status::OK();
     find_leaves(wanted);
     return find_groups();
-  }
-
-  data::ColumnKind kind() const override { return rows_.kind(); }
-
-  bool next(data::ColumnRow& row) override {
-    if (failed_) return false;
-    const Status status = guarded([&] { return advance(); });
-    row.number = row_in_file_;
-    if (!status.ok()) {
-      failed_ = true;
-      row.problem = data::RecordProblem::kUnreadable;
-      row.why = message_of(status);
-      return true;
-    }
-    if (group_ == groups_.size()) return false;
-    rows_.read(next_in_batch_++, row);
-    ++row_in_file_;
-    ++rows_done_;
-    return true;
   }
 
   int64_t bytes_read() const override {
     const auto size = static_cast<int64_t>(request_.file.size());
     const auto bytes = static_cast<double>(std::min(request_.range.end, size) - std::min(request_.range.begin, size));
-    return rows_total_ == 0
-               ? 0
-               : static_cast<int64_t>(bytes * static_cast<double>(rows_done_) / static_cast<double>(rows_total_));
+    if (rows_total_ == 0) return 0;
+    const auto rows = static_cast<double>(row_number_ - groups_.front().first_row);
+    return static_cast<int64_t>(bytes * rows / static_cast<double>(rows_total_));
   }
 
  private:
@@ -95,7 +70,7 @@ class ParquetRows final : public data::ColumnRows {
       }
       add_leaves(*field);
     }
-    std::sort(leaves_.begin(), leaves_.end());
+    std::ranges::sort(leaves_);
     leaves_.erase(std::unique(leaves_.begin(), leaves_.end()), leaves_.end());
   }
   void add_leaves(const parquet::arrow::SchemaField& field) {
@@ -132,11 +107,11 @@ class ParquetRows final : public data::ColumnRows {
     batches_.reset();
     batch_rows_ = 0;
     row_in_group_ = 0;
-    if (group_ < groups_.size()) row_in_file_ = groups_[group_].first_row;
+    if (group_ < groups_.size()) row_number_ = groups_[group_].first_row;
   }
 
   // Reads on until there is a row or the file ends.
-  Status advance() {
+  Status advance() override {
     while (group_ < groups_.size() && next_in_batch_ == rows_.num_rows()) {
       Status status = next_batch();
       if (status.IsOutOfMemory() && batch_rows_ > 1) {
@@ -147,6 +122,7 @@ class ParquetRows final : public data::ColumnRows {
       }
       ARROW_RETURN_NOT_OK(status);
     }
+    done_ = group_ == groups_.size();
     return Status::OK();
   }
 
@@ -158,9 +134,8 @@ class ParquetRows final : public data::ColumnRows {
       ARROW_ASSIGN_OR_RAISE(batches_, file_->GetRecordBatchReader({group.index}, leaves_));
       WantedColumns wanted;
       data::ColumnFailure failure;
-      if (!find_wanted(*batches_->schema(), *request_.rules, wanted, failure))
+      if (!find(*batches_->schema(), wanted, failure))
         return Status::Invalid("the columns of a row group differ from the file's");
-      rows_ = BatchRows(wanted, request_.rules, request_.max_record_bytes);
       row_in_group_ = 0;
     }
     rows_.clear();
@@ -176,7 +151,7 @@ class ParquetRows final : public data::ColumnRows {
     }
     ARROW_RETURN_NOT_OK(rows_.set_batch(*batch));
     // After a restart of the group, rows that were already returned are skipped.
-    const int64_t given = row_in_file_ - group.first_row;
+    const int64_t given = row_number_ - group.first_row;
     next_in_batch_ = std::clamp<int64_t>(given - row_in_group_, 0, rows_.num_rows());
     row_in_group_ += rows_.num_rows();
     return Status::OK();
@@ -195,29 +170,21 @@ class ParquetRows final : public data::ColumnRows {
     return std::clamp<int64_t>(kBatchBytes / a_row, 1, kMostBatchRows);
   }
 
-  data::ColumnRequest request_;
-  LimitedMemory memory_;  // must outlive all data read
   std::unique_ptr<parquet::arrow::FileReader> file_;
   std::vector<int> leaves_;
   std::vector<RowGroup> groups_;
-  int64_t rows_total_ = 0, rows_done_ = 0;
+  int64_t rows_total_ = 0;
 
   size_t group_ = 0;
   int64_t batch_rows_ = 0;  // of this group; 0: not chosen yet
   std::unique_ptr<arrow::RecordBatchReader> batches_;
-  BatchRows rows_;
-  int64_t next_in_batch_ = 0, row_in_group_ = 0, row_in_file_ = 0;
-  bool failed_ = false;
+  int64_t row_in_group_ = 0;  // after the batch
 };
 
 }  // namespace
 
 std::unique_ptr<data::ColumnRows> open_parquet_rows(const data::ColumnRequest& request, data::ColumnFailure& failure) {
-  auto rows = std::make_unique<ParquetRows>(request);
-  const Status status = guarded([&] { return rows->open(failure); });
-  if (!status.ok()) failure = {true, "the Parquet file cannot be read: " + message_of(status), {}, {}};
-  if (!failure.what.empty()) return nullptr;
-  return rows;
+  return opened(std::make_unique<ParquetRows>(request), "the Parquet file", failure);
 }
 
 }  // namespace hearth::columnar

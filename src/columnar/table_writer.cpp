@@ -59,38 +59,33 @@ class TextBuilder final : public Builder {
   arrow::StringBuilder texts_;
 };
 
+// Lists of integers, or of weights.
 template <typename ValueBuilder>
 class ListBuilder final : public Builder {
  public:
+  using Value = typename ValueBuilder::value_type;
+
   arrow::ArrayBuilder& any() override { return lists_; }
   Status add(std::span<const int32_t> ids) override {
-    using Value = typename ValueBuilder::value_type;
-    ARROW_RETURN_NOT_OK(lists_.Append());
-    if constexpr (std::is_same_v<Value, int32_t>) return values_->AppendValues(ids.data(), length(ids));
-    converted_.resize(ids.size());
-    for (size_t i = 0; i < ids.size(); ++i) converted_[i] = static_cast<Value>(ids[i]);
-    return values_->AppendValues(converted_.data(), length(ids));
+    if constexpr (std::is_same_v<Value, float>) return Builder::add(ids);
+    if constexpr (std::is_same_v<Value, int32_t>) return append(ids);
+    converted_.assign(ids.begin(), ids.end());
+    return append(std::span<const Value>(converted_));
+  }
+  Status add(std::span<const float> weights) override {
+    if constexpr (std::is_same_v<Value, float>) return append(weights);
+    return Builder::add(weights);
   }
 
  private:
-  static int64_t length(std::span<const int32_t> ids) { return static_cast<int64_t>(ids.size()); }
+  Status append(std::span<const Value> values) {
+    ARROW_RETURN_NOT_OK(lists_.Append());
+    return values_->AppendValues(values.data(), static_cast<int64_t>(values.size()));
+  }
 
   std::shared_ptr<ValueBuilder> values_ = std::make_shared<ValueBuilder>();
   arrow::ListBuilder lists_{arrow::default_memory_pool(), values_};
-  std::vector<typename ValueBuilder::value_type> converted_;
-};
-
-class WeightsBuilder final : public Builder {
- public:
-  arrow::ArrayBuilder& any() override { return lists_; }
-  Status add(std::span<const float> weights) override {
-    ARROW_RETURN_NOT_OK(lists_.Append());
-    return values_->AppendValues(weights.data(), static_cast<int64_t>(weights.size()));
-  }
-
- private:
-  std::shared_ptr<arrow::FloatBuilder> values_ = std::make_shared<arrow::FloatBuilder>();
-  arrow::ListBuilder lists_{arrow::default_memory_pool(), values_};
+  std::vector<Value> converted_;
 };
 
 std::unique_ptr<Builder> builder_of(data::SavedType type) {
@@ -102,7 +97,7 @@ std::unique_ptr<Builder> builder_of(data::SavedType type) {
     case data::SavedType::kInt64List:
       return std::make_unique<ListBuilder<arrow::Int64Builder>>();
     case data::SavedType::kFloatList:
-      return std::make_unique<WeightsBuilder>();
+      return std::make_unique<ListBuilder<arrow::FloatBuilder>>();
     case data::SavedType::kText:
       break;
   }

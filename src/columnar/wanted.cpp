@@ -7,9 +7,8 @@
 #include <span>
 #include <utility>
 
-#include "columnar/counts.h"
 #include "columnar/lists.h"
-#include "columnar/weights.h"
+#include "columnar/numbers.h"
 
 namespace hearth::columnar {
 namespace {
@@ -18,6 +17,7 @@ using arrow::Array;
 using arrow::ArrayData;
 using arrow::DataType;
 using arrow::Type;
+using data::ColumnFailure;
 using data::ColumnKind;
 using data::RecordProblem;
 
@@ -35,7 +35,7 @@ struct Found {
 };
 
 int64_t count_named(const arrow::FieldVector& fields, std::string_view name) {
-  return std::count_if(fields.begin(), fields.end(), [&](const auto& field) { return field->name() == name; });
+  return std::ranges::count(fields, name, &arrow::Field::name);
 }
 
 std::shared_ptr<DataType> find(const arrow::FieldVector& fields, std::string_view key, Found& found) {
@@ -75,14 +75,6 @@ std::optional<ColumnKind> kind_of(const Found& found) {
   return num_lists == 1 ? std::optional(ColumnKind::kIds) : std::nullopt;
 }
 
-// Which of several columns is meant is not for us to guess.
-bool is_one(const Found& found, const std::string& key, data::ColumnFailure& failure) {
-  if (found.equals == 1) return true;
-  failure = {false, "has " + std::to_string(found.equals) + " columns \"" + key + "\"",
-             "columns of one name cannot be told apart", "write the table again with a name for each column"};
-  return false;
-}
-
 std::string list_of_columns(const arrow::Schema& schema) {
   constexpr int kMostNamed = 20;
   std::string text;
@@ -91,76 +83,102 @@ std::string list_of_columns(const arrow::Schema& schema) {
   return text + (schema.num_fields() > kMostNamed ? ", ..." : "");
 }
 
+// Which of several columns is meant is not for us to guess.
+void require_one(const Found& found, const std::string& key) {
+  if (found.equals > 1)
+    throw ColumnFailure{false, "has " + std::to_string(found.equals) + " columns \"" + key + "\"",
+                        "columns of one name cannot be told apart",
+                        "write the table again with a name for each column"};
+}
+
+Found find_one(const arrow::Schema& schema, const std::string& key, std::string fix) {
+  Found found;
+  found.type = find(schema.fields(), key, found);
+  if (found.type == nullptr)
+    throw ColumnFailure{false, "has no column \"" + key + "\"", "its columns are " + list_of_columns(schema),
+                        std::move(fix)};
+  require_one(found, key);
+  return found;
+}
+
+// Adds a column, and returns its index.
+size_t add(const Found& found, WantedColumns& wanted) {
+  wanted.columns.push_back({found.way.front(), {found.way.begin() + 1, found.way.end()}});
+  return wanted.columns.size() - 1;
+}
+
+// Finds the columns of the keys of texts, ids or arrays.
+void find_keys(const arrow::Schema& schema, const std::vector<std::string>& keys, WantedColumns& wanted) {
+  for (const std::string& key : keys) {
+    const Found found =
+        find_one(schema, key, "name the one that holds text, token ids or arrays of counts with --text-key");
+    const auto kind = kind_of(found);
+    if (!kind)
+      throw ColumnFailure{false, "has no text in column \"" + key + "\"",
+                          (found.num_lists > 0 ? "inside of a list it is " : "it is ") + found.type->ToString() +
+                              ", neither strings nor lists of token ids nor lists of lists of counts",
+                          "name another one with --text-key: there are " + list_of_columns(schema)};
+    if (*kind != ColumnKind::kText && keys.size() > 1)
+      throw ColumnFailure{
+          false, std::string(*kind == ColumnKind::kIds ? "has token ids" : "has arrays") + " in column \"" + key + "\"",
+          "only texts can be joined", "give one --text-key"};
+    wanted.kind = *kind;
+    add(found, wanted);
+  }
+  wanted.num_keys = keys.size();
+}
+
 // Finds the columns of the arrays' labels, if there are any.
-bool find_labels(const arrow::Schema& schema, WantedColumns& wanted, data::ColumnFailure& failure) {
+void find_labels(const arrow::Schema& schema, WantedColumns& wanted) {
   for (size_t label = 0; label < data::kLabelNames.size(); ++label) {
     const std::string name(data::kLabelNames[label]);
     const auto& fields = schema.fields();
-    const auto field = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f->name() == name; });
+    const auto field = std::ranges::find(fields, name, &arrow::Field::name);
     if (field == fields.end()) continue;
-    Found found;
-    found.equals = count_named(fields, name);
-    if (!is_one(found, name, failure)) return false;
-    const auto type = without_extension((*field)->type());
-    if (!is_text(*type) && !arrow::is_integer(type->id())) {
-      failure = {false, "has no text in column \"" + name + "\"",
-                 "it is " + (*field)->type()->ToString() + ", and says what an array is a recording of",
-                 "write it as strings, or leave the column out"};
-      return false;
-    }
-    wanted.labels[label] = wanted.columns.size();
-    wanted.columns.push_back({static_cast<int>(field - fields.begin()), {}});
+    const Found found{(*field)->type(), {static_cast<int>(field - fields.begin())}, 0, count_named(fields, name)};
+    require_one(found, name);
+    const auto type = without_extension(found.type);
+    if (!is_text(*type) && !arrow::is_integer(type->id()))
+      throw ColumnFailure{false, "has no text in column \"" + name + "\"",
+                          "it is " + found.type->ToString() + ", and says what an array is a recording of",
+                          "write it as strings, or leave the column out"};
+    wanted.labels[label] = add(found, wanted);
   }
-  return true;
 }
 
-// Finds the column of a key of labels or weights: a column of lists for ids, of single numbers for texts.
-bool find_weight_column(const arrow::Schema& schema, const char* option, const std::string& key, ColumnKind kind,
-                        size_t& place, WantedColumns& wanted, data::ColumnFailure& failure) {
-  if (key.empty()) return true;
-  Found found;
-  found.type = find(schema.fields(), key, found);
-  if (found.type == nullptr) {
-    failure = {false, "has no column \"" + key + "\"", "its columns are " + list_of_columns(schema),
-               std::string("name another one with ") + option};
-    return false;
-  }
-  if (!is_one(found, key, failure)) return false;
+// Finds the column of a key of labels or weights: a column of lists for ids, of single numbers for texts. Returns its
+// index; 0: there is no key.
+size_t find_weight_column(const arrow::Schema& schema, const std::string& option, const std::string& key,
+                          WantedColumns& wanted) {
+  if (key.empty()) return 0;
+  const Found found = find_one(schema, key, "name another one with " + option);
   int num_lists = found.num_lists;
   const auto inner = without_lists(found.type, num_lists);
-  const bool of_ids = kind == ColumnKind::kIds, integers = std::string_view(option) == "--labels-key";
+  const bool of_ids = wanted.kind == ColumnKind::kIds, integers = option == "--labels-key";
   if (num_lists == (of_ids ? 1 : 0) && found.num_lists == 0 &&
-      (integers ? arrow::is_integer(inner->id()) : is_number(inner->id()))) {
-    place = wanted.columns.size();
-    wanted.columns.push_back({found.way.front(), {found.way.begin() + 1, found.way.end()}});
-    return true;
-  }
-  failure = {false, std::string("has no ") + (integers ? "labels" : "weights") + " in column \"" + key + "\"",
-             "it is " + found.type->ToString() + ", not " +
-                 (integers ? "lists of integers"
-                  : of_ids ? "lists of numbers or truth values"
-                           : "a number a row"),
-             std::string("name another one with ") + option + ": there are " + list_of_columns(schema)};
-  return false;
+      (integers ? arrow::is_integer(inner->id()) : is_number(inner->id())))
+    return add(found, wanted);
+  throw ColumnFailure{false, std::string("has no ") + (integers ? "labels" : "weights") + " in column \"" + key + "\"",
+                      "it is " + found.type->ToString() + ", not " +
+                          (integers ? "lists of integers"
+                           : of_ids ? "lists of numbers or truth values"
+                                    : "a number a row"),
+                      "name another one with " + option + ": there are " + list_of_columns(schema)};
 }
 
-bool find_weights(const arrow::Schema& schema, const data::ReadRules& rules, WantedColumns& wanted,
-                  data::ColumnFailure& failure) {
+void find_weights(const arrow::Schema& schema, const data::ReadRules& rules, WantedColumns& wanted) {
   const auto refuse = [&](const char* option, const char* why, const char* fix) {
-    failure = {false, "has nothing that " + std::string(option) + " could weigh", why, fix};
-    return false;
+    throw ColumnFailure{false, "has nothing that " + std::string(option) + " could weigh", why, fix};
   };
   if (wanted.kind == ColumnKind::kArrays && !(rules.labels_key.empty() && rules.weights_key.empty()))
-    return refuse(rules.labels_key.empty() ? "--weights-key" : "--labels-key", "its column is one of arrays",
-                  "leave it out");
+    refuse(rules.labels_key.empty() ? "--weights-key" : "--labels-key", "its column is one of arrays", "leave it out");
   if (wanted.kind == ColumnKind::kText && !rules.labels_key.empty())
-    return refuse("--labels-key", "its column is text; only token ids have labels",
-                  "name the texts that count with --loss-key, or a column of token ids with --text-key");
+    refuse("--labels-key", "its column is text; only token ids have labels",
+           "name the texts that count with --loss-key, or a column of token ids with --text-key");
   if (wanted.kind != ColumnKind::kText && !rules.loss_keys.empty())
-    return refuse("--loss-key", "its column is not text", "give --labels-key or --weights-key for token ids");
-  return find_weight_column(schema, "--labels-key", rules.labels_key, wanted.kind, wanted.label_mask, wanted,
-                            failure) &&
-         find_weight_column(schema, "--weights-key", rules.weights_key, wanted.kind, wanted.weights, wanted, failure);
+    refuse("--loss-key", "its column is not text", "give --labels-key or --weights-key for token ids");
+  wanted.label_mask = find_weight_column(schema, "--labels-key", rules.labels_key, wanted);
+  wanted.weights = find_weight_column(schema, "--weights-key", rules.weights_key, wanted);
 }
 
 std::string_view bytes_at(const Array& array, int64_t i) {
@@ -181,11 +199,8 @@ std::string text_at(const Array& array, int64_t i) {
     const auto& dictionary = static_cast<const arrow::DictionaryArray&>(array);
     return text_at(*dictionary.dictionary(), dictionary.GetValueIndex(i));
   }
-  if (arrow::is_integer(array.type_id())) {
-    std::string text;
-    with_integers(array, [&](const auto* values) { text = std::to_string(values[i]); });
-    return text;
-  }
+  if (arrow::is_integer(array.type_id()))
+    return with_integers(array, [&](const auto* values) { return std::to_string(values[i]); });
   return std::string(bytes_at(array, i));
 }
 
@@ -274,9 +289,7 @@ class RowWalk {
  private:
   // The first problem is kept.
   void note(RecordProblem problem, std::string why) {
-    if (row_.problem != RecordProblem::kNone) return;
-    row_.problem = problem;
-    row_.why = std::move(why);
+    if (row_.problem == RecordProblem::kNone) row_.fail(problem, std::move(why));
   }
 
   void visit_list(const Elements& list) {
@@ -285,8 +298,7 @@ class RowWalk {
   }
 
   void add_ids(const Elements& list) {
-    for (int64_t k = list.begin; list.values.null_count() > 0 && k < list.end; ++k)
-      if (list.values.IsNull(k)) return note(RecordProblem::kWrongType, "has a null among its tokens");
+    if (first_null(list) >= 0) return note(RecordProblem::kWrongType, "has a null among its tokens");
     with_integers(list.values, [&](const auto* raw) {
       ids_.reserve(ids_.size() + static_cast<size_t>(list.size()));
       for (int64_t k = list.begin; k < list.end; ++k) {
@@ -305,38 +317,17 @@ class RowWalk {
 }  // namespace
 
 bool find_wanted(const arrow::Schema& schema, const data::ReadRules& rules, WantedColumns& wanted,
-                 data::ColumnFailure& failure) {
-  const std::vector<std::string>& keys = rules.text_keys;
+                 ColumnFailure& failure) {
   wanted = {};
-  for (const std::string& key : keys) {
-    Found found;
-    found.type = find(schema.fields(), key, found);
-    if (found.type == nullptr) {
-      failure = {false, "has no column \"" + key + "\"", "its columns are " + list_of_columns(schema),
-                 "name the one that holds text, token ids or arrays of counts with --text-key"};
-      return false;
-    }
-    if (!is_one(found, key, failure)) return false;
-    const auto kind = kind_of(found);
-    if (!kind) {
-      failure = {false, "has no text in column \"" + key + "\"",
-                 (found.num_lists > 0 ? "inside of a list it is " : "it is ") + found.type->ToString() +
-                     ", neither strings nor lists of token ids nor lists of lists of counts",
-                 "name another one with --text-key: there are " + list_of_columns(schema)};
-      return false;
-    }
-    if (*kind != ColumnKind::kText && keys.size() > 1) {
-      failure = {false,
-                 std::string(*kind == ColumnKind::kIds ? "has token ids" : "has arrays") + " in column \"" + key + "\"",
-                 "only texts can be joined", "give one --text-key"};
-      return false;
-    }
-    wanted.kind = *kind;
-    wanted.columns.push_back({found.way.front(), {found.way.begin() + 1, found.way.end()}});
+  try {
+    find_keys(schema, rules.text_keys, wanted);
+    find_weights(schema, rules, wanted);
+    if (wanted.kind == ColumnKind::kArrays) find_labels(schema, wanted);
+  } catch (const ColumnFailure& found) {
+    failure = found;
+    return false;
   }
-  wanted.num_keys = keys.size();
-  if (!find_weights(schema, rules, wanted, failure)) return false;
-  return wanted.kind != ColumnKind::kArrays || find_labels(schema, wanted, failure);
+  return true;
 }
 
 void BatchRows::clear() {

@@ -23,8 +23,8 @@
 
 #include "comm/control.h"
 #include "comm/stream.h"
-#include "mesh/flight_recorder.h"
-#include "mesh/spans.h"
+#include "trace/flight_recorder.h"
+#include "trace/spans.h"
 
 namespace hearth::comm {
 
@@ -51,24 +51,24 @@ class Group {
   // full: [size * n], shard: [n], of any one type; n may be 0. `shard` may be the view of `full` at rank * n (in
   // place); otherwise they must not overlap. With one rank, in place does nothing and out of place copies.
   void all_gather(const at::Tensor& full, const at::Tensor& shard) {
-    call("all_gather", full, mesh::kAllPeers, [&] { all_gather_now(full, shard); });
+    call("all_gather", full, trace::kAllPeers, [&] { all_gather_now(full, shard); });
   }
   // shard[i] = sum over ranks of full[rank * n + i]; float32, float64 or bfloat16. If `shard` is the view of `full` at
   // rank * n, the rest of `full` keeps this rank's own values.
   void reduce_scatter(const at::Tensor& shard, const at::Tensor& full) {
-    call("reduce_scatter", full, mesh::kAllPeers, [&] { reduce_scatter_now(shard, full); });
+    call("reduce_scatter", full, trace::kAllPeers, [&] { reduce_scatter_now(shard, full); });
   }
   // In place, sum; float32, float64 or bfloat16.
   void all_reduce(const at::Tensor& values) {
-    call("all_reduce", values, mesh::kAllPeers, [&] { all_reduce_now(values); });
+    call("all_reduce", values, trace::kAllPeers, [&] { all_reduce_now(values); });
   }
   // to[r * n + i] = rank r's from[rank * n + i]; both [size * n], of any one type. They must not overlap.
   void all_to_all(const at::Tensor& to, const at::Tensor& from) { all_to_all(to, from, {}); }
   // The same with parts of any lengths, which may be 0 (torch's all_to_all_single): counts.from[r] elements go to rank
   // r, and counts.to[r] come from it, in the order of ranks. Rank r's counts.from[s] is rank s's counts.to[r].
   void all_to_all(const at::Tensor& to, const at::Tensor& from, const ExchangeCounts& counts) {
-    const char* const name = counts.from.empty() ? "all_to_all" : mesh::kUnequalExchange;
-    call(name, from, mesh::kAllPeers, [&] { all_to_all_now(to, from, counts); });
+    const char* const name = counts.from.empty() ? "all_to_all" : trace::kUnequalExchange;
+    call(name, from, trace::kAllPeers, [&] { all_to_all_now(to, from, counts); });
   }
 
   // The values of one rank, of any one type, go to one other. These two ranks make their calls in the same order. A
@@ -110,15 +110,15 @@ class Group {
   void call(const char* name, const at::Tensor& tensor, int64_t peer, const Now& now) {
     stream().run([&] {
       const auto bytes = static_cast<int64_t>(tensor.nbytes());
-      mesh::FlightScope recorded(seat_, name, bytes, peer);
+      trace::FlightScope recorded(seat_, name, bytes, peer);
       if (size() == 1) return now();
-      const mesh::SpanScope span(name, bytes, seat_);
+      const trace::SpanScope span(name, bytes, seat_);
       now();
       if (recorded.number() != 0 && ends_later(recorded.number())) recorded.leave_open();
     });
   }
 
-  mesh::FlightSeat seat_;
+  trace::FlightSeat seat_;
 };
 
 // The group of one.

@@ -16,7 +16,7 @@
 #include "comm/notes/frames.h"
 #include "comm/shared_pages.h"
 #include "machine/cores.h"
-#include "mesh/flight_recorder.h"
+#include "trace/flight_recorder.h"
 
 namespace hearth::comm {
 
@@ -129,7 +129,7 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
   try {
     const int code = body(control, make_group);
     control.barrier("the end");
-    mesh::end_flight();
+    trace::end_flight();
     end_mpi();
     return code;
   } catch (const Aborted&) {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/quantity.h"
-#include "mesh/flight_recorder.h"
+#include "trace/flight_recorder.h"
 
 namespace hearth::comm {
 namespace {
@@ -98,7 +98,7 @@ void NcclWatch::look() {
 
 void NcclWatch::drop_ended() {
   while (!calls_.empty() && calls_.front().has_ended()) {
-    for (const uint64_t number : calls_.front().flight_numbers) mesh::end_flight_call(number);
+    for (const uint64_t number : calls_.front().flight_numbers) trace::end_flight_call(number);
     calls_.pop_front();
     if (!calls_.empty()) calls_.front().begun = Clock::now();
   }

@@ -52,7 +52,7 @@ class NcclWatch {
     return result;
   }
 
-  // The flight recorder's call of this number (mesh/flight_recorder.h) ends with the latest call here. False: that one
+  // The flight recorder's call of this number (trace/flight_recorder.h) ends with the latest call here. False: that one
   // has ended, or was never begun.
   bool record_end_of_latest(uint64_t flight_number);
 

@@ -96,7 +96,7 @@ void ProcessControl::exchange(Step step) {
 Posted ProcessControl::post(std::string_view operation, std::string_view bytes, Merge merge, Answers to) {
   if (aborted_) throw Aborted{};
   const uint64_t number = ++number_;
-  const mesh::FlightScope recorded(operation, number, static_cast<int64_t>(bytes.size()), mesh::kPostedMessage);
+  const trace::FlightScope recorded(operation, number, static_cast<int64_t>(bytes.size()), trace::kPostedMessage);
   exchange([&](NoteExchange& notes) {
     return notes.post(number, {std::string(operation), std::string(bytes), merge, to}, now_s());
   });
@@ -104,7 +104,7 @@ Posted ProcessControl::post(std::string_view operation, std::string_view bytes, 
 }
 
 std::string ProcessControl::collect(const Posted& posted) {
-  const mesh::FlightScope recorded(posted.operation, posted.number, 0, mesh::kAwaitedMessage);
+  const trace::FlightScope recorded(posted.operation, posted.number, 0, trace::kAwaitedMessage);
   std::unique_lock lock(mutex_);
   const auto began = Clock::now();
   const auto arrived = [&] { return exchange_->has_result(posted.number) || aborted_; };
@@ -218,7 +218,7 @@ void ProcessControl::take(Peer& peer, const Message& message) {
       return;
     }
     case Kind::kWhere: {
-      const mesh::CallNow now = mesh::call_now();
+      const trace::CallNow now = trace::call_now();
       return send(
           peer, {Kind::kHere, 0, parts_as_bytes(now.name, now.under_way ? "in" : "", fmt::format("{}", now.seconds))});
     }
@@ -279,7 +279,7 @@ void ProcessControl::end_all(ExitCode code, const std::string& text) {
       code = own_failure_->code();
     }
   }
-  log_message(LogLevel::kError, said + (code == ExitCode::kHardware ? mesh::flight_hint() : ""));
+  log_message(LogLevel::kError, said + (code == ExitCode::kHardware ? trace::flight_hint() : ""));
   for (Peer& peer : peers_)
     if (peer.socket.valid()) send(peer, {Kind::kEnd, static_cast<uint64_t>(code)});
   std::fflush(nullptr);

@@ -25,7 +25,7 @@
 #include "comm/control.h"
 #include "comm/meeting.h"
 #include "comm/socket.h"
-#include "mesh/flight_recorder.h"
+#include "trace/flight_recorder.h"
 
 namespace hearth::comm {
 
@@ -48,7 +48,7 @@ class ProcessControl final : public Control {
   void abort() override;
   void set_step(int64_t step) override {
     step_ = step;
-    mesh::set_flight_step(step);
+    trace::set_flight_step(step);
   }
   void set_timeout(double timeout_s) override {
     timeout_s_ = timeout_s;
@@ -69,7 +69,7 @@ class ProcessControl final : public Control {
 
    private:
     ProcessControl& control_;
-    const mesh::CallScope now_;
+    const trace::CallScope now_;
   };
 
   // When any rank last gave a sign of life, in seconds on the steady clock. Any thread may call it.
@@ -103,7 +103,7 @@ class ProcessControl final : public Control {
     Clock::time_point sign{};  // of life
     bool ended = false;
     bool answered = false;  // where it is
-    mesh::CallNow now{};
+    trace::CallNow now{};
   };
 
   void make_exchange();

@@ -90,7 +90,7 @@ void ProcessControl::check_watched() {
   watched_ = 0;
   const Error error(
       ExitCode::kHardware,
-      fmt::format("rank {} waited {} in {}{}", me_.rank, format_duration(waited_s), mesh::call_now().name, in_step()),
+      fmt::format("rank {} waited {} in {}{}", me_.rank, format_duration(waited_s), trace::call_now().name, in_step()),
       "another rank did not make the call, or the network does not deliver",
       fmt::format("see the other ranks' logs; {} is the limit", timeout_key()));
   std::thread([this, error] { report_hang(error); }).detach();
@@ -131,7 +131,7 @@ void ProcessControl::judge_hang() {
 std::string ProcessControl::verdict() {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> silent, idle, waiting;
-  const auto describe = [&](int64_t rank, const mesh::CallNow& now) {
+  const auto describe = [&](int64_t rank, const trace::CallNow& now) {
     constexpr double kJust_s = 0.5;
     if (!now.under_way && now.seconds < kJust_s) return;
     if (now.under_way)
@@ -140,7 +140,7 @@ std::string ProcessControl::verdict() {
       idle.push_back(fmt::format("{} is in no call for {}; its last one was {}", name_of(rank),
                                  format_duration(now.seconds), now.name));
   };
-  describe(0, mesh::call_now());
+  describe(0, trace::call_now());
   for (const Peer& peer : peers_) {
     if (peer.ended) continue;
     if (peer.answered)
@@ -177,7 +177,7 @@ void ProcessControl::end_without_answer(const std::string& text) {
   std::this_thread::sleep_for(kToldToEnd + std::min(me_.rank - 1, kInTurn) * kTurn);
   if (me_.rank <= kSpeak)
     log_message(LogLevel::kError, fmt::format("{}{}{}\n  hangs: {} does not answer{}{}", text, kRankLine, name(),
-                                              name_of(0), in_step(), mesh::flight_hint()));
+                                              name_of(0), in_step(), trace::flight_hint()));
   std::fflush(nullptr);
   std::_Exit(static_cast<int>(ExitCode::kHardware));
 }

@@ -21,7 +21,7 @@ void Work::wait() const {
   if (!state_) return;
   std::unique_lock lock(state_->mutex);
   if (!state_->done) {
-    const mesh::SpanScope span(mesh::SpanKind::kWait, "wait for communication");
+    const trace::SpanScope span(trace::SpanKind::kWait, "wait for communication");
     state_->changed.wait(lock, [&] { return state_->done; });
   }
   if (state_->failure) std::rethrow_exception(state_->failure);
@@ -53,7 +53,7 @@ Work Stream::start(std::function<void()> call) {
     const std::lock_guard lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
     if (!thread_.joinable()) thread_ = std::thread([this] { this->work(); });
-    waiting_.push_back({std::move(call), order_ ? order_->mark() : nullptr, work.state_, mesh::span_recorder()});
+    waiting_.push_back({std::move(call), order_ ? order_->mark() : nullptr, work.state_, trace::span_recorder()});
   }
   changed_.notify_all();
   return work;
@@ -99,7 +99,7 @@ void Stream::work() {
     if (!failure) {
       try {
         if (order_) order_->wait_for(next.after);
-        const mesh::SpanSeat seat(next.spans, "communication");
+        const trace::SpanSeat seat(next.spans, "communication");
         next.call();
         if (order_) end = order_->mark();
       } catch (...) {

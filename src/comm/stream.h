@@ -19,7 +19,7 @@
 #include <thread>
 
 #include "comm/device_order.h"
-#include "mesh/spans.h"
+#include "trace/spans.h"
 
 namespace hearth::comm {
 
@@ -62,7 +62,7 @@ class Stream {
     std::function<void()> call;
     StreamMark after;  // null on a CPU
     std::shared_ptr<Work::State> state;
-    mesh::SpanRecorder* spans;  // of the caller; null: none
+    trace::SpanRecorder* spans;  // of the caller; null: none
   };
   void work();
 

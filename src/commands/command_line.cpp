@@ -1,13 +1,10 @@
 #include "commands/command_line.h"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
-#include "base/error.h"
 #include "base/nearest.h"
 #include "base/text.h"
 
@@ -34,61 +31,31 @@ Number parse_number(const std::string& text, const std::string& name, const char
 
 }  // namespace
 
-Argument::Argument(std::string name, std::string value_name, Target target, std::string help)
-    : name_(std::move(name)), value_name_(std::move(value_name)), help_(std::move(help)), target_(target) {
+Argument::Argument(std::string spec, Target target, Allowed allowed, std::string help)
+    : spec_(std::move(spec)), help_(std::move(help)), target_(target), allowed_(std::move(allowed)) {
   required_ = positional();
 }
 
-Argument& Argument::required() {
-  required_ = true;
-  return *this;
-}
-
-Argument& Argument::optional() {
-  required_ = false;
-  return *this;
-}
-
-Argument& Argument::range(double least, double most) {
-  least_ = least;
-  most_ = most;
-  return *this;
-}
-
-Argument& Argument::choices(std::vector<std::string> allowed) {
-  choices_ = std::move(allowed);
-  return *this;
-}
-
 bool Argument::repeated() const {
-  return std::visit(Overloaded{[]<typename T>(std::vector<T>*) { return true; }, []<typename T>(T*) { return false; }},
-                    target_);
-}
-
-std::string Argument::heading() const {
-  if (positional()) return repeated() ? name_ + "..." : name_;
-  return value_name_.empty() ? name_ : name_ + " " + value_name_;
+  return std::visit(Overloaded{[]<typename T>(std::vector<T>*) { return true; }, [](auto*) { return false; }}, target_);
 }
 
 std::string Argument::default_text() const {
-  if (required_ || help_.find("default") != std::string::npos) return {};          // the help says it in words
-  return std::visit(Overloaded{[](const bool*) { return std::string(); },          //
-                               [](const std::string* value) { return *value; },    //
-                               [](const Path* value) { return value->string(); },  //
-                               []<typename T>(const std::vector<T>* values) {
-                                 std::string text;
-                                 for (const T& value : *values) {
-                                   if (!text.empty()) text += ", ";
-                                   if constexpr (std::is_arithmetic_v<T>) {
-                                     text += std::to_string(value);
-                                   } else {
-                                     text += std::string(value);
-                                   }
-                                 }
-                                 return text;
-                               },
-                               [](const auto* number) { return fmt::format("{}", *number); }},
+  if (required_ || help_.find("default") != std::string::npos) return {};  // the help says it in words
+  return std::visit(Overloaded{[](const bool*) { return std::string(); },
+                               []<typename T>(const std::vector<T>*) { return std::string(); },
+                               [](const Path* value) { return value->string(); },
+                               [](const auto* value) { return fmt::format("{}", *value); }},
                     target_);
+}
+
+std::string Argument::row_text() const {
+  std::string text = help_;
+  if (!allowed_.choices.empty()) text += fmt::format("; one of {}", join(allowed_.choices));
+  if (const std::string shown = default_text(); !shown.empty()) text += fmt::format(" (default: {})", shown);
+  if (required_ && !positional()) text += " (required)";
+  if (repeated() && !positional()) text += " (may be repeated)";
+  return text;
 }
 
 void Argument::assign_one(const std::string& text) const {
@@ -96,46 +63,36 @@ void Argument::assign_one(const std::string& text) const {
     const char* kind = std::is_same_v<T, double>    ? "a number"
                        : std::is_same_v<T, int64_t> ? "a whole number"
                                                     : "a whole number from 0 on";
-    const T value = parse_number<T>(text, name_, kind);
+    const T value = parse_number<T>(text, name(), kind);
     const auto real = static_cast<double>(value);
-    if ((least_ && !(real >= *least_)) || (most_ && !(real <= *most_))) {
-      throw user_error(fmt::format("{} = {} is out of range", name_, text), {},
-                       *most_ >= 1e300 ? fmt::format("give at least {}", *least_)
-                                       : fmt::format("give a number from {} to {}", *least_, *most_));
-    }
+    const auto& [least, most, choices] = allowed_;
+    if ((least && !(real >= *least)) || (most && !(real <= *most)))
+      throw user_error(
+          fmt::format("{} = {} is out of range", name(), text), {},
+          most ? fmt::format("give a number from {} to {}", *least, *most) : fmt::format("give at least {}", *least));
     return value;
   };
-  if (!choices_.empty() && std::find(choices_.begin(), choices_.end(), text) == choices_.end())
-    throw user_error(fmt::format("{} = \"{}\" is not a choice", name_, text), {},
-                     fmt::format("give one of: {}", join(choices_)));
+  const std::vector<std::string>& choices = allowed_.choices;
+  if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end())
+    throw user_error(fmt::format("{} = \"{}\" is not a choice", name(), text), {},
+                     fmt::format("give one of: {}", join(choices)));
   std::visit(Overloaded{[](bool* value) { *value = true; },          //
                         [&](std::string* value) { *value = text; },  //
                         [&](Path* value) { *value = text; },         //
-                        [&]<typename T>(std::vector<T>* values) {
-                          if constexpr (std::is_arithmetic_v<T>)
-                            values->push_back(number(T{}));
-                          else
-                            values->push_back(text);
-                        },
+                        [&](std::vector<int64_t>* values) { values->push_back(number(int64_t{})); },
+                        [&]<typename T>(std::vector<T>* values) { values->push_back(text); },
                         [&]<typename T>(T* value) { *value = number(T{}); }},
              target_);
 }
 
 void Argument::assign(const std::vector<std::string>& given) const {
-  if (given.empty()) {
-    return;
-  }
-  if (given.size() > 1 && !repeated() && !std::holds_alternative<bool*>(target_))
-    throw user_error(fmt::format("{} is given {} times", name_, given.size()), {}, "give it once");
-  std::visit(Overloaded{[]<typename T>(std::vector<T>* values) { values->clear(); }, [](auto*) {}}, target_);
+  if (given.size() > 1 && !repeated() && !is_flag())
+    throw user_error(fmt::format("{} is given {} times", name(), given.size()), {}, "give it once");
   for (const std::string& text : given) assign_one(text);
 }
 
-CommandLine::CommandLine(std::string program, const Command& command, std::vector<std::string> arguments)
-    : program_(std::move(program)), command_(command), arguments_(std::move(arguments)) {}
-
-Argument& CommandLine::add(std::string name, std::string value_name, Argument::Target target, std::string help) {
-  declared_.push_back(Argument(std::move(name), std::move(value_name), target, std::move(help)));
+Argument& CommandLine::option(std::string spec, Argument::Target value, Allowed allowed, std::string help) {
+  declared_.push_back(Argument(std::move(spec), value, std::move(allowed), std::move(help)));
   return declared_.back();
 }
 
@@ -147,8 +104,8 @@ std::string CommandLine::meant_by(const std::string& word, const std::vector<std
     const Argument& argument = declared_[i];
     // A word alone is the value of what is missing: `hearth eval RUN`.
     if (!is_option && argument.required_ && !argument.positional() && given[i].empty())
-      return fmt::format("write {} {}", argument.name_, word);
-    if (!argument.positional()) names.push_back(argument.name_);
+      return fmt::format("write {} {}", argument.name(), word);
+    if (!argument.positional()) names.push_back(argument.name());
   }
   if (!is_option) return {};
   for (const auto& [options, instead] : elsewhere_)
@@ -170,11 +127,11 @@ bool CommandLine::parse() {
   std::vector<CLI::Option*> flags(declared_.size(), nullptr);
   for (size_t i = 0; i < declared_.size(); ++i) {
     const Argument& argument = declared_[i];
-    if (std::holds_alternative<bool*>(argument.target_)) {
-      flags[i] = app.add_flag(argument.name_);
+    if (argument.is_flag()) {
+      flags[i] = app.add_flag(argument.name());
       continue;
     }
-    CLI::Option* option = app.add_option(argument.name_, given[i]);
+    CLI::Option* option = app.add_option(argument.name(), given[i]);
     const bool many = argument.positional() && argument.repeated();
     option->allow_extra_args(many);
     if (!many)
@@ -191,11 +148,10 @@ bool CommandLine::parse() {
   } catch (const CLI::ArgumentMismatch& error) {
     // The option's name is only in the message, at its beginning.
     const std::string what = error.what(), name = what.substr(0, what.find(':'));
-    for (const Argument& argument : declared_) {
-      if (argument.name_ == name)
+    for (const Argument& argument : declared_)
+      if (argument.name() == name)
         throw user_error(fmt::format("{} needs a value", name), {},
                          fmt::format("write {}: {}", argument.heading(), argument.help_));
-    }
     throw user_error(what, {}, help_hint);
   } catch (const CLI::ParseError& error) {
     throw user_error(error.what(), {}, help_hint);
@@ -214,7 +170,7 @@ bool CommandLine::parse() {
       throw user_error(fmt::format("{} {} needs {}: {}", program_, command_.name, argument.heading(), argument.help_),
                        {}, fmt::format("for example: {} {}", program_, split_lines(command_.example).front()));
     argument.assign(given[i]);
-    if (!given[i].empty()) given_.push_back(argument.name_);
+    if (!given[i].empty()) given_.push_back(argument.name());
   }
   return true;
 }
@@ -234,24 +190,16 @@ std::string CommandLine::usage() const {
       optional = true;
   }
   if (optional) text += " [OPTIONS]";
-  for (const Argument& argument : declared_) {
+  for (const Argument& argument : declared_)
     if (argument.positional())
       text += argument.required_ ? " " + argument.heading() : fmt::format(" [{}]", argument.heading());
-  }
   return text;
 }
 
 std::string CommandLine::help() const {
   std::vector<Row> positionals, options;
-  for (const Argument& argument : declared_) {
-    std::string help = argument.help_;
-    if (!argument.choices_.empty()) help += fmt::format("; one of {}", join(argument.choices_));
-    const std::string shown = argument.default_text();
-    if (!shown.empty()) help += fmt::format(" (default: {})", shown);
-    if (argument.required_ && !argument.positional()) help += " (required)";
-    if (argument.repeated() && !argument.positional()) help += " (may be repeated)";
-    (argument.positional() ? positionals : options).push_back({argument.heading(), help});
-  }
+  for (const Argument& argument : declared_)
+    (argument.positional() ? positionals : options).push_back({argument.heading(), argument.row_text()});
   options.push_back({"--help", "show this text"});
   std::string text = fmt::format("{}\n\n{}.\n", usage(), sentence(command_.help));
   if (!positionals.empty()) text += "\narguments:\n" + format_rows(positionals);

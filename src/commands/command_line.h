@@ -2,17 +2,21 @@
 //
 //   int data_build(CommandLine& line) {
 //     Path out;
+//     int64_t threads = 0;
 //     std::vector<Path> sources;
 //     line.positional("PATH", &sources, "files or folders of text");
-//     line.option("--out", "DIR", &out, "folder to make").required();
+//     line.option("--out DIR", &out, "folder to make").required();
+//     line.option("--threads N", &threads, within(0, 4096), "shards at a time; 0: one per core");
 //     if (!line.parse()) return 0;  // --help was asked for, and printed
 //     ...
 //     return 0;
 //   }
 //
-// A variable's value at its declaration is its default, and --help shows it. All errors of the user are thrown as
-// user_error (exit code 2). The library below is CLI11; commands do not include it.
+// A variable's value at its declaration is its default, and --help shows it. A vector is empty then. All errors of the
+// user are thrown as user_error (exit code 2). The library below is CLI11; commands do not include it.
 #pragma once
+
+#include <fmt/format.h>
 
 #include <cstdint>
 #include <optional>
@@ -23,6 +27,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
 
 namespace hearth::commands {
@@ -30,16 +35,28 @@ namespace hearth::commands {
 class CommandLine;
 struct TorchCommands;  // commands.h
 
+// The body of a command. Returns the exit code.
+using CommandBody = int(CommandLine& line);
+
 // A row of the table of commands.
 struct Command {
   std::string_view group;    // heading in the list of commands
   std::string_view name;     // as typed after the program's name: one word or two ("data build")
   std::string_view help;     // one line, lower case, no full stop
   std::string_view example;  // without the program's name; one line per example
-  int (*run)(CommandLine& line);
-  int (*TorchCommands::*torch)(CommandLine& line) = nullptr;  // hearth-train's function; null: it has no such command
-  bool hidden = false;                                        // for programs: it is not in the list of commands
+  CommandBody* run;
+  CommandBody* TorchCommands::*torch = nullptr;  // hearth-train's function; null: it has no such command
+  bool hidden = false;                           // for programs: it is not in the list of commands
 };
+
+// The values that an argument may have. None given: all of its type.
+struct Allowed {
+  std::optional<double> least{}, most{};  // for numbers, both included
+  std::vector<std::string> choices{};     // for strings
+};
+inline Allowed at_least(double least) { return {.least = least}; }
+inline Allowed within(double least, double most) { return {.least = least, .most = most}; }
+inline Allowed one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
 
 // One argument of a command.
 class Argument {
@@ -48,44 +65,45 @@ class Argument {
   using Target = std::variant<bool*, std::string*, Path*, int64_t*, uint64_t*, double*, std::vector<std::string>*,
                               std::vector<Path>*, std::vector<int64_t>*>;
 
-  Argument& required();                                 // the default of positionals
-  Argument& optional();                                 //
-  Argument& range(double least, double most = 1e300);   // for numbers, both included
-  Argument& choices(std::vector<std::string> allowed);  // for strings
+  void required() { required_ = true; }   // the default of positionals
+  void optional() { required_ = false; }  // the default of options
 
  private:
   friend class CommandLine;
-  Argument(std::string name, std::string value_name, Target target, std::string help);
-  bool positional() const { return name_.front() != '-'; }
+  Argument(std::string spec, Target target, Allowed allowed, std::string help);
+  bool positional() const { return spec_.front() != '-'; }
+  bool is_flag() const { return std::holds_alternative<bool*>(target_); }
   bool repeated() const;
-  std::string heading() const;       // "--out DIR", "PATH..."
+  std::string name() const { return spec_.substr(0, spec_.find(' ')); }  // "--out"
+  std::string heading() const { return positional() && repeated() ? spec_ + "..." : spec_; }
   std::string default_text() const;  // empty: no default is shown
+  std::string row_text() const;      // for --help: the help, and what it does not say of choices and default
   void assign(const std::vector<std::string>& given) const;
   void assign_one(const std::string& text) const;
 
-  std::string name_, value_name_, help_;
+  std::string spec_, help_;  // "--out DIR", "PATH"
   Target target_;
+  Allowed allowed_;
   bool required_;
-  std::optional<double> least_, most_;
-  std::vector<std::string> choices_;
 };
 
 class CommandLine {
  public:
   // `program` is "hearth" or "hearth-train"; `arguments` are the words after the command's name.
-  CommandLine(std::string program, const Command& command, std::vector<std::string> arguments);
+  CommandLine(std::string program, const Command& command, std::vector<std::string> arguments)
+      : program_(std::move(program)), command_(command), arguments_(std::move(arguments)) {}
 
   // Each returns a reference that is valid until the next declaration.
-  template <typename T>
-  Argument& positional(std::string name, T* value, std::string help) {
-    return add(std::move(name), {}, value, std::move(help));
+  Argument& positional(std::string name, Argument::Target value, std::string help) {
+    return option(std::move(name), value, {}, std::move(help));
   }
-  template <typename T>
-  Argument& option(std::string name, std::string value_name, T* value, std::string help) {
-    return add(std::move(name), std::move(value_name), value, std::move(help));
+  // `spec`: the option and its value's name, as in "--out DIR".
+  Argument& option(std::string spec, Argument::Target value, std::string help) {
+    return option(std::move(spec), value, {}, std::move(help));
   }
+  Argument& option(std::string spec, Argument::Target value, Allowed allowed, std::string help);
   Argument& flag(std::string name, bool* value, std::string help) {
-    return add(std::move(name), {}, value, std::move(help));
+    return option(std::move(name), value, {}, std::move(help));
   }
 
   // What to do instead of an option that other programs have, and this command does not: for the error.
@@ -106,7 +124,6 @@ class CommandLine {
   const std::vector<std::string>& arguments() const { return arguments_; }  // as given
 
  private:
-  Argument& add(std::string name, std::string value_name, Argument::Target target, std::string help);
   std::string usage() const;
   // What to write instead of a word that the command does not take; empty: nothing is near.
   std::string meant_by(const std::string& word, const std::vector<std::vector<std::string>>& given) const;

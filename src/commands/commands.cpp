@@ -1,6 +1,7 @@
 #include "commands/commands.h"
 
-#include "base/error.h"
+#include "commands/hearth_train.h"
+#include "commands/torch_options.h"
 
 namespace hearth::commands {
 namespace {
@@ -51,12 +52,12 @@ constexpr Command kCommands[] = {
     {"Training", "train", "train a model, or go on training it", "train run.toml --set training.steps=2000", train,
      &TorchCommands::train},
     {"Training", "eval", "measure a checkpoint on held-out text",
-     "eval --checkpoint checkpoints/step-00002000 --ngram 4", eval, &TorchCommands::eval},
+     "eval --checkpoint checkpoints/step-00002000 --ngram 4", check_and_become<eval_options>, &TorchCommands::eval},
     {"Training", "score", "measure the checkpoints of a run, for its report",
-     "score runs/mine --every 1000 --task arc_easy.jsonl", score, &TorchCommands::score},
+     "score runs/mine --every 1000 --task arc_easy.jsonl", check_and_become<score_options>, &TorchCommands::score},
     {"Training", "generate", "let a checkpoint write",
-     "generate --checkpoint checkpoints/step-00002000 --prompt \"Once\" --max-tokens 200 --temperature 0.8", generate,
-     &TorchCommands::generate},
+     "generate --checkpoint checkpoints/step-00002000 --prompt \"Once\" --max-tokens 200 --temperature 0.8",
+     check_and_become<generate_options>, &TorchCommands::generate},
     {"Training", "report", "show trainings on a page, a picture or in TensorBoard",
      "report runs/quickstart --out report.html\n"
      "report runs/quickstart --serve\n"
@@ -67,18 +68,18 @@ constexpr Command kCommands[] = {
     {"Training", "inspect trace", "show the largest costs of a trace, exposed communication",
      "inspect trace runs/quickstart/profile_traces/iteration_10", inspect_trace},
     {"Training", "bench step", "time the training step of a shape on this machine",
-     "bench step --dim 512 --n-layers 8 --n-heads 8 --n-kv-heads 4 --hidden-dim 1408 --seq-len 1024 "
-     "--local-batch-size 4",
-     bench_step, &TorchCommands::bench_step},
+     "bench step --dim 512 --n-layers 8 --n-heads 8 --n-kv-heads 4 --hidden-dim 1408 --seq-len 1024 --local-batch-size "
+     "4",
+     check_and_become<bench_step_options>, &TorchCommands::bench_step},
     {"Training", "bench ops", "time each kernel of a training step on this machine",
-     "bench ops --dim 512 --n-heads 8 --n-kv-heads 4 --seq-len 1024 --local-batch-size 4", bench_ops,
-     &TorchCommands::bench_ops},
+     "bench ops --dim 512 --n-heads 8 --n-kv-heads 4 --seq-len 1024 --local-batch-size 4",
+     check_and_become<bench_ops_options>, &TorchCommands::bench_ops},
     {"Training", "bench gemm", "measure the speed of matrix products on this machine", "bench gemm --dtype bfloat16",
-     bench_gemm, &TorchCommands::bench_gemm},
-    {"Training", "bench comm", "measure how fast ranks talk to each other", "bench comm --ranks 4", bench_comm,
-     &TorchCommands::bench_comm},
+     check_and_become<bench_gemm_options>, &TorchCommands::bench_gemm},
+    {"Training", "bench comm", "measure how fast ranks talk to each other", "bench comm --ranks 4",
+     check_and_become<bench_comm_options>, &TorchCommands::bench_comm},
     {"Training", "bench ranks", "try thousands of ranks without tensors on this host", "bench ranks --ranks 5120",
-     bench_ranks, &TorchCommands::bench_ranks},
+     check_and_become<bench_ranks_options>, &TorchCommands::bench_ranks},
 
     {"Clusters", "submit", "train on a cluster or this host, in jobs, until it is done",
      "submit run.toml --cluster frontier --account ABC123 --nodes 64\n"
@@ -95,7 +96,7 @@ constexpr Command kCommands[] = {
     {"Clusters", "preflight", "check the nodes of an allocation, or this host",
      "preflight run.toml --ranks 4\n"
      "preflight --cluster frontier",
-     preflight, &TorchCommands::preflight},
+     check_and_become<preflight_options>, &TorchCommands::preflight},
     {"Clusters", "job", "what a job's script calls", "job before runs/quickstart --job 12", job, nullptr, true},
 
     {"Checkpoints", "inspect", "show what a checkpoint holds and where it came from",

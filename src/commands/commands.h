@@ -1,88 +1,31 @@
-// Every command of `hearth`, one file each: commands/data/build.cpp has data_build. Users only have the commands of the
-// table (commands.cpp).
+// Every command of `hearth`, one function each: commands/data/build.cpp has data_build. Users only have the commands of
+// the table (commands.cpp). The files of commands include this, and with it what they all need: the command line,
+// errors and files, fmt, numbers and text for people.
 #pragma once
 
-#include <span>
-#include <vector>
-
+#include "base/quantity.h"
+#include "base/text.h"
 #include "commands/command_line.h"
 
 namespace hearth::commands {
 
-int data_build(CommandLine& line);
-int data_inspect(CommandLine& line);
-int data_verify(CommandLine& line);
-int tokenizer_train(CommandLine& line);
-int data_sample(CommandLine& line);
-int data_merge(CommandLine& line);
-int data_export(CommandLine& line);
-int data_pack(CommandLine& line);
-int data_stats(CommandLine& line);
-int data_synthetic(CommandLine& line);
-int bench_data(CommandLine& line);
+CommandBody data_build, data_merge, data_export, data_pack, data_inspect, data_verify, data_stats, data_sample;
+CommandBody data_synthetic, bench_data, bench_tokenizer;
+CommandBody tokenizer_train, tokenizer_import, tokenizer_encode, tokenizer_decode, tokenizer_info, tokenizer_compare;
+CommandBody plan, report, compare, inspect_trace;
+CommandBody submit, status, top, stop, logs, job;
+CommandBody inspect, verify, checkpoints_list, checkpoints_prune, copy, fetch;
+CommandBody config_show, config_check, config_import, config_diff, config_docs;
 
-int tokenizer_encode(CommandLine& line);
-int tokenizer_decode(CommandLine& line);
-int tokenizer_info(CommandLine& line);
-int tokenizer_compare(CommandLine& line);
-int tokenizer_import(CommandLine& line);
-
-int plan(CommandLine& line);
-int report(CommandLine& line);
-int compare(CommandLine& line);
-int inspect_trace(CommandLine& line);
-
-// These need LibTorch: they check their options and become `hearth-train`.
-int train(CommandLine& line);
-int preflight(CommandLine& line);
-int eval(CommandLine& line);
-int score(CommandLine& line);
-int generate(CommandLine& line);
-int bench_step(CommandLine& line);
-int bench_ops(CommandLine& line);
-int bench_gemm(CommandLine& line);
-int bench_comm(CommandLine& line);
-int bench_ranks(CommandLine& line);
-
-int bench_tokenizer(CommandLine& line);
-
-int inspect(CommandLine& line);
-int verify(CommandLine& line);
-int checkpoints_list(CommandLine& line);
-int checkpoints_prune(CommandLine& line);
-int convert(CommandLine& line);
-int copy(CommandLine& line);
-
-int submit(CommandLine& line);
-int status(CommandLine& line);
-int top(CommandLine& line);
-int stop(CommandLine& line);
-int logs(CommandLine& line);
-int job(CommandLine& line);
-
-int fetch(CommandLine& line);
-int push(CommandLine& line);
-
-int config_show(CommandLine& line);
-int config_check(CommandLine& line);
-int config_diff(CommandLine& line);
-int config_docs(CommandLine& line);
-int config_import(CommandLine& line);
+// These need LibTorch, `convert` and `push` for --verify alone: they check their options and become `hearth-train`. The
+// others that need it have nothing else to do (check_and_become).
+CommandBody train, convert, push;
 
 // The functions of hearth-train, one for each command that needs LibTorch.
 struct TorchCommands {
-  int (*train)(CommandLine& line);
-  int (*preflight)(CommandLine& line);
-  int (*eval)(CommandLine& line);
-  int (*score)(CommandLine& line);
-  int (*generate)(CommandLine& line);
-  int (*bench_step)(CommandLine& line);
-  int (*bench_ops)(CommandLine& line);
-  int (*bench_gemm)(CommandLine& line);
-  int (*bench_comm)(CommandLine& line);
-  int (*bench_ranks)(CommandLine& line);
-  int (*convert)(CommandLine& line);  // with --verify
-  int (*push)(CommandLine& line);     // with --verify
+  CommandBody *train, *preflight, *eval, *score, *generate;
+  CommandBody *bench_step, *bench_ops, *bench_gemm, *bench_comm, *bench_ranks;
+  CommandBody *convert, *push;  // with --verify
 };
 
 std::span<const Command> all_commands();

@@ -1,10 +1,6 @@
 // Starts `hearth-train`, which links LibTorch, from `hearth`.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "base/file.h"
 #include "commands/command_line.h"
 
 namespace hearth::commands {
@@ -15,6 +11,14 @@ bool has_hearth_train();
 // Replaces this process by `hearth-train` with the same command and arguments. The binary is looked for next to this
 // one, then in PATH. Throws user_error if it or one of its libraries is missing.
 [[noreturn]] void become_hearth_train(const CommandLine& line);
+
+// The whole of a command whose work is hearth-train's: `options_of` declares, parses and checks the options
+// (torch_options.h).
+template <auto options_of>
+int check_and_become(CommandLine& line) {
+  if (!options_of(line)) return 0;
+  become_hearth_train(line);
+}
 
 // The output of `hearth-train WORDS`; empty if it is missing, lacks a library or fails.
 std::string output_of_hearth_train(const std::vector<std::string>& words);

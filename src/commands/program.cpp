@@ -1,8 +1,5 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/nearest.h"
 #include "base/program.h"
 #include "base/text.h"
@@ -11,21 +8,20 @@
 namespace hearth::commands {
 namespace {
 
-std::string version_text(const Program& program) {
+std::string version_line(const Program& program) {
 #if defined(__clang__)
   const std::string compiler = fmt::format("clang {}.{}.{}", __clang_major__, __clang_minor__, __clang_patchlevel__);
 #else
   const std::string compiler = fmt::format("g++ {}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
 #endif
-  const std::string build = std::string_view(HEARTH_BUILD).empty() ? "no build type" : HEARTH_BUILD;
   const std::string libraries = program.libraries.empty() ? "" : fmt::format(", {}", program.libraries);
-  return fmt::format("{} {} ({}, commit {}, {}{})\n", program.name, HEARTH_VERSION, build, source_commit(), compiler,
-                     libraries);
+  std::string build = hearth::version_text();  // "0.1.0 (Release, commit 257120cf1a2b)"
+  build.pop_back();
+  return fmt::format("{} {}, {}{})\n", program.name, build, compiler, libraries);
 }
 
 // The commands in groups, in the table's order; a given `first_word` keeps only "first_word ...".
 std::string list_commands(const Program& program, std::string_view first_word = {}) {
-  std::vector<Row> rows;
   size_t width = 0;
   for (const Command& command : program.commands) width = std::max(width, command.name.size());
   std::string text;
@@ -71,33 +67,25 @@ int run_program(const Program& program, int argc, char** argv) {
     return static_cast<int>(ExitCode::kDone);
   }
   if (words[0] == "--version") {
-    fmt::print("{}", version_text(program));
+    fmt::print("{}", version_line(program));
     return static_cast<int>(ExitCode::kDone);
   }
-  bool first_of_two = false;
+  std::vector<std::string> seconds;  // words that may follow the first one
   for (const Command& command : program.commands) {
-    const size_t space = command.name.find(' ');
-    const size_t length = space == std::string_view::npos ? 1 : 2;
-    if (command.name.substr(0, space) != words[0]) continue;
-    if (length == 2 && (words.size() < 2 || command.name.substr(space + 1) != words[1])) {
-      first_of_two = true;
-      continue;
+    const std::vector<std::string> name = split(command.name, ' ');
+    if (name.front() != words[0]) continue;
+    if (name.size() == 1 || (words.size() > 1 && name[1] == words[1])) {
+      CommandLine line(std::string(program.name), command, {words.begin() + std::ssize(name), words.end()});
+      return command.run(line);
     }
-    CommandLine line(std::string(program.name), command,
-                     std::vector<std::string>(words.begin() + static_cast<std::ptrdiff_t>(length), words.end()));
-    return command.run(line);
+    seconds.push_back(name[1]);
   }
-  if (first_of_two && words.size() > 1 && asks_for_help(words[1])) {
-    fmt::print("usage: {} {} COMMAND [ARGUMENTS]\n{}", program.name, words[0], list_commands(program, words[0]));
-    return static_cast<int>(ExitCode::kDone);
-  }
-  if (first_of_two && words.size() == 1) {
-    std::vector<std::string> seconds;
-    for (const Command& command : program.commands) {
-      if (command.name.starts_with(words[0] + " ")) seconds.emplace_back(command.name.substr(words[0].size() + 1));
-    }
+  if (!seconds.empty() && words.size() == 1)
     throw user_error(fmt::format("{} {} needs a second word", program.name, words[0]), {},
                      fmt::format("add one of: {}", join(seconds)));
+  if (!seconds.empty() && asks_for_help(words[1])) {
+    fmt::print("usage: {} {} COMMAND [ARGUMENTS]\n{}", program.name, words[0], list_commands(program, words[0]));
+    return static_cast<int>(ExitCode::kDone);
   }
   unknown_command(program, words);
 }

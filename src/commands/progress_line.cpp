@@ -50,8 +50,4 @@ std::string bytes_bar(const std::string& what, int64_t done, int64_t all, double
                             format_duration(static_cast<double>(all - done) / bytes * seconds));
 }
 
-double Stopwatch::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-}
-
 }  // namespace hearth::commands

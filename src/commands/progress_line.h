@@ -1,13 +1,14 @@
 // The progress of a command: one line on stderr, redrawn ten times a second on a terminal, else nothing.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
+
+#include "metrics/throughput.h"
 
 namespace hearth::commands {
 
@@ -30,6 +31,12 @@ class ProgressLine {
   std::thread thread_;
 };
 
+// Shows the line while `work` runs, and returns its result.
+auto with_progress(std::function<std::string()> text, const auto& work) {
+  const ProgressLine shown(std::move(text));
+  return work();
+}
+
 // "writing  [######........................]  20 %"; `share` is clamped to 0 .. 1.
 std::string progress_bar(const std::string& what, double share);
 // The same with bytes: "writing  [######........................]  20 %  3.20 GiB of 16.0 GiB". Given the `seconds`
@@ -37,12 +44,9 @@ std::string progress_bar(const std::string& what, double share);
 std::string bytes_bar(const std::string& what, int64_t done, int64_t all, double seconds = 0);
 
 // Seconds since its construction.
-class Stopwatch {
- public:
-  double seconds() const;
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+struct Stopwatch {
+  double start_s = metrics::monotonic_seconds();
+  double seconds() const { return metrics::monotonic_seconds() - start_s; }
 };
 
 }  // namespace hearth::commands

@@ -13,6 +13,13 @@
 namespace hearth::commands {
 namespace {
 
+// Each line of the wrapped text after `before`.
+std::string paragraph(std::string_view text, std::string_view before = {}) {
+  std::string lines;
+  for (const std::string& line : wrap(text, kTextColumns - before.size())) lines += fmt::format("{}{}\n", before, line);
+  return lines;
+}
+
 std::string rows_of(std::span<const config::Field> fields, std::string_view section) {
   std::vector<Row> rows;
   for (const config::Field& field : fields) {
@@ -27,10 +34,8 @@ std::string rows_of(std::span<const config::Field> fields, std::string_view sect
 }  // namespace
 
 std::string sections_help() {
-  std::string text = "sections of a run file (`hearth config docs SECTION` lists the keys of one):\n";
-  for (const std::string& line : wrap(join(config::section_names(), " "), kTextColumns - 2))
-    text += fmt::format("  {}\n", line);
-  return text;
+  return "sections of a run file (`hearth config docs SECTION` lists the keys of one):\n" +
+         paragraph(join(config::section_names(), " "), "  ");
 }
 
 std::string section_keys(std::string_view section) {
@@ -38,15 +43,11 @@ std::string section_keys(std::string_view section) {
   if (std::find(names.begin(), names.end(), section) == names.end())
     throw user_error(fmt::format("there is no section \"{}\" in a run file", section), "",
                      fmt::format("one of: {}", join(names)));
-  std::string text;
-  for (const std::string& line : wrap(fmt::format("[{}]  {}", section, config::section_help(section)), kTextColumns))
-    text += line + "\n";
+  std::string text = paragraph(fmt::format("[{}]  {}", section, config::section_help(section)));
   text += rows_of(config::fields(), section);
   for (const config::List& list : config::lists()) {
     if (list.section() != section) continue;
-    text += "\n";
-    for (const std::string& line : wrap(fmt::format("[[{}]]  {}", list.name, list.help), kTextColumns))
-      text += line + "\n";
+    text += "\n" + paragraph(fmt::format("[[{}]]  {}", list.name, list.help));
     text += rows_of(config::list_fields(), list.name);
   }
   return text;

@@ -58,15 +58,8 @@ bool Condition::holds(const RunConfig& config) const {
 std::string Condition::text() const {
   const std::string names =
       joined(keys, " or ", [](std::string_view key) { return fmt::format("`{}`", written(key)); });
-  switch (kind) {
-    case Kind::kIs:
-      return fmt::format("{} = {}", names, values_text(*this));
-    case Kind::kIsNot:
-      return fmt::format("{} other than {}", names, values_text(*this));
-    case Kind::kGiven:
-      break;
-  }
-  return names;
+  if (kind == Kind::kGiven) return names;
+  return fmt::format("{} {} {}", names, kind == Kind::kIs ? "=" : "other than", values_text(*this));
 }
 
 std::string Condition::why_not(const RunConfig& config) const {
@@ -78,15 +71,8 @@ std::string Condition::why_not(const RunConfig& config) const {
 
 std::string Condition::fix() const {
   const std::string names = joined(keys, " or ", written);
-  switch (kind) {
-    case Kind::kIs:
-      return fmt::format("set {} = {}", names, values_text(*this));
-    case Kind::kIsNot:
-      return fmt::format("give another {}", names);
-    case Kind::kGiven:
-      break;
-  }
-  return "give " + names;
+  if (kind == Kind::kIs) return fmt::format("set {} = {}", names, values_text(*this));
+  return (kind == Kind::kIsNot ? "give another " : "give ") + names;
 }
 
 namespace {

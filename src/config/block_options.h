@@ -10,14 +10,10 @@ namespace hearth::config {
 
 // The norms of a block: of its branches' inputs, or of their outputs (OLMo 2).
 enum class NormPlacement { kInputs, kOutputs };
-template <>
-inline constexpr NamedChoice<NormPlacement> kChoices<NormPlacement>[] = {{NormPlacement::kInputs, "inputs"},
-                                                                         {NormPlacement::kOutputs, "outputs"}};
+constexpr auto choice_names(NormPlacement) { return choices("inputs", "outputs"); }
 // What qk_norm takes as one row: a head, or all heads of the queries, and of the keys (OLMo 2).
 enum class QkNormScope { kHead, kAllHeads };
-template <>
-inline constexpr NamedChoice<QkNormScope> kChoices<QkNormScope>[] = {{QkNormScope::kHead, "head"},
-                                                                     {QkNormScope::kAllHeads, "all_heads"}};
+constexpr auto choice_names(QkNormScope) { return choices("head", "all_heads"); }
 
 struct BlockOptions {
   NormPlacement norm_placement = NormPlacement::kInputs;

@@ -28,8 +28,7 @@ void check_head_width(Rules& rules, const Model& m) {
             : fmt::format("the head width model.dim / model.n_heads = {} / {} = {}", m.dim, m.n_heads, width);
   const std::vector<std::string_view> keys = given ? std::vector<std::string_view>{"model.head_dim"}
                                                    : std::vector<std::string_view>{"model.n_heads", "model.dim"};
-  rules.require(given || divides, keys,
-                fmt::format("model.n_heads = {} does not divide model.dim = {}", m.n_heads, m.dim),
+  rules.require(given || divides, "model.n_heads", "does not divide", "model.dim",
                 "every head has dim / n_heads elements; give model.head_dim for another width");
   rules.require((!given && !divides) || width % 2 == 0, keys, fmt::format("{} is odd", text),
                 "make it even: rotary embedding turns pairs of elements");
@@ -43,11 +42,8 @@ void check_model(Rules& rules, const Model& m) {
                 fmt::format("model.name = \"{}\" has no model.flavor = \"{}\"", m.name, m.flavor),
                 flavor_names(m.name).empty() ? "it has none: give the sizes, such as model.dim"
                                              : fmt::format("its flavors: {}", flavor_names(m.name)));
-  rules.require(m.rope_low_freq_factor < m.rope_high_freq_factor,
-                {"model.rope_high_freq_factor", "model.rope_low_freq_factor"},
-                fmt::format("model.rope_high_freq_factor = {} is not above model.rope_low_freq_factor = {}",
-                            m.rope_high_freq_factor, m.rope_low_freq_factor),
-                "Llama 3.1 has 4 and 1");
+  rules.require(m.rope_low_freq_factor < m.rope_high_freq_factor, "model.rope_high_freq_factor", "is not above",
+                "model.rope_low_freq_factor", "Llama 3.1 has 4 and 1");
   const int64_t kv_heads = m.n_kv_heads > 0 ? m.n_kv_heads : m.n_heads;
   check_head_width(rules, m);
   rules.require(m.n_heads % kv_heads == 0, {"model.n_kv_heads", "model.n_heads"},
@@ -64,12 +60,11 @@ void check_model(Rules& rules, const Model& m) {
 // Within its window such a model computes what Hearth computes.
 void check_window(Rules& rules, const RunConfig& c) {
   const int64_t window = c.model.sliding_window;
-  rules.require(
-      window == 0 || c.training.seq_len <= window, {"training.seq_len", "model.sliding_window"},
-      fmt::format("training.seq_len = {} is longer than model.sliding_window = {}", c.training.seq_len, window),
-      fmt::format("give training.seq_len = {} or less: beyond its window this model computes something else "
-                  "than Hearth, whose positions see all positions before them",
-                  window));
+  rules.require(window == 0 || c.training.seq_len <= window, "training.seq_len", "is longer than",
+                "model.sliding_window",
+                fmt::format("give training.seq_len = {} or less: beyond its window this model computes something else "
+                            "than Hearth, whose positions see all positions before them",
+                            window));
 }
 
 void check_objective(Rules& rules, const RunConfig& c) {
@@ -84,19 +79,18 @@ void check_objective(Rules& rules, const RunConfig& c) {
   rules.require(c.model.vocab_size == 0 || o.mask_id < c.model.vocab_size, {"objective.mask_id", "model.vocab_size"},
                 fmt::format("objective.mask_id = {} is outside model.vocab_size = {}", o.mask_id, c.model.vocab_size),
                 "give an id below it");
-  rules.require(
-      !o.masked() || c.data.stride == Stride::kExact, {"data.stride", "objective.kind"},
-      fmt::format("data.stride = \"{}\" does not go with objective.kind = \"masked_lm\"", name_of(c.data.stride)),
-      "remove data.stride: masked sequences follow each other without overlap, and predict their own tokens");
+  rules.require(!o.masked() || c.data.stride == Stride::kExact, "data.stride", "does not go with", "objective.kind",
+                "remove data.stride: masked sequences follow each other without overlap, and predict their own tokens");
 }
 
 void check_memory(Rules& rules, const Memory& m) {
-  rules.require(m.limit.empty() || parse_bytes(m.limit).has_value(), {"memory.limit"},
-                fmt::format("memory.limit = {} is not an amount of memory", to_toml_value(m.limit)),
-                "write a number and B, KiB, MiB, GiB, TiB, kB, MB, GB or TB: \"48 GiB\"");
-  rules.require(m.margin.empty() || parse_bytes(m.margin).has_value(), {"memory.margin"},
-                fmt::format("memory.margin = {} is not an amount of memory", to_toml_value(m.margin)),
-                "write a number and B, KiB, MiB, GiB, TiB, kB, MB, GB or TB: \"2 GiB\"");
+  const auto check_amount = [&rules](std::string_view key, const std::string& amount, std::string_view example) {
+    rules.require(amount.empty() || parse_bytes(amount).has_value(), {key},
+                  fmt::format("{} = {} is not an amount of memory", key, to_toml_value(amount)),
+                  fmt::format("write a number and B, KiB, MiB, GiB, TiB, kB, MB, GB or TB: \"{}\"", example));
+  };
+  check_amount("memory.limit", m.limit, "48 GiB");
+  check_amount("memory.margin", m.margin, "2 GiB");
 }
 
 void check_schedule(Rules& rules, const RunConfig& c) {
@@ -107,12 +101,10 @@ void check_schedule(Rules& rules, const RunConfig& c) {
   // The default warm-up is cut to the run's steps, with a note (plan/optimizer/lr_schedule.h). Only a given one is an
   // error.
   const bool may_end_in_it = s.rule == ScheduleRule::kTorchtitan2024 || s.rule == ScheduleRule::kTorchtitan2025;
-  rules.require(
-      c.training.steps == 0 || s.warmup_steps <= c.training.steps || may_end_in_it ||
-          !rules.given("lr_scheduler.warmup_steps"),
-      {"lr_scheduler.warmup_steps", "training.steps"},
-      fmt::format("lr_scheduler.warmup_steps = {} is more than training.steps = {}", s.warmup_steps, c.training.steps),
-      "give fewer warmup_steps, or a warmup_fraction");
+  rules.require(c.training.steps == 0 || s.warmup_steps <= c.training.steps || may_end_in_it ||
+                    !rules.given("lr_scheduler.warmup_steps"),
+                "lr_scheduler.warmup_steps", "is more than", "training.steps",
+                "give fewer warmup_steps, or a warmup_fraction");
 }
 
 void check_batch(Rules& rules, const RunConfig& c) {
@@ -181,14 +173,11 @@ void check_order(Rules& rules, const RunConfig& c) {
   const Data& data = c.data;
   const bool neox_order = data.order == DataOrder::kNeox, neox_rule = data.weight_rule == WeightRule::kNeox;
   const bool best_fit = data.packing == Packing::kBestFit;
-  rules.require(!neox_order || data.stride == Stride::kNeox, {"data.order", "data.stride"},
-                fmt::format("data.order = \"neox\" does not go with data.stride = \"{}\"", name_of(data.stride)),
+  rules.require(!neox_order || data.stride == Stride::kNeox, "data.order", "does not go with", "data.stride",
                 "set data.stride = \"neox\": GPT-NeoX's order needs GPT-NeoX's sequences");
-  rules.require(!neox_order || !best_fit, {"data.order", "data.packing"},
-                "data.order = \"neox\" does not go with data.packing = \"best_fit\"",
+  rules.require(!neox_order || !best_fit, "data.order", "does not go with", "data.packing",
                 "remove one of them: GPT-NeoX's order needs GPT-NeoX's sequences");
-  rules.require(!best_fit || data.stride == Stride::kExact, {"data.packing", "data.stride"},
-                fmt::format("data.packing = \"best_fit\" does not go with data.stride = \"{}\"", name_of(data.stride)),
+  rules.require(!best_fit || data.stride == Stride::kExact, "data.packing", "does not go with", "data.stride",
                 "remove data.stride: with best_fit every token is an input once");
   rules.require(!neox_order || data.source.size() < 2 || neox_rule, {"data.order", "data.weight_rule"},
                 "data.order = \"neox\" with several sources needs data.weight_rule = \"neox\"",
@@ -270,20 +259,6 @@ void check_extra_steps(Rules& rules, const std::vector<double>& steps) {
                 "give whole numbers of steps, from 1");
 }
 
-void check_metrics(Rules& rules, const RunConfig& c) {
-  const Metrics& m = c.metrics;
-  if (!m.enable_tensorboard) return;
-  const Path run = normal_path(c.run_folder()), folder = normal_path(join_path(run, m.save_tb_folder));
-  const auto same = [](const Path& a, const Path& b) { return a / "" == b / ""; };
-  rules.require(!is_object(folder), {"metrics.save_tb_folder"},
-                fmt::format("metrics.save_tb_folder = \"{}\" is in a store", m.save_tb_folder),
-                "its files grow with every point: give a folder on a disk");
-  rules.require(
-      !same(folder, run) && !same(folder, normal_path(c.checkpoint_folder())), {"metrics.save_tb_folder"},
-      fmt::format("metrics.save_tb_folder = \"{}\" is a folder with other files of the run", m.save_tb_folder),
-      "give it a folder of its own, such as \"tb\"");
-}
-
 // A run with checkpoints of its own continues from them and does not need the initial one.
 void check_initial_load(Rules& rules, const RunConfig& c) {
   const std::string& given = c.checkpoint.initial_load_path;
@@ -324,7 +299,9 @@ void check(LoadResult& loaded, Purpose purpose) {
   check_decay_type(rules, c.lr_scheduler);
   check_validation(rules, c, purpose == Purpose::kTrain);
   check_extra_steps(rules, c.checkpoint.extra_steps);
-  check_metrics(rules, c);
+  if (c.metrics.enable_tensorboard)
+    check_own_folder(rules, c, "metrics.save_tb_folder", c.metrics.save_tb_folder,
+                     "its files grow with every point: give a folder on a disk", "tb");
   check_profiling(rules, c);
   if (purpose != Purpose::kTrain) return;
   const std::string& weights = c.training.token_weights;

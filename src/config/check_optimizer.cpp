@@ -31,11 +31,8 @@ void check_decay_type(Rules& rules, const LrScheduler& s) {
   std::string names;
   for (const DecayType type : has) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", name_of(type));
   has.push_back(DecayType::kConstant);
-  rules.require(std::find(has.begin(), has.end(), s.decay_type) != has.end(),
-                {"lr_scheduler.decay_type", "lr_scheduler.rule"},
-                fmt::format("lr_scheduler.decay_type = \"{}\" does not go with lr_scheduler.rule = \"{}\"",
-                            name_of(s.decay_type), name_of(s.rule)),
-                fmt::format("use {} or \"constant\"", names));
+  rules.require(std::find(has.begin(), has.end(), s.decay_type) != has.end(), "lr_scheduler.decay_type",
+                "does not go with", "lr_scheduler.rule", fmt::format("use {} or \"constant\"", names));
 }
 
 namespace {
@@ -65,21 +62,15 @@ void check_muon(Rules& rules, const RunConfig& c) {
 
 void check_precision(Rules& rules, const RunConfig& c) {
   const Training& t = c.training;
-  const std::string dtype = fmt::format("training.dtype = \"{}\"", name_of(t.dtype));
   rules.require(t.dtype != DType::kFloat64 || t.mixed_precision_param == DType::kFloat32,
-                {"training.mixed_precision_param", "training.dtype"},
-                fmt::format("training.mixed_precision_param = \"{}\" does not go with {}",
-                            name_of(t.mixed_precision_param), dtype),
+                "training.mixed_precision_param", "does not go with", "training.dtype",
                 "remove one of them: float64 is computed in float64");
   rules.require(t.dtype != DType::kBFloat16 || t.mixed_precision_param == DType::kBFloat16,
                 {"training.dtype", "training.mixed_precision_param"},
-                fmt::format("{} needs training.mixed_precision_param = \"bfloat16\"", dtype),
+                "training.dtype = \"bfloat16\" needs training.mixed_precision_param = \"bfloat16\"",
                 "give it: weights in bfloat16 are multiplied without conversion; or keep the weights in float32");
-  rules.require(
-      t.dtype != DType::kFloat64 || c.optimizer.moments_dtype == DType::kFloat32,
-      {"optimizer.moments_dtype", "training.dtype"},
-      fmt::format("optimizer.moments_dtype = \"{}\" does not go with {}", name_of(c.optimizer.moments_dtype), dtype),
-      "remove one of them: with float64 every tensor is float64");
+  rules.require(t.dtype != DType::kFloat64 || c.optimizer.moments_dtype == DType::kFloat32, "optimizer.moments_dtype",
+                "does not go with", "training.dtype", "remove one of them: with float64 every tensor is float64");
 }
 
 void check_device(Rules& rules, const RunConfig& c) {
@@ -97,10 +88,8 @@ void check_device(Rules& rules, const RunConfig& c) {
                 "training.cuda_graph needs weights and gradients that keep their places",
                 "remove it, or give parallelism.zero_stage = 1");
   const int64_t tensor = c.parallelism.tensor_parallel_degree, context = c.parallelism.context_parallel_degree;
-  rules.require(
-      t.seq_len % context == 0, {"parallelism.context_parallel_degree", "training.seq_len"},
-      fmt::format("parallelism.context_parallel_degree = {} does not divide training.seq_len = {}", context, t.seq_len),
-      "each of these ranks has as many positions of every sequence: give another degree or seq_len");
+  rules.require(t.seq_len % context == 0, "parallelism.context_parallel_degree", "does not divide", "training.seq_len",
+                "each of these ranks has as many positions of every sequence: give another degree or seq_len");
   const int64_t tokens = micro_batch_size(c) * t.seq_len / context;
   rules.require(
       tokens % tensor == 0, {"parallelism.tensor_parallel_degree", "training.seq_len"},
@@ -115,28 +104,20 @@ void check_device(Rules& rules, const RunConfig& c) {
                                                       : "parallelism.pipeline_parallel_degree"},
                 "training.cuda_graph records no communication inside a micro-batch",
                 "remove it, or let ranks share the batch and the weights alone (data_parallel_shard_degree)");
-  rules.require(!gpu || t.dtype != DType::kFloat64, {"training.dtype", "training.device"},
-                "training.dtype = \"float64\" does not go with training.device = \"cuda\"",
+  rules.require(!gpu || t.dtype != DType::kFloat64, "training.dtype", "does not go with", "training.device",
                 "remove one of them: float64 is for tests, on a CPU");
   const CommBackend backend = c.comm.backend;
-  rules.require(!gpu || backend == CommBackend::kAuto || backend == CommBackend::kNccl,
-                {"comm.backend", "training.device"},
-                fmt::format("comm.backend = \"{}\" does not go with training.device = \"cuda\"", name_of(backend)),
-                "remove it: tensors on GPUs go through NCCL or RCCL");
-  rules.require(gpu || backend != CommBackend::kNccl || !c.comm.nccl_library.empty(),
-                {"comm.backend", "training.device"},
-                "comm.backend = \"nccl\" does not go with training.device = \"cpu\"",
-                "remove it, or set training.device = \"cuda\"");
+  rules.require(!gpu || backend == CommBackend::kAuto || backend == CommBackend::kNccl, "comm.backend",
+                "does not go with", "training.device", "remove it: tensors on GPUs go through NCCL or RCCL");
+  rules.require(gpu || backend != CommBackend::kNccl || !c.comm.nccl_library.empty(), "comm.backend",
+                "does not go with", "training.device", "remove it, or set training.device = \"cuda\"");
 }
 
 void check_pipeline(Rules& rules, const RunConfig& c) {
   const Parallelism& p = c.parallelism;
   if (p.pipeline_parallel_degree == 1) return;
-  const int64_t local = c.training.local_batch_size, micro = p.pipeline_parallel_microbatch_size;
-  rules.require(local % micro == 0, {"parallelism.pipeline_parallel_microbatch_size", "training.local_batch_size"},
-                fmt::format("parallelism.pipeline_parallel_microbatch_size = {} does not divide "
-                            "training.local_batch_size = {}",
-                            micro, local),
+  rules.require(c.training.local_batch_size % p.pipeline_parallel_microbatch_size == 0,
+                "parallelism.pipeline_parallel_microbatch_size", "does not divide", "training.local_batch_size",
                 "the sequences of a rank pass through the pipeline in micro-batches of this size: give a divisor");
   rules.require(p.pipeline_parallel_schedule != PipelineSchedule::kInterleavedZeroBubble || p.zero_stage == 1,
                 {"parallelism.pipeline_parallel_schedule", "parallelism.zero_stage"},

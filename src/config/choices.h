@@ -1,168 +1,100 @@
-// The choices of the run file as enums, each with its names in run files. Checkpoints store the names: never change
-// one.
+// The choices of the run file as enums, each with its names in run files: those of its enumerators, in the same order.
+// docs/config.md lists them in this order, too. Checkpoints store the names: never change one.
 #pragma once
 
+#include <array>
+#include <concepts>
 #include <cstddef>
 #include <optional>
 #include <string_view>
-#include <type_traits>
 
 #include "base/dtype.h"
 
 namespace hearth::config {
 
+template <std::convertible_to<std::string_view>... Texts>
+constexpr std::array<std::string_view, sizeof...(Texts)> choices(Texts... texts) {
+  return {texts...};
+}
+
 enum class NormType { kRmsNorm, kLayerNorm, kNpLayerNorm, kRmsNormNeox };
+constexpr auto choice_names(NormType) { return choices("rmsnorm", "layernorm", "np_layernorm", "rmsnorm_neox"); }
 enum class RopePairs { kInterleaved, kHalves };
+constexpr auto choice_names(RopePairs) { return choices("interleaved", "halves"); }
 enum class AttentionScope { kWindow, kDocument };
+constexpr auto choice_names(AttentionScope) { return choices("window", "document"); }
 enum class InitLaw { kTorchtitan, kNormal, kScaledNormal, kSmallInit, kWangInit };
+constexpr auto choice_names(InitLaw) {
+  return choices("torchtitan", "normal", "scaled_normal", "small_init", "wang_init");
+}
 enum class ObjectiveKind { kCausalLm, kMaskedLm, kSpikeLm };
+constexpr auto choice_names(ObjectiveKind) { return choices("causal_lm", "masked_lm", "spike_lm"); }
 enum class OptimizerName { kAdamW, kAdam, kMuon };
+constexpr auto choice_names(OptimizerName) { return choices("AdamW", "Adam", "Muon"); }
 enum class OptimizerForm { kTorch, kTransformers };
+constexpr auto choice_names(OptimizerForm) { return choices("torch", "transformers"); }
 enum class WeightDecayOn { kMatrices, kAll };
+constexpr auto choice_names(WeightDecayOn) { return choices("matrices", "all"); }
 enum class MuonAdjustLrFn { kOriginal, kMatchRmsAdamW };
+constexpr auto choice_names(MuonAdjustLrFn) { return choices("original", "match_rms_adamw"); }
 enum class ScheduleRule { kTorchtitan, kTorchtitan2024, kTorchtitan2025, kNeox, kNeox2023, kTransformers };
+constexpr auto choice_names(ScheduleRule) {
+  return choices("torchtitan", "torchtitan_2024", "torchtitan_2025", "neox", "neox_2023", "transformers");
+}
 enum class DecayType { kLinear, kCosine, kSqrt, kExponential, kConstant, kCosineWithRestarts, kPolynomial };
+constexpr auto choice_names(DecayType) {
+  return choices("linear", "cosine", "sqrt", "exponential", "constant", "cosine_with_restarts", "polynomial");
+}
 enum class DeviceKind { kCpu, kCuda };
+constexpr auto choice_names(DeviceKind) { return choices("cpu", "cuda"); }
 enum class CommBackend { kAuto, kHost, kMpi, kNccl };
+constexpr auto choice_names(CommBackend) { return choices("auto", "host", "mpi", "nccl"); }
 enum class PipelineSchedule { kGPipe, k1F1B, kInterleaved1F1B, kInterleavedZeroBubble };
+constexpr auto choice_names(PipelineSchedule) {
+  return choices("GPipe", "1F1B", "Interleaved1F1B", "InterleavedZeroBubble");
+}
 enum class WeightUnit { kTokens, kDocuments };
+constexpr auto choice_names(WeightUnit) { return choices("tokens", "documents"); }
 enum class WeightRule { kSlots, kNeox };
+constexpr auto choice_names(WeightRule) { return choices("slots", "neox"); }
 enum class DataOrder { kShuffle, kNeox, kSequential };
+constexpr auto choice_names(DataOrder) { return choices("shuffle", "neox", "sequential"); }
 enum class Packing { kConcat, kBestFit };
+constexpr auto choice_names(Packing) { return choices("concat", "best_fit"); }
 enum class Stride { kExact, kTorchtitan, kNeox };
+constexpr auto choice_names(Stride) { return choices("exact", "torchtitan", "neox"); }
 enum class OnDamage { kStop, kSubstitute };
+constexpr auto choice_names(OnDamage) { return choices("stop", "substitute"); }
 enum class AsyncMode { kDisabled, kAsync };
+constexpr auto choice_names(AsyncMode) { return choices("disabled", "async"); }
 enum class Recompute { kNone, kNorms, kAttention, kBlock, kAuto };
+constexpr auto choice_names(Recompute) { return choices("none", "norms", "attention", "block", "auto"); }
 enum class LossAverage { kGlobal, kPerRank };
+constexpr auto choice_names(LossAverage) { return choices("global", "per_rank"); }
 enum class Policy { kOff, kStop, kSkip, kRewind };
+constexpr auto choice_names(Policy) { return choices("off", "stop", "skip", "rewind"); }
+// The element types that a run file may name, the first ones of DType; dtype_name gives the same names.
+constexpr auto choice_names(DType) { return choices("float32", "float64", "bfloat16"); }
 
 template <class E>
-struct NamedChoice {
-  E choice;
-  std::string_view name;
+concept Choice = requires(E choice) {
+  choice_names(choice);
 };
 
-// Every choice of an enum, in the order of docs/config.md. Other types have no choices.
-template <class E>
-inline constexpr std::nullptr_t kChoices = nullptr;
-template <>
-inline constexpr NamedChoice<NormType> kChoices<NormType>[] = {{NormType::kRmsNorm, "rmsnorm"},
-                                                               {NormType::kLayerNorm, "layernorm"},
-                                                               {NormType::kNpLayerNorm, "np_layernorm"},
-                                                               {NormType::kRmsNormNeox, "rmsnorm_neox"}};
-template <>
-inline constexpr NamedChoice<RopePairs> kChoices<RopePairs>[] = {{RopePairs::kInterleaved, "interleaved"},
-                                                                 {RopePairs::kHalves, "halves"}};
-template <>
-inline constexpr NamedChoice<AttentionScope> kChoices<AttentionScope>[] = {{AttentionScope::kWindow, "window"},
-                                                                           {AttentionScope::kDocument, "document"}};
-template <>
-inline constexpr NamedChoice<InitLaw> kChoices<InitLaw>[] = {{InitLaw::kTorchtitan, "torchtitan"},
-                                                             {InitLaw::kNormal, "normal"},
-                                                             {InitLaw::kScaledNormal, "scaled_normal"},
-                                                             {InitLaw::kSmallInit, "small_init"},
-                                                             {InitLaw::kWangInit, "wang_init"}};
-template <>
-inline constexpr NamedChoice<ObjectiveKind> kChoices<ObjectiveKind>[] = {{ObjectiveKind::kCausalLm, "causal_lm"},
-                                                                         {ObjectiveKind::kMaskedLm, "masked_lm"},
-                                                                         {ObjectiveKind::kSpikeLm, "spike_lm"}};
-template <>
-inline constexpr NamedChoice<OptimizerName> kChoices<OptimizerName>[] = {
-    {OptimizerName::kAdamW, "AdamW"}, {OptimizerName::kAdam, "Adam"}, {OptimizerName::kMuon, "Muon"}};
-template <>
-inline constexpr NamedChoice<OptimizerForm> kChoices<OptimizerForm>[] = {
-    {OptimizerForm::kTorch, "torch"}, {OptimizerForm::kTransformers, "transformers"}};
-template <>
-inline constexpr NamedChoice<WeightDecayOn> kChoices<WeightDecayOn>[] = {{WeightDecayOn::kMatrices, "matrices"},
-                                                                         {WeightDecayOn::kAll, "all"}};
-template <>
-inline constexpr NamedChoice<MuonAdjustLrFn> kChoices<MuonAdjustLrFn>[] = {
-    {MuonAdjustLrFn::kOriginal, "original"}, {MuonAdjustLrFn::kMatchRmsAdamW, "match_rms_adamw"}};
-template <>
-inline constexpr NamedChoice<ScheduleRule> kChoices<ScheduleRule>[] = {
-    {ScheduleRule::kTorchtitan, "torchtitan"},
-    {ScheduleRule::kTorchtitan2024, "torchtitan_2024"},
-    {ScheduleRule::kTorchtitan2025, "torchtitan_2025"},
-    {ScheduleRule::kNeox, "neox"},
-    {ScheduleRule::kNeox2023, "neox_2023"},
-    {ScheduleRule::kTransformers, "transformers"}};
-template <>
-inline constexpr NamedChoice<DecayType> kChoices<DecayType>[] = {
-    {DecayType::kLinear, "linear"},
-    {DecayType::kCosine, "cosine"},
-    {DecayType::kSqrt, "sqrt"},
-    {DecayType::kExponential, "exponential"},
-    {DecayType::kConstant, "constant"},
-    {DecayType::kCosineWithRestarts, "cosine_with_restarts"},
-    {DecayType::kPolynomial, "polynomial"}};
-template <>
-inline constexpr NamedChoice<CommBackend> kChoices<CommBackend>[] = {{CommBackend::kAuto, "auto"},
-                                                                     {CommBackend::kHost, "host"},
-                                                                     {CommBackend::kMpi, "mpi"},
-                                                                     {CommBackend::kNccl, "nccl"}};
-template <>
-inline constexpr NamedChoice<PipelineSchedule> kChoices<PipelineSchedule>[] = {
-    {PipelineSchedule::kGPipe, "GPipe"},
-    {PipelineSchedule::k1F1B, "1F1B"},
-    {PipelineSchedule::kInterleaved1F1B, "Interleaved1F1B"},
-    {PipelineSchedule::kInterleavedZeroBubble, "InterleavedZeroBubble"}};
-template <>
-inline constexpr NamedChoice<DeviceKind> kChoices<DeviceKind>[] = {{DeviceKind::kCpu, "cpu"},
-                                                                   {DeviceKind::kCuda, "cuda"}};
-template <>
-inline constexpr NamedChoice<WeightUnit> kChoices<WeightUnit>[] = {{WeightUnit::kTokens, "tokens"},
-                                                                   {WeightUnit::kDocuments, "documents"}};
-template <>
-inline constexpr NamedChoice<WeightRule> kChoices<WeightRule>[] = {{WeightRule::kSlots, "slots"},
-                                                                   {WeightRule::kNeox, "neox"}};
-template <>
-inline constexpr NamedChoice<DataOrder> kChoices<DataOrder>[] = {
-    {DataOrder::kShuffle, "shuffle"}, {DataOrder::kNeox, "neox"}, {DataOrder::kSequential, "sequential"}};
-template <>
-inline constexpr NamedChoice<Packing> kChoices<Packing>[] = {{Packing::kConcat, "concat"},
-                                                             {Packing::kBestFit, "best_fit"}};
-template <>
-inline constexpr NamedChoice<Stride> kChoices<Stride>[] = {
-    {Stride::kExact, "exact"}, {Stride::kTorchtitan, "torchtitan"}, {Stride::kNeox, "neox"}};
-template <>
-inline constexpr NamedChoice<AsyncMode> kChoices<AsyncMode>[] = {{AsyncMode::kDisabled, "disabled"},
-                                                                 {AsyncMode::kAsync, "async"}};
-template <>
-inline constexpr NamedChoice<OnDamage> kChoices<OnDamage>[] = {{OnDamage::kStop, "stop"},
-                                                               {OnDamage::kSubstitute, "substitute"}};
-template <>
-inline constexpr NamedChoice<Recompute> kChoices<Recompute>[] = {{Recompute::kNone, "none"},
-                                                                 {Recompute::kNorms, "norms"},
-                                                                 {Recompute::kAttention, "attention"},
-                                                                 {Recompute::kBlock, "block"},
-                                                                 {Recompute::kAuto, "auto"}};
-template <>
-inline constexpr NamedChoice<LossAverage> kChoices<LossAverage>[] = {{LossAverage::kGlobal, "global"},
-                                                                     {LossAverage::kPerRank, "per_rank"}};
-template <>
-inline constexpr NamedChoice<Policy> kChoices<Policy>[] = {
-    {Policy::kOff, "off"}, {Policy::kStop, "stop"}, {Policy::kSkip, "skip"}, {Policy::kRewind, "rewind"}};
-// The element types that a run file may name; dtype_name gives the same names.
-template <>
-inline constexpr NamedChoice<DType> kChoices<DType>[] = {
-    {DType::kFloat32, "float32"}, {DType::kFloat64, "float64"}, {DType::kBFloat16, "bfloat16"}};
-
-template <class E>
-concept Choice = !std::is_same_v<std::remove_cv_t<decltype(kChoices<E>)>, std::nullptr_t>;
-
+// Empty if no choice has the number.
 template <Choice E>
 constexpr std::string_view name_of(E choice) {
-  for (const auto& named : kChoices<E>) {
-    if (named.choice == choice) return named.name;
-  }
-  return {};
+  const auto names = choice_names(choice);
+  const auto number = static_cast<size_t>(choice);
+  return number < names.size() ? names[number] : std::string_view();
 }
 
 // Empty if no choice has the name.
 template <Choice E>
 constexpr std::optional<E> find_choice(std::string_view name) {
-  for (const auto& named : kChoices<E>) {
-    if (named.name == name) return named.choice;
+  const auto names = choice_names(E{});
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return static_cast<E>(i);
   }
   return std::nullopt;
 }

@@ -1,112 +1,73 @@
 #include "config/familiar_names.h"
 
+#include "base/text.h"
+
 namespace hearth::config {
 namespace {
 
+struct FamiliarRow {
+  std::string_view ours, theirs;  // theirs: with spaces between them
+};
+
 // Transformers', Megatron-LM's, GPT-NeoX's, DeepSpeed's and nanoGPT's, and what people type.
-constexpr FamiliarName kFamiliarNames[] = {
-    {"output_dir", "job.dump_folder"},
-    {"out_dir", "job.dump_folder"},
-    {"save", "job.dump_folder"},
-    {"hidden_size", "model.dim"},
-    {"d_model", "model.dim"},
-    {"n_embd", "model.dim"},
-    {"num_layers", "model.n_layers"},
-    {"num_hidden_layers", "model.n_layers"},
-    {"n_layer", "model.n_layers"},
-    {"depth", "model.n_layers"},
-    {"num_attention_heads", "model.n_heads"},
-    {"num_heads", "model.n_heads"},
-    {"n_head", "model.n_heads"},
-    {"num_key_value_heads", "model.n_kv_heads"},
-    {"num_query_groups", "model.n_kv_heads"},
-    {"num_kv_heads", "model.n_kv_heads"},
-    {"intermediate_size", "model.hidden_dim"},
-    {"ffn_hidden_size", "model.hidden_dim"},
-    {"kv_channels", "model.head_dim"},
-    {"rms_norm_eps", "model.norm_eps"},
-    {"norm_epsilon", "model.norm_eps"},
-    {"layernorm_epsilon", "model.norm_eps"},
-    {"rotary_base", "model.rope_theta"},
-    {"rotary_emb_base", "model.rope_theta"},
-    {"tie_word_embeddings", "model.enable_weight_tying"},
-    {"padded_vocab_size", "model.vocab_size"},
-    {"mask_prob", "objective.mlm_probability"},
-    {"mlm_prob", "objective.mlm_probability"},
-    {"learning_rate", "optimizer.lr"},
-    {"max_lr", "optimizer.lr"},
-    {"adam_beta1", "optimizer.beta1"},
-    {"adam_beta2", "optimizer.beta2"},
-    {"adam_eps", "optimizer.eps"},
-    {"adam_epsilon", "optimizer.eps"},
-    {"min_lr", "lr_scheduler.min_lr_factor"},
-    {"warmup_ratio", "lr_scheduler.warmup_fraction"},
-    {"warmup_iters", "lr_scheduler.warmup_steps"},
-    {"lr_warmup_iters", "lr_scheduler.warmup_steps"},
-    {"lr_scheduler_type", "lr_scheduler.decay_type"},
-    {"lr_decay_style", "lr_scheduler.decay_type"},
-    {"seq_length", "training.seq_len"},
-    {"block_size", "training.seq_len"},
-    {"max_seq_len", "training.seq_len"},
-    {"context_length", "training.seq_len"},
-    {"max_position_embeddings", "training.seq_len"},
-    {"per_device_train_batch_size", "training.local_batch_size"},
-    {"micro_batch_size", "training.local_batch_size"},
-    {"train_micro_batch_size_per_gpu", "training.local_batch_size"},
-    {"batch_size", "training.global_batch_size"},
-    {"train_batch_size", "training.global_batch_size"},
-    {"gradient_accumulation_steps", "training.global_batch_size"},
-    {"max_steps", "training.steps"},
-    {"num_steps", "training.steps"},
-    {"train_iters", "training.steps"},
-    {"max_iters", "training.steps"},
-    {"num_train_epochs", "training.epochs"},
-    {"train_epochs", "training.epochs"},
-    {"max_grad_norm", "training.max_norm"},
-    {"gradient_clipping", "training.max_norm"},
-    {"clip_grad", "training.max_norm"},
-    {"grad_clip", "training.max_norm"},
-    {"bf16", "training.mixed_precision_param"},
-    {"fp16", "training.mixed_precision_param"},
-    {"precision", "training.mixed_precision_param"},
-    {"dp", "parallelism.data_parallel_shard_degree"},
-    {"tp", "parallelism.tensor_parallel_degree"},
-    {"tensor_model_parallel_size", "parallelism.tensor_parallel_degree"},
-    {"model_parallel_size", "parallelism.tensor_parallel_degree"},
-    {"pp", "parallelism.pipeline_parallel_degree"},
-    {"pipeline_model_parallel_size", "parallelism.pipeline_parallel_degree"},
-    {"pipe_parallel_size", "parallelism.pipeline_parallel_degree"},
-    {"cp", "parallelism.context_parallel_degree"},
-    {"context_parallel_size", "parallelism.context_parallel_degree"},
-    {"zero_optimization", "parallelism.zero_stage"},
-    {"use_distributed_optimizer", "parallelism.zero_stage"},
-    {"save_steps", "checkpoint.interval"},
-    {"save_interval", "checkpoint.interval"},
-    {"checkpoint_factor", "checkpoint.interval"},
-    {"save_total_limit", "checkpoint.keep_latest_k"},
-    {"keep_last_n_checkpoints", "checkpoint.keep_latest_k"},
-    {"load_best_model_at_end", "checkpoint.keep_best"},
-    {"model_name_or_path", "checkpoint.initial_load_path"},
-    {"init_from", "checkpoint.initial_load_path"},
-    {"eval_steps", "validation.freq"},
-    {"eval_interval", "validation.freq"},
-    {"eval_iters", "validation.steps"},
-    {"logging_steps", "metrics.log_freq"},
-    {"log_interval", "metrics.log_freq"},
-    {"data_path", "data.path"},
-    {"train_file", "data.path"},
-    {"gradient_checkpointing", "memory.recompute"},
-    {"recompute_granularity", "memory.recompute"},
-    {"checkpoint_activations", "memory.recompute"},
+constexpr FamiliarRow kFamiliarNames[] = {
+    {"job.dump_folder", "output_dir out_dir save"},
+    {"model.dim", "hidden_size d_model n_embd"},
+    {"model.n_layers", "num_layers num_hidden_layers n_layer depth"},
+    {"model.n_heads", "num_attention_heads num_heads n_head"},
+    {"model.n_kv_heads", "num_key_value_heads num_query_groups num_kv_heads"},
+    {"model.hidden_dim", "intermediate_size ffn_hidden_size"},
+    {"model.head_dim", "kv_channels"},
+    {"model.norm_eps", "rms_norm_eps norm_epsilon layernorm_epsilon"},
+    {"model.rope_theta", "rotary_base rotary_emb_base"},
+    {"model.enable_weight_tying", "tie_word_embeddings"},
+    {"model.vocab_size", "padded_vocab_size"},
+    {"objective.mlm_probability", "mask_prob mlm_prob"},
+    {"optimizer.lr", "learning_rate max_lr"},
+    {"optimizer.beta1", "adam_beta1"},
+    {"optimizer.beta2", "adam_beta2"},
+    {"optimizer.eps", "adam_eps adam_epsilon"},
+    {"lr_scheduler.min_lr_factor", "min_lr"},
+    {"lr_scheduler.warmup_fraction", "warmup_ratio"},
+    {"lr_scheduler.warmup_steps", "warmup_iters lr_warmup_iters"},
+    {"lr_scheduler.decay_type", "lr_scheduler_type lr_decay_style"},
+    {"training.seq_len", "seq_length block_size max_seq_len context_length max_position_embeddings"},
+    {"training.local_batch_size", "per_device_train_batch_size micro_batch_size train_micro_batch_size_per_gpu"},
+    {"training.global_batch_size", "batch_size train_batch_size gradient_accumulation_steps"},
+    {"training.steps", "max_steps num_steps train_iters max_iters"},
+    {"training.epochs", "num_train_epochs train_epochs"},
+    {"training.max_norm", "max_grad_norm gradient_clipping clip_grad grad_clip"},
+    {"training.mixed_precision_param", "bf16 fp16 precision"},
+    {"parallelism.data_parallel_shard_degree", "dp"},
+    {"parallelism.tensor_parallel_degree", "tp tensor_model_parallel_size model_parallel_size"},
+    {"parallelism.pipeline_parallel_degree", "pp pipeline_model_parallel_size pipe_parallel_size"},
+    {"parallelism.context_parallel_degree", "cp context_parallel_size"},
+    {"parallelism.zero_stage", "zero_optimization use_distributed_optimizer"},
+    {"checkpoint.interval", "save_steps save_interval checkpoint_factor"},
+    {"checkpoint.keep_latest_k", "save_total_limit keep_last_n_checkpoints"},
+    {"checkpoint.keep_best", "load_best_model_at_end"},
+    {"checkpoint.initial_load_path", "model_name_or_path init_from"},
+    {"validation.freq", "eval_steps eval_interval"},
+    {"validation.steps", "eval_iters"},
+    {"metrics.log_freq", "logging_steps log_interval"},
+    {"data.path", "data_path train_file"},
+    {"memory.recompute", "gradient_checkpointing recompute_granularity checkpoint_activations"},
 };
 
 }  // namespace
 
-std::span<const FamiliarName> familiar_names() { return kFamiliarNames; }
+std::vector<FamiliarName> familiar_names() {
+  std::vector<FamiliarName> names;
+  for (const FamiliarRow& row : kFamiliarNames) {
+    for (const std::string& theirs : split(row.theirs, ' ')) names.push_back({theirs, row.ours});
+  }
+  return names;
+}
 
 std::string_view our_name_of(std::string_view key) {
-  for (const FamiliarName& name : kFamiliarNames)
+  for (const FamiliarName& name : familiar_names()) {
     if (name.key == key) return name.ours;
+  }
   return {};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -25,61 +26,76 @@ Slot slot_of(Member* member) {
     return member;
 }
 
-template <auto Section, auto Member>
-Slot slot(RunConfig& config, size_t) {
-  return slot_of(&(config.*Section.*Member));
+// Every choice of an enum.
+template <Choice E>
+std::vector<std::string_view> all_choices() {
+  const auto names = choice_names(E{});
+  return {names.begin(), names.end()};
 }
 
-template <auto Section, auto List, auto Member>
-Slot slot(RunConfig& config, size_t item) {
-  return slot_of(&((config.*Section.*List).at(item).*Member));
-}
+// A row of the table: a key of its section's struct `Keys`, and what Field says about it. A choice without limits may
+// be any of its enum's.
+template <class Keys>
+struct Row {
+  template <class Owner, class Member>
+  Row(std::string_view key, Member Owner::*member, AtResume at_resume, std::string_view unit, std::string_view help,
+      Limits limits = {}, AppliesWhen applies_when = {})
+      : field{{}, key, {}, at_resume, unit, help, std::move(limits), std::move(applies_when)},
+        slot([member](Keys& keys) { return slot_of(&(keys.*member)); }) {
+    if constexpr (Choice<Member>) {
+      if (field.limits.choices.empty()) field.limits.choices = all_choices<Member>();
+    }
+  }
 
-inline Limits at_least(double least) {
-  Limits limits;
-  limits.least = least;
-  return limits;
-}
+  Field field;  // without its section and place
+  std::function<Slot(Keys&)> slot;
+};
 
-inline Limits between(double least, double most) {
-  Limits limits;
-  limits.least = least;
-  limits.most = most;
-  return limits;
-}
+struct FieldTable {
+  std::vector<Field> fields;
 
+  // Adds rows of [name], which is `member` of a RunConfig.
+  template <class Keys>
+  void section(std::string_view name, Keys RunConfig::*member, std::vector<Row<Keys>> rows) {
+    add<Keys>(
+        name, [member](RunConfig& config, size_t) -> Keys& { return config.*member; }, std::move(rows));
+  }
+  // Adds the rows of [[name]].
+  template <class Section, class Keys>
+  void list(std::string_view name, Section RunConfig::*section, std::vector<Keys> Section::*items,
+            std::vector<Row<Keys>> rows) {
+    const auto keys_of = [=](RunConfig& config, size_t item) -> Keys& { return (config.*section.*items).at(item); };
+    add<Keys>(name, keys_of, std::move(rows));
+  }
+
+ private:
+  template <class Keys, class KeysOf>
+  void add(std::string_view section, const KeysOf& keys_of, std::vector<Row<Keys>> rows) {
+    for (Row<Keys>& row : rows) {
+      row.field.section = section;
+      row.field.place = [keys_of, slot = std::move(row.slot)](RunConfig& config, size_t item) {
+        return slot(keys_of(config, item));
+      };
+      fields.push_back(std::move(row.field));
+    }
+  }
+};
+
+inline Limits at_least(double least) { return {.least = least}; }
+inline Limits between(double least, double most) { return {.least = least, .most = most}; }
 // [least, most): most itself is not allowed.
-inline Limits from_below(double least, double most) {
-  Limits limits = between(least, most);
-  limits.most_open = true;
-  return limits;
-}
-
+inline Limits from_below(double least, double most) { return {.least = least, .most = most, .most_open = true}; }
 // (least, most].
 inline Limits above(double least, double most = std::numeric_limits<double>::infinity()) {
-  Limits limits = between(least, most);
-  limits.least_open = true;
-  return limits;
+  return {.least = least, .most = most, .least_open = true};
 }
-
 inline Limits or_special(double special, Limits limits) {
   limits.special = special;
   return limits;
 }
+inline Limits one_of(std::vector<std::string_view> choices) { return {.choices = std::move(choices)}; }
 
-inline Limits one_of(std::vector<std::string_view> choices) {
-  Limits limits;
-  limits.choices = std::move(choices);
-  return limits;
-}
-
-// Every choice of an enum, or the named ones.
-template <Choice E>
-Limits one_of() {
-  Limits limits;
-  for (const auto& named : kChoices<E>) limits.choices.push_back(named.name);
-  return limits;
-}
+// The named choices of an enum.
 template <Choice E, std::same_as<E>... Others>
 Limits one_of(E first, Others... others) {
   return one_of({name_of(first), name_of(others)...});
@@ -111,12 +127,12 @@ constexpr auto kMayChange = AtResume::kMayChange;
 constexpr auto kNoEffect = AtResume::kNoEffect;
 constexpr auto kRefuse = AtResume::kRefuse;
 
-// The rows of field_table_run.cpp.
-std::vector<Field> training_fields();
-std::vector<Field> parallelism_fields();
-std::vector<Field> checkpoint_fields();
-std::vector<Field> run_fields();      // [validation] to [comm]
-std::vector<Field> data_fields();     // [data]
-std::vector<Field> machine_fields();  // [memory], [numerics]
+// The rows of field_table_run.cpp. Run: [validation] to [comm]; machine: [memory] and [numerics].
+void add_training(FieldTable& table);
+void add_parallelism(FieldTable& table);
+void add_checkpoint(FieldTable& table);
+void add_run(FieldTable& table);
+void add_data(FieldTable& table);
+void add_machine(FieldTable& table);
 
 }  // namespace hearth::config

@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "config/field_table.h"
 
 namespace hearth::config {
 namespace {
@@ -16,22 +15,6 @@ template <auto Section, auto Member>
 List list(std::string_view name, std::string_view help, AppliesWhen applies_when = {}) {
   return {name, help, [](const RunConfig& config) { return (config.*Section.*Member).size(); },
           [](RunConfig& config, size_t size) { (config.*Section.*Member).resize(size); }, std::move(applies_when)};
-}
-
-const std::vector<List>& list_names() {
-  static const std::vector<List> names = {
-      list<&RunConfig::optimizer, &Optimizer::group>(
-          "optimizer.group", "Parameters with a learning rate or a decay of their own; the first that matches counts."),
-      list<&RunConfig::validation, &Validation::set>(
-          "validation.set",
-          "Sets to measure on, each with a loss of its own. None: the held-out documents of the data.",
-          {{Condition::Kind::kIsNot, {"validation.freq"}, {int64_t{0}}}}),
-      list<&RunConfig::data, &Data::source>("data.source", "Datasets that are mixed, instead of `data.path`."),
-      list<&RunConfig::data, &Data::segment>(
-          "data.segment", "Other weights from a point of the training on, such as for its last tokens.",
-          {{Condition::Kind::kGiven, {"data.source"}}}),
-  };
-  return names;
 }
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kSections = {{
@@ -91,23 +74,10 @@ Value Field::default_value() const {
 }
 
 std::string_view Field::type() const {
-  switch (default_value().index()) {
-    case 0:
-      return "bool";
-    case 1:
-      return "integer";
-    case 2:
-      return "number";
-    case 3:
-      return "string";
-    case 4:
-      return "numbers";
-    default:
-      return "strings";
-  }
+  static constexpr std::string_view kTypes[] = {"bool", "integer", "number", "string", "numbers", "strings"};
+  static_assert(std::size(kTypes) == std::variant_size_v<Value>);
+  return kTypes[default_value().index()];
 }
-
-std::span<const Field> fields() { return field_table(); }
 
 const Field* find_field(std::string_view name) {
   for (const Field& field : fields()) {
@@ -119,14 +89,26 @@ const Field* find_field(std::string_view name) {
   return nullptr;
 }
 
-std::span<const List> lists() { return list_names(); }
+std::span<const List> lists() {
+  static const std::vector<List> all = {
+      list<&RunConfig::optimizer, &Optimizer::group>(
+          "optimizer.group", "Parameters with a learning rate or a decay of their own; the first that matches counts."),
+      list<&RunConfig::validation, &Validation::set>(
+          "validation.set",
+          "Sets to measure on, each with a loss of its own. None: the held-out documents of the data.",
+          {{Condition::Kind::kIsNot, {"validation.freq"}, {int64_t{0}}}}),
+      list<&RunConfig::data, &Data::source>("data.source", "Datasets that are mixed, instead of `data.path`."),
+      list<&RunConfig::data, &Data::segment>(
+          "data.segment", "Other weights from a point of the training on, such as for its last tokens.",
+          {{Condition::Kind::kGiven, {"data.source"}}}),
+  };
+  return all;
+}
 
 const List* find_list(std::string_view name) {
   const auto found = std::find_if(lists().begin(), lists().end(), [&](const List& list) { return list.name == name; });
   return found == lists().end() ? nullptr : &*found;
 }
-
-std::span<const Field> list_fields() { return list_field_table(); }
 
 const Field* find_list_field(std::string_view list, std::string_view key) {
   for (const Field& field : list_fields()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
@@ -65,7 +66,7 @@ struct Limits {
 // A key. A key of a list ("data.source") has a value in each of its tables, counted by `item`; else `item` is 0.
 struct Field {
   std::string_view section, key;
-  Slot (*place)(RunConfig& config, size_t item);
+  std::function<Slot(RunConfig& config, size_t item)> place;
   AtResume at_resume;
   std::string_view unit;  // "tokens", "s"; empty: without a unit
   std::string_view help;  // one sentence without a full stop, lower case

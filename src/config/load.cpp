@@ -20,6 +20,16 @@
 namespace hearth::config {
 namespace {
 
+// A number that is all of `text`.
+template <typename T>
+std::optional<T> parse_number(std::string_view text) {
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional<T>(number) : std::nullopt;
+}
+
+bool is_quoted(std::string_view text) { return text.size() >= 2 && text.front() == '"' && text.back() == '"'; }
+
 // The parts of "[a, b]" without spaces and quotes around them; empty if the text is not such a list.
 std::optional<std::vector<std::string_view>> parse_list(std::string_view text) {
   if (text.size() < 2 || text.front() != '[' || text.back() != ']') return std::nullopt;
@@ -31,8 +41,7 @@ std::optional<std::vector<std::string_view>> parse_list(std::string_view text) {
     const size_t begin = part.find_first_not_of(' '), end = part.find_last_not_of(' ');
     if (begin == std::string_view::npos) return std::nullopt;
     part = part.substr(begin, end + 1 - begin);
-    if (part.size() >= 2 && part.front() == '"' && part.back() == '"') part = part.substr(1, part.size() - 2);
-    parts.push_back(part);
+    parts.push_back(is_quoted(part) ? part.substr(1, part.size() - 2) : part);
   }
   return parts;
 }
@@ -43,10 +52,9 @@ std::optional<Value> parse_numbers(std::string_view text) {
   if (!parts) return std::nullopt;
   Numbers numbers;
   for (const std::string_view part : *parts) {
-    double number = 0;
-    const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), number);
-    if (error != std::errc() || stop != part.data() + part.size()) return std::nullopt;
-    numbers.push_back(number);
+    const auto number = parse_number<double>(part);
+    if (!number) return std::nullopt;
+    numbers.push_back(*number);
   }
   return Value(std::move(numbers));
 }
@@ -59,15 +67,7 @@ std::optional<Value> parse_names(std::string_view text) {
 
 // The value of a --set, read as the field's type; text needs no quotes.
 std::optional<Value> parse_set(const std::string& text, const Value& type) {
-  const auto number = [&text]<typename T>(T value) -> std::optional<Value> {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return Value(value);
-  };
-  if (std::holds_alternative<std::string>(type)) {
-    const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
-    return Value(quoted ? text.substr(1, text.size() - 2) : text);
-  }
+  if (std::holds_alternative<std::string>(type)) return Value(is_quoted(text) ? text.substr(1, text.size() - 2) : text);
   if (std::holds_alternative<Numbers>(type)) return parse_numbers(text);
   if (std::holds_alternative<Names>(type)) return parse_names(text);
   if (std::holds_alternative<bool>(type)) {
@@ -75,8 +75,8 @@ std::optional<Value> parse_set(const std::string& text, const Value& type) {
     if (text == "false") return Value(false);
     return std::nullopt;
   }
-  if (auto whole = number(int64_t{})) return as_type(*whole, type);
-  if (auto real = number(double{})) return as_type(*real, type);
+  if (const auto whole = parse_number<int64_t>(text)) return as_type(*whole, type);
+  if (const auto real = parse_number<double>(text)) return as_type(*real, type);
   return std::nullopt;
 }
 
@@ -126,23 +126,27 @@ Unknown unknown_section(const std::string& section) {
                         : fmt::format("did you mean [{}]?", meant)};
 }
 
+constexpr Origin kBySet{Origin::Kind::kSet, 0};
+
+// `key` may be empty.
+void add_problem(LoadResult& result, const Origin& origin, const Unknown& problem, const std::string& key) {
+  const bool by_set = origin.kind == Origin::Kind::kSet;
+  result.problems.push_back({by_set ? "--set" : fmt::format("{}:{}", result.file_name, origin.line), origin.line,
+                             problem.what, problem.fix, key});
+}
+
 // Stores one value in the result, or adds a problem.
 void assign(LoadResult& result, const Entry& entry, const std::optional<Value>& value, const std::string& shown,
             Origin origin) {
   const Field& field = *entry.field;
   const std::string name = entry.name();
-  const std::string where =
-      origin.kind == Origin::Kind::kSet ? "--set" : fmt::format("{}:{}", result.file_name, origin.line);
   // A wrong value is given, too: rules about missing keys must stay silent.
   result.origins[name] = origin;
-  const auto problem = [&](const std::string& what, const std::string& fix) {
-    result.problems.push_back({where, origin.line, what, fix, name});
-  };
   if (!value) {
     // Values that cannot be shown are called "a list" and the like.
     const char* verb = shown.starts_with("a ") ? "is" : "=";
-    problem(fmt::format("{} {} {}: not {}", name, verb, shown, type_text(field.default_value())), "");
-    return;
+    const std::string_view type = type_text(field.default_value());
+    return add_problem(result, origin, {fmt::format("{} {} {}: not {}", name, verb, shown, type), ""}, name);
   }
   if (!field.limits.allow(*value)) {
     const bool is_numbers = std::holds_alternative<Numbers>(*value), is_names = std::holds_alternative<Names>(*value);
@@ -150,10 +154,10 @@ void assign(LoadResult& result, const Entry& entry, const std::optional<Value>& 
     const auto* text = std::get_if<std::string>(&*value);
     const std::string_view advice = text == nullptr ? "" : torchtitan_value_advice(name, *text);
     const char* each = is_numbers ? "numbers, each " : is_names ? "texts, each " : "";
-    problem(fmt::format("{} = {} {}", name, is_numbers || is_names ? to_toml_value(*value) : shown,
-                        is_choice ? "is not a choice" : "is out of range"),
-            !advice.empty() ? std::string(advice) : fmt::format("give {}{}", each, field.limits.text()));
-    return;
+    const std::string what = fmt::format("{} = {} {}", name, is_numbers || is_names ? to_toml_value(*value) : shown,
+                                         is_choice ? "is not a choice" : "is out of range");
+    const std::string fix = advice.empty() ? fmt::format("give {}{}", each, field.limits.text()) : std::string(advice);
+    return add_problem(result, origin, {what, fix}, name);
   }
   field.set(result.config, entry.item, *value);
 }
@@ -169,12 +173,11 @@ std::optional<Entry> find_entry(LoadResult& result, const std::string& name, Pro
   if (number == std::string::npos || number == last) return std::nullopt;
   const List* list = find_list(std::string_view(name).substr(0, number));
   if (list == nullptr) return std::nullopt;
-  size_t item = 0;
-  const auto [end, error] = std::from_chars(name.data() + number + 1, name.data() + last, item);
+  const std::string index = name.substr(number + 1, last - number - 1);
+  const auto item = parse_number<size_t>(index);
   const size_t size = list->size(result.config);
-  if (error != std::errc() || end != name.data() + last || item > size) {
-    problem.what = fmt::format("{}: {} is not the index of a [[{}]] table", name,
-                               name.substr(number + 1, last - number - 1), list->name);
+  if (!item || *item > size) {
+    problem.what = fmt::format("{}: {} is not the index of a [[{}]] table", name, index, list->name);
     problem.fix = fmt::format("the run file has {}, counted from 0; {} adds one", size, size);
     return std::nullopt;
   }
@@ -183,11 +186,17 @@ std::optional<Entry> find_entry(LoadResult& result, const std::string& name, Pro
     problem.fix = suggest(std::string(list->name), name.substr(last + 1));
     return std::nullopt;
   }
-  if (item == size) {
+  if (*item == size) {
     list->resize(result.config, size + 1);
-    result.origins[fmt::format("{}.{}", list->name, item)] = {Origin::Kind::kSet, 0};
+    result.origins[fmt::format("{}.{}", list->name, *item)] = kBySet;
   }
-  return Entry{field, item};
+  return Entry{field, *item};
+}
+
+// A key of a file that Hearth has.
+void assign_typed(LoadResult& result, const Field& field, const TomlEntry& entry, const Origin& origin) {
+  const std::optional<Value> value = entry.value ? as_type(*entry.value, field.default_value()) : std::nullopt;
+  assign(result, {&field, entry.item.value_or(0)}, value, entry.shown, origin);
 }
 
 // A table of a list, or a key in it.
@@ -197,62 +206,51 @@ void apply_to_list(LoadResult& result, const TomlEntry& entry, const Origin& ori
   if (entry.key.empty()) {
     result.origins[fmt::format("{}.{}", list.name, *entry.item)] = origin;
   } else if (const Field* field = find_list_field(entry.section, entry.key)) {
-    const std::optional<Value> value = entry.value ? as_type(*entry.value, field->default_value()) : std::nullopt;
-    assign(result, {field, *entry.item}, value, entry.shown, origin);
+    assign_typed(result, *field, entry, origin);
   } else {
-    result.problems.push_back({fmt::format("{}:{}", result.file_name, entry.line), entry.line,
-                               fmt::format("{}.{} is not a key", entry.section, entry.key),
-                               suggest(entry.section, entry.key), fmt::format("{}.{}", entry.section, entry.key)});
+    const std::string name = fmt::format("{}.{}", entry.section, entry.key);
+    add_problem(result, origin, {name + " is not a key", suggest(entry.section, entry.key)}, name);
   }
 }
 
 void apply_file(LoadResult& result, std::string_view text) {
   std::vector<TomlEntry> entries;
   if (auto error = parse_toml(text, entries)) {
-    const std::string where = fmt::format("{}:{}", result.file_name, error->line);
-    result.problems.push_back({where, error->line, fmt::format("this is not TOML: {}", error->what), {}, {}});
     result.syntax_error = true;
-    return;
+    return add_problem(result, {Origin::Kind::kFile, error->line}, {"this is not TOML: " + error->what, ""}, "");
   }
+  const std::vector<std::string> sections = section_names();
   for (const TomlEntry& entry : entries) {
-    const auto problem = [&](const std::string& what, const std::string& fix) {
-      const std::string name = fmt::format("{}.{}", entry.section, entry.key);
-      result.problems.push_back({fmt::format("{}:{}", result.file_name, entry.line), entry.line, what, fix, name});
-    };
-    const std::vector<std::string> sections = section_names();
     const bool known = std::find(sections.begin(), sections.end(), entry.section) != sections.end();
     const Origin origin{Origin::Kind::kFile, entry.line};
+    const std::string name = fmt::format("{}.{}", entry.section, entry.key);
     if (entry.item) {
       apply_to_list(result, entry, origin);
     } else if (entry.section.empty()) {
-      problem(fmt::format("{} stands outside of a section", entry.key), suggest({}, entry.key));
+      add_problem(result, origin, {entry.key + " stands outside of a section", suggest({}, entry.key)}, name);
     } else if (!known && entry.key.empty()) {
-      const auto [what, fix] = unknown_section(entry.section);
-      problem(what, fix);
+      add_problem(result, origin, unknown_section(entry.section), name);
     } else if (!known || entry.key.empty()) {
       continue;  // a key of an unknown section, reported with the section; or an empty section
-    } else if (const Field* field = find_field(entry.section + "." + entry.key)) {
-      const std::optional<Value> value = entry.value ? as_type(*entry.value, field->default_value()) : std::nullopt;
-      assign(result, {field, 0}, value, entry.shown, origin);
+    } else if (const Field* field = find_field(name)) {
+      assign_typed(result, *field, entry, origin);
     } else {
-      const auto [what, fix] = unknown_key(entry.section, entry.key);
-      problem(what, fix);
+      add_problem(result, origin, unknown_key(entry.section, entry.key), name);
     }
   }
 }
 
 void apply_sets(LoadResult& result, const std::vector<std::string>& sets) {
   for (const std::string& set : sets) {
-    const auto problem = [&](const std::string& what, const std::string& fix) {
-      result.problems.push_back({"--set", 0, what, fix, {}});
-    };
     const size_t equals = set.find('=');
     const std::string name = set.substr(0, equals);
     const size_t dot = name.find('.');
     if (equals == std::string::npos || dot == std::string::npos) {
-      problem(fmt::format("\"{}\" is not section.key=value", set), equals == std::string::npos || name.empty()
-                                                                       ? "write for example --set training.steps=1000"
-                                                                       : suggest({}, name));
+      const bool has_name = equals != std::string::npos && !name.empty();
+      add_problem(result, kBySet,
+                  {fmt::format("\"{}\" is not section.key=value", set),
+                   has_name ? suggest({}, name) : "write for example --set training.steps=1000"},
+                  "");
       continue;
     }
     const std::string text = set.substr(equals + 1);
@@ -264,8 +262,7 @@ void apply_sets(LoadResult& result, const std::vector<std::string>& sets) {
     }
     const Value type = entry->field->default_value();
     const bool is_text = std::holds_alternative<std::string>(type);
-    assign(result, *entry, parse_set(text, type), is_text || text.empty() ? fmt::format("\"{}\"", text) : text,
-           {Origin::Kind::kSet, 0});
+    assign(result, *entry, parse_set(text, type), is_text || text.empty() ? fmt::format("\"{}\"", text) : text, kBySet);
   }
 }
 

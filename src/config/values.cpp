@@ -28,11 +28,7 @@ std::string list_text(const std::vector<Item>& items) {
 }  // namespace
 
 std::string Limits::text() const {
-  if (!choices.empty()) {
-    std::string text = "one of ";
-    for (size_t i = 0; i < choices.size(); ++i) text += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", choices[i]);
-    return text;
-  }
+  if (!choices.empty()) return fmt::format("one of \"{}\"", fmt::join(choices, "\", \""));
   std::string text;
   if (std::isfinite(least)) text = (least_open ? "more than " : "at least ") + bound_text(least);
   if (std::isfinite(most)) {
@@ -87,20 +83,10 @@ std::string to_toml_value(const Value& value) {
 }
 
 std::string_view type_text(const Value& type) {
-  switch (type.index()) {
-    case 0:
-      return "true or false";
-    case 1:
-      return "a whole number";
-    case 2:
-      return "a number";
-    case 3:
-      return "a text in quotes";
-    case 4:
-      return "a list of numbers";
-    default:
-      return "a list of texts in quotes";
-  }
+  static constexpr std::string_view kTexts[] = {"true or false",    "a whole number",    "a number",
+                                                "a text in quotes", "a list of numbers", "a list of texts in quotes"};
+  static_assert(std::size(kTexts) == std::variant_size_v<Value>);
+  return kTexts[type.index()];
 }
 
 std::optional<Value> as_type(const Value& given, const Value& type) {

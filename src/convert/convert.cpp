@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
-#include <set>
 
 #include "base/copy_tree.h"
 #include "base/disk_space.h"
@@ -15,15 +13,12 @@
 #include "base/log.h"
 #include "base/object_file.h"
 #include "base/quantity.h"
-#include "base/text.h"
 #include "config/load.h"
 #include "convert/names.h"
-#include "convert/source.h"
 #include "convert/target.h"
 #include "convert/weights_of_model.h"
 #include "plan/parameters.h"
 #include "plan/precision.h"
-#include "tokenizer/formats/chat_template.h"
 
 namespace hearth::convert {
 namespace {
@@ -49,9 +44,7 @@ std::vector<Transfer> all_of(const Source& source, bool with_state) {
   std::vector<Transfer> tensors;
   for (const mesh::TensorInfo& tensor : source.reader.tensors()) {
     if (!with_state && is_training_state(tensor.name)) continue;
-    std::string name = tensor.name;
-    if (name.starts_with("model.")) name.erase(0, 6);
-    tensors.push_back({tensor.name, {name, tensor.dtype, tensor.shape}});
+    tensors.push_back({tensor.name, {std::string(without_model(tensor.name)), tensor.dtype, tensor.shape}});
   }
   return tensors;
 }
@@ -126,40 +119,27 @@ void require_state(const Source& source, const Options& options) {
                      fmt::format("give {}", options.out.lexically_normal().replace_filename(wanted).string()));
 }
 
-config::RopePairs pairs_for(const Source& source, const Options& options) {
-  switch (options.to) {
-    case Kind::kHuggingFace:
-    case Kind::kNeox:
-    case Kind::kNxd:
-      return config::RopePairs::kHalves;
-    case Kind::kMeta:
-    case Kind::kDcp:  // torchtitan's models
-    case Kind::kTorchtitan:
-      return config::RopePairs::kInterleaved;
-    case Kind::kNative:
-      break;
-  }
-  return options.rope_pairs.value_or(source.description->model.rope_pairs);
+// The kinds that are not native: the order of the rows of queries and keys, and how the files are written.
+struct Target {
+  Kind kind;
+  config::RopePairs pairs;
+  std::vector<std::string> (*write)(const Path& folder, const Model& model, Progress& progress);
+};
+constexpr Target kTargets[] = {{Kind::kDcp, config::RopePairs::kInterleaved, write_dcp},  // torchtitan's models
+                               {Kind::kTorchtitan, config::RopePairs::kInterleaved, write_torchtitan},
+                               {Kind::kHuggingFace, config::RopePairs::kHalves, write_hugging_face},
+                               {Kind::kMeta, config::RopePairs::kInterleaved, write_meta},
+                               {Kind::kNeox, config::RopePairs::kHalves, write_neox},
+                               {Kind::kNxd, config::RopePairs::kHalves, write_nxd}};
+const Target* find_target(Kind kind) {
+  const auto found =
+      std::find_if(std::begin(kTargets), std::end(kTargets), [&](const Target& t) { return t.kind == kind; });
+  return found == std::end(kTargets) ? nullptr : found;
 }
 
-std::vector<std::string> write_files(const Path& work, Kind kind, const Model& model, Progress& progress) {
-  switch (kind) {
-    case Kind::kDcp:
-      return write_dcp(work, model, progress);
-    case Kind::kTorchtitan:
-      return write_torchtitan(work, model, progress);
-    case Kind::kHuggingFace:
-      return write_hugging_face(work, model, progress);
-    case Kind::kMeta:
-      return write_meta(work, model, progress);
-    case Kind::kNeox:
-      return write_neox(work, model, progress);
-    case Kind::kNxd:
-      return write_nxd(work, model, progress);
-    case Kind::kNative:
-      break;
-  }
-  HEARTH_CHECK(false, "kind {}", static_cast<int>(kind));
+config::RopePairs pairs_for(const Source& source, const Options& options) {
+  if (const Target* target = find_target(options.to)) return target->pairs;
+  return options.rope_pairs.value_or(source.description->model.rope_pairs);
 }
 
 void check_proof(const Options& options, const Source& source) {
@@ -193,7 +173,7 @@ std::vector<std::string> write(const Path& work, const Options& options, const M
       prove();
     });
   }
-  std::vector<std::string> notes = write_files(work, options.to, model, progress);
+  std::vector<std::string> notes = find_target(options.to)->write(work, model, progress);
   prove();
   if (!proof.empty() && options.to == Kind::kHuggingFace) add_to_card(work, proof);
   if (is_object(options.out)) return notes;

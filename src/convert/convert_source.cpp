@@ -10,17 +10,6 @@
 namespace hearth::convert {
 namespace {
 
-constexpr const char* kOutputName = "output.weight";
-
-Description described_by(const config::RunConfig& run) {
-  Description d;
-  d.model = run.model;
-  d.objective = run.objective.kind;
-  if (run.objective.mask_id >= 0) d.mask = run.objective.mask_id;
-  d.max_positions = run.training.seq_len;
-  return d;
-}
-
 Source open_described(const Options& options, const std::optional<config::RunConfig>& run) {
   const Found found = find_weights(options.in, options.from);
   const bool is_silent = found.kind == Kind::kDcp || found.kind == Kind::kNeox || found.kind == Kind::kNxd;
@@ -36,7 +25,7 @@ Source open_described(const Options& options, const std::optional<config::RunCon
                      "its weights have names and shapes only",
                      "give --config RUN.toml: a run file whose [model] is this model's");
   if (!run) return open_source(found);
-  const Description description = described_by(*run);
+  const Description description = description_of(*run);
   Source source = open_source(found, &description, options.qkv_layout);
   if (!source.description) source.description = description;
   return source;
@@ -45,17 +34,14 @@ Source open_described(const Options& options, const std::optional<config::RunCon
 // Makes every size of [model] explicit, and finds weights that are tied though the format cannot say so.
 void complete(Source& source) {
   config::Model& m = source.description->model;
-  if (m.vocab_size == 0) {
-    if (const mesh::TensorInfo* embedding = source.reader.find("tok_embeddings.weight"))
-      m.vocab_size = embedding->shape.front();
-  }
+  complete_vocabulary(source);
   const plan::ModelShape shape = plan::model_shape(m, 0);
   m.n_kv_heads = shape.G;
   m.hidden_dim = shape.F();
   m.flavor.clear();
   m.ffn_dim_multiplier = 0;
-  if (source.reader.find(kOutputName) == nullptr || (!m.enable_weight_tying && source.kind != Kind::kMeta)) return;
-  const bool same = same_elements(source.reader, kOutputName, "tok_embeddings.weight");
+  if (source.reader.find(kOutput) == nullptr || (!m.enable_weight_tying && source.kind != Kind::kMeta)) return;
+  const bool same = output_is_embedding(source.reader);
   if (m.enable_weight_tying && !same)
     throw user_error(fmt::format("{}: output.weight differs from the embedding", source.reader.folder().string()),
                      "model.enable_weight_tying says that they are one matrix", "set it to false");

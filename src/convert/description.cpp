@@ -3,21 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
-#include "base/error.h"
 #include "config/families.h"
 
 namespace hearth::convert {
 
-namespace {
-
-Error no_home(const std::string& key, std::string_view format, const char* why, const char* fix) {
-  return user_error(fmt::format("{} has no home in {}'s format", key, format), why, fix);
+Description description_of(const config::RunConfig& run) {
+  Description d;
+  d.model = run.model;
+  d.objective = run.objective.kind;
+  if (run.objective.mask_id >= 0) d.mask = run.objective.mask_id;
+  d.max_positions = run.training.seq_len;
+  return d;
 }
 
-}  // namespace
+Error no_home(const std::string& key, std::string_view format, std::string why, std::string fix) {
+  return user_error(fmt::format("{} has no home in {}'s format", key, format), std::move(why), std::move(fix));
+}
 
 void require_llama(const config::Model& model, std::string_view format, std::initializer_list<std::string_view> homes) {
   for (const std::string& text : config::differences(config::find_family("llama"), model)) {

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "config/config.h"
 
 namespace hearth::convert {
@@ -22,13 +24,18 @@ struct Description {
   std::vector<int64_t> eos;     // several tokens may end a text
 };
 
+// What the keys of a run say about its model.
+Description description_of(const config::RunConfig& run);
+
 // Elements of a head.
 inline int64_t head_width(const config::Model& model) {
   return model.head_dim > 0 ? model.head_dim : model.dim / model.n_heads;
 }
 
-// Throws user_error for a key of [model] by which the model computes something else than the first Llamas, unless the
-// format has a home for the key: `homes`, such as "model.qk_norm". `format`: its name, such as "Meta".
+// The user_error for a key that a format cannot say. `format`: its name, such as "Meta".
+Error no_home(const std::string& key, std::string_view format, std::string why, std::string fix);
+// Throws no_home() for a key of [model] by which the model computes something else than the first Llamas, unless the
+// format has a home for the key: `homes`, such as "model.qk_norm".
 void require_llama(const config::Model& model, std::string_view format, std::initializer_list<std::string_view> homes);
 // The same for a format that has nothing else: not even heads of a width of their own, or other objectives.
 void require_plain_llama(const Description& description, std::string_view format);

@@ -59,8 +59,7 @@ void require_fit(const plan::ParameterPlan& plan, const checkpoint::Reader& read
 std::vector<std::string> left_over(const plan::ParameterPlan& plan, const checkpoint::Reader& reader) {
   std::vector<std::string> names;
   for (const mesh::TensorInfo& tensor : reader.tensors()) {
-    std::string_view name = tensor.name;
-    if (name.starts_with("model.")) name.remove_prefix(6);
+    const std::string_view name = without_model(tensor.name);
     if (!is_training_state(name) && plan.find(std::string(name)) < 0) names.emplace_back(name);
   }
   return names;
@@ -84,7 +83,7 @@ std::optional<config::RunConfig> described_run(const Source& source, const confi
 bool InitialLoad::new_vocabulary(const plan::ParameterPlan& plan) const {
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const std::string& name = plan.parameters[i].name;
-    if ((name == "tok_embeddings.weight" || name == "output.weight") && !is_fresh(i)) return false;
+    if ((name == kEmbedding || name == kOutput) && !is_fresh(i)) return false;
   }
   return true;
 }
@@ -95,15 +94,10 @@ InitialLoad plan_initial_load(const config::Checkpoint& keys, const plan::Parame
   ErrorList errors;
   if (errors.attempt([&] { initial_load.fresh = plan::matching_parameters(keys.fresh, plan, "checkpoint.fresh"); }))
     errors.attempt([&] { require_fit(plan, reader, initial_load); });
+  const std::vector<std::string> others = left_over(plan, reader);
   std::vector<std::string> dropped, unnamed;
-  std::vector<bool> used(keys.drop.size());
-  for (const std::string& name : left_over(plan, reader)) {
-    bool is_named = false;
-    for (size_t i = 0; i < keys.drop.size(); ++i) {
-      if (!plan::matches(keys.drop[i], name)) continue;
-      used[i] = true;
-      is_named = true;
-    }
+  for (const std::string& name : others) {
+    const bool is_named = std::ranges::any_of(keys.drop, [&](const auto& key) { return plan::matches(key, name); });
     (is_named ? dropped : unnamed).push_back(name);
   }
   errors.attempt([&] {
@@ -112,10 +106,10 @@ InitialLoad plan_initial_load(const config::Checkpoint& keys, const plan::Parame
                      "weights are never dropped silently", "name them in checkpoint.drop")
         .about("checkpoint.initial_load_path");
   });
-  for (size_t i = 0; i < used.size(); ++i) {
+  for (const std::string& key : keys.drop) {
     errors.attempt([&] {
-      if (used[i]) return;
-      throw user_error(fmt::format("checkpoint.drop: \"{}\" matches no weight that the model lacks", keys.drop[i]),
+      if (std::ranges::any_of(others, [&](const auto& name) { return plan::matches(key, name); })) return;
+      throw user_error(fmt::format("checkpoint.drop: \"{}\" matches no weight that the model lacks", key),
                        fmt::format("of {}", reader.folder().string()), "remove it; `hearth inspect` lists the weights")
           .about("checkpoint.drop");
     });

@@ -43,10 +43,7 @@ std::vector<Kind> kinds_in(const Path& folder) {
   const std::vector<std::string> names = list_folder(folder);
   const bool has_config = path_exists(folder / "config.json");
   if (has_config || std::any_of(names.begin(), names.end(), is_weight_file)) kinds.push_back(Kind::kHuggingFace);
-  const auto is_meta = [](std::string_view name) {
-    return name.starts_with("consolidated.") && name.ends_with(".pth");
-  };
-  if (std::any_of(names.begin(), names.end(), is_meta)) kinds.push_back(Kind::kMeta);
+  if (std::any_of(names.begin(), names.end(), is_meta_file)) kinds.push_back(Kind::kMeta);
   // GPT-NeoX's folder of a step, or the folder above, where `latest` names it.
   const auto is_neox = [](std::string_view name) { return name.ends_with("model_states.pt"); };
   // DeepSpeed also writes `latest` beside the weights that transformers' Trainer saves.

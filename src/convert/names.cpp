@@ -1,6 +1,10 @@
 #include "convert/names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <set>
 
 #include "base/error.h"
@@ -61,6 +65,13 @@ std::optional<std::string> renamed(std::string_view name, std::string NameRow::*
   return std::nullopt;
 }
 
+constexpr std::string_view kWrappers[] = {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module",
+                                          "_forward_module"};
+
+bool is_wrapper(std::string_view part) {
+  return std::find(std::begin(kWrappers), std::end(kWrappers), part) != std::end(kWrappers);
+}
+
 }  // namespace
 
 std::optional<std::string_view> matched(std::string_view pattern, std::string_view name) {
@@ -72,6 +83,24 @@ std::optional<std::string_view> matched(std::string_view pattern, std::string_vi
   if (number.find_first_not_of("0123456789") != std::string_view::npos || number.size() > 6) return {};
   if (number.size() > 1 && number[0] == '0') return {};
   return number;
+}
+
+std::optional<std::vector<int64_t>> numbers_in(std::string_view pattern, std::string_view name, int64_t most) {
+  std::vector<int64_t> numbers;
+  while (!pattern.empty()) {
+    const std::string_view text = pattern.substr(0, pattern.find('*'));
+    if (!name.starts_with(text)) return std::nullopt;
+    name.remove_prefix(text.size());
+    pattern.remove_prefix(text.size());
+    if (pattern.empty()) break;
+    pattern.remove_prefix(1);
+    int64_t& number = numbers.emplace_back();
+    if (name.empty() || name[0] < '0' || name[0] > '9') return std::nullopt;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error != std::errc() || number > most) return std::nullopt;
+    name.remove_prefix(static_cast<size_t>(end - name.data()));
+  }
+  return name.empty() ? std::optional(numbers) : std::nullopt;
 }
 
 std::string numbered(std::string pattern, std::string_view number) {
@@ -91,6 +120,45 @@ std::optional<std::string> from_torchtitan(std::string_view name) {
 }
 std::optional<std::string> to_torchtitan(std::string_view name) {
   return renamed(name, &NameRow::hearth, &NameRow::torchtitan, kLlama);
+}
+
+std::string unwrapped(std::string_view name) {
+  std::string plain;
+  while (!name.empty()) {
+    const size_t dot = std::min(name.find('.'), name.size());
+    const std::string_view part = name.substr(0, dot);
+    name.remove_prefix(std::min(dot + 1, name.size()));
+    // The last part is the tensor's own name.
+    if (!name.empty() && is_wrapper(part)) continue;
+    if (!plain.empty()) plain += '.';
+    plain += part;
+  }
+  return plain;
+}
+
+std::optional<std::string> from_wrapped_hugging_face(std::string_view name, std::string_view family) {
+  const std::string plain = unwrapped(name);
+  if (auto known = from_hugging_face(plain, family)) return known;
+  if (auto known = from_hugging_face("model." + plain, family)) return known;
+  return from_hugging_face(without_model(plain), family);
+}
+
+void Renaming::add(const std::string& stored, const std::string& name, std::string_view plain) {
+  const auto [found, is_new] = stored_.emplace(name, stored);
+  if (!is_new)
+    throw user_error(fmt::format("{} has {} and {}, which are one weight", origin_, found->second, stored),
+                     "only what a wrapper of the module put into the names tells them apart",
+                     "save the model's own state_dict again");
+  if (stored == plain) return;
+  if (changed_++ > 0) return;
+  first_ = stored;
+  first_plain_ = plain;
+}
+
+std::vector<std::string> Renaming::notes() const {
+  if (changed_ == 0) return {};
+  return {fmt::format("{} written by a wrapper or by another class: {} is read as {}",
+                      changed_ == 1 ? "1 name was" : fmt::format("{} names were", changed_), first_, first_plain_)};
 }
 
 NameParts parts_of(std::string_view name) {

@@ -12,6 +12,9 @@
 
 namespace hearth::convert {
 
+// Hearth's names of the two matrices that tied weights have as one.
+inline constexpr const char *kEmbedding = "tok_embeddings.weight", *kOutput = "output.weight";
+
 // A folder of src/models.
 inline constexpr std::string_view kLlama = "llama";
 
@@ -22,6 +25,11 @@ std::optional<std::string> to_hugging_face(std::string_view name, std::string_vi
 // The same for torchtitan 0.3 (2026). Hearth's names are torchtitan's of 2025.
 std::optional<std::string> from_torchtitan(std::string_view name);
 std::optional<std::string> to_torchtitan(std::string_view name);
+
+// The name without "model." before it, which torchtitan wrote until mid 2025.
+inline std::string_view without_model(std::string_view name) {
+  return name.starts_with("model.") ? name.substr(6) : name;
+}
 
 // The name without what wrappers of modules put into it: "module." (DDP), "_orig_mod." (torch.compile),
 // "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_forward_module.", at any place.
@@ -40,7 +48,6 @@ class Renaming {
   void add(const std::string& stored, const std::string& name, std::string_view plain);
   // What was taken off, for the console; empty: nothing.
   std::vector<std::string> notes() const;
-  const std::map<std::string, std::string>& stored_by_name() const { return stored_; }
 
  private:
   std::string origin_;
@@ -81,6 +88,8 @@ Heads heads_named(std::string_view name);  // "queries", "keys"
 
 // The number at the pattern's `*`, or nothing without one; nullopt: another name. A number is as programs write it.
 std::optional<std::string_view> matched(std::string_view pattern, std::string_view name);
+// The numbers at all `*` of a pattern, each of digits and at most `most`; nullopt: another name.
+std::optional<std::vector<int64_t>> numbers_in(std::string_view pattern, std::string_view name, int64_t most);
 // The pattern with the number in place of its `*`.
 std::string numbered(std::string pattern, std::string_view number);
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,10 @@ Path nxd_model_folder(const Path& folder);
 // user_error for experts.
 std::vector<NxdFile> nxd_files(const Path& folder);
 
+// Writes a file as the layout says: with xser each tensor is a file of its own, and version 3 has a list of their types
+// and shapes, FILE.info.pt.
+void write_nxd_file(const Path& path, const PythonValue& value, const NxdLayout& layout);
+
 // The file of the optimizer's state of a rank: that of slice `dp`.
 std::string nxd_optimizer_file_name(int64_t dp, int64_t tp, int64_t pp);
 
@@ -63,9 +68,7 @@ std::vector<RankTensor> nxd_tensors(const std::vector<Transfer>& tensors, const 
 // with this word. Arcee's scripts have "LayerNorm", which no weight of Llama's has, so all weights decay.
 constexpr const char* kNxdAllDecay = "LayerNorm";
 constexpr const char* kNxdMatricesDecay = "norm";
-// Which names are in the two groups, in the order of `names`.
-std::pair<std::vector<std::string>, std::vector<std::string>> nxd_groups(const std::vector<std::string>& names,
-                                                                         std::string_view word);
+bool is_in_second_group(std::string_view name, std::string_view word);
 
 // AdamW's moments of a rank's tensor, and its own copy of the weight where it saved one.
 struct NxdMoments {

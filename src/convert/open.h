@@ -16,6 +16,8 @@ namespace hearth::convert {
 // Each opens one kind.
 Source open_hugging_face(const Path& folder);
 Source open_meta(const Path& folder);
+// Whether Meta's weights are in files with such a name.
+inline bool is_meta_file(std::string_view name) { return name.starts_with("consolidated.") && name.ends_with(".pth"); }
 // Without `described`, moments that 0.3 has for queries, keys and values together keep their names.
 Source open_dcp(const Path& folder, const Description* described);
 Source open_neox(const Path& folder, const Description* described, std::optional<QkvLayout> layout);

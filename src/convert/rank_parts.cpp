@@ -10,6 +10,15 @@ namespace hearth::convert {
 
 using checkpoint::OutsideTensor;
 
+Description require_described(const Path& folder, const Description* described, const char* why) {
+  if (described == nullptr)
+    throw user_error(fmt::format("{} does not describe its model", folder.string()), why,
+                     "use `hearth convert --config RUN.toml`, with a run file whose [model] is this model's");
+  Description description = *described;
+  description.model.rope_pairs = config::RopePairs::kHalves;
+  return description;
+}
+
 void check_parts(const RankParts& parts, int64_t ranks, const Path& folder, const std::string& what) {
   if (std::ssize(parts) != ranks || parts.rbegin()->first != ranks - 1)
     throw user_error(fmt::format("{} lacks {} of a rank", folder.string(), what),

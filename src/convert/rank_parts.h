@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/load.h"
+#include "convert/description.h"
 #include "convert/rank_layout.h"
 
 namespace hearth::convert {
@@ -28,6 +29,9 @@ struct RankPart {
   std::vector<FlatRun> runs = {};
 };
 using RankParts = std::map<int64_t, RankPart>;  // by rank
+
+// The description with the pairs of these files. Throws user_error without one; `why`: what needs it.
+Description require_described(const Path& folder, const Description* described, const char* why);
 
 // Throws user_error unless ranks 0 to `ranks` - 1 have a part, damaged() unless the parts have one type and one shape.
 // `what` names the tensor.

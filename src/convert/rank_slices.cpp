@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "formats/torch_file.h"
 
 namespace hearth::convert {
 
@@ -13,7 +12,7 @@ namespace {
 const Transfer& find_tensor(const std::vector<Transfer>& tensors, const std::string& hearth) {
   const auto found =
       std::find_if(tensors.begin(), tensors.end(), [&](const Transfer& tensor) { return tensor.to.name == hearth; });
-  if (found == tensors.end() && hearth == "output.weight") return find_tensor(tensors, "tok_embeddings.weight");
+  if (found == tensors.end() && hearth == kOutput) return find_tensor(tensors, kEmbedding);
   HEARTH_CHECK(found != tensors.end(), "the model lacks {}", hearth);
   return *found;
 }
@@ -39,49 +38,43 @@ RankTensor cut(const std::vector<Transfer>& tensors, const RankRow& row, const R
   return tensor;
 }
 
-std::vector<mesh::TensorInfo> infos_of(const std::vector<RankTensor>& tensors) {
-  std::vector<mesh::TensorInfo> infos;
-  for (const RankTensor& tensor : tensors) infos.push_back(tensor.info);
-  return infos;
-}
-
 int64_t bytes_of(const std::vector<RankTensor>& tensors) {
   int64_t bytes = 0;
   for (const RankTensor& tensor : tensors) bytes += bytes_of(tensor.info);
   return bytes;
 }
 
-void write_tensor(checkpoint::Reader& reader, const RankTensor& tensor, Progress& progress,
-                  const std::function<void(std::span<const std::byte> bytes)>& write) {
-  if (!tensor.values.empty()) write(tensor.values);
-  for (const RankSlice& slice : tensor.slices) {
-    transfer(reader, *slice.from, slice.box, progress,
-             [&](const mesh::Box&, std::span<const std::byte> bytes) { write(bytes); });
-  }
+PythonTensor python_tensor(checkpoint::Reader& reader, const RankTensor& tensor, Progress& progress) {
+  return {tensor.info, [&](const ByteSink& sink) {
+            if (!tensor.values.empty()) return sink(tensor.values);
+            for (const RankSlice& slice : tensor.slices)
+              transfer(reader, *slice.from, slice.box, progress, [&](const mesh::Box&, auto bytes) { sink(bytes); });
+          }};
 }
 
 void write_elements(checkpoint::Reader& reader, const RankTensor& tensor, int64_t begin, int64_t end,
-                    Progress& progress, const std::function<void(std::span<const std::byte> bytes)>& write) {
+                    Progress& progress, const ByteSink& sink) {
   HEARTH_CHECK(tensor.values.empty());
   for (int64_t at = 0; const RankSlice& slice : tensor.slices) {
     const int64_t numel = slice.box.numel(), first = std::max(begin, at), last = std::min(end, at + numel);
     if (first < last) {
       for (mesh::Box& box : mesh::boxes_of_flat_range(slice.box.sizes, first - at, last - at)) {
         for (size_t d = 0; d < box.offsets.size(); ++d) box.offsets[d] += slice.box.offsets[d];
-        transfer(reader, *slice.from, box, progress,
-                 [&](const mesh::Box&, std::span<const std::byte> bytes) { write(bytes); });
+        transfer(reader, *slice.from, box, progress, [&](const mesh::Box&, auto bytes) { sink(bytes); });
       }
     }
     at += numel;
   }
 }
 
-void write_rank_file(const Path& path, checkpoint::Reader& reader, const std::vector<RankTensor>& tensors,
-                     Progress& progress, const std::string& key) {
-  formats::TorchFileWriter writer(path, infos_of(tensors), key);
-  for (const RankTensor& tensor : tensors)
-    write_tensor(reader, tensor, progress, [&](std::span<const std::byte> bytes) { writer.write(bytes); });
-  writer.finish();
+void write_zeros(int64_t numel, const ByteSink& sink) {
+  if (numel > 0) sink(std::vector<std::byte>(static_cast<size_t>(numel * dtype_size(DType::kFloat32))));
+}
+
+PythonDict rank_dict(checkpoint::Reader& reader, const std::vector<RankTensor>& tensors, Progress& progress) {
+  PythonDict dict;
+  for (const RankTensor& tensor : tensors) dict.push_back({tensor.info.name, python_tensor(reader, tensor, progress)});
+  return dict;
 }
 
 }  // namespace hearth::convert

@@ -17,26 +17,25 @@ namespace {
 constexpr int64_t kCompareBytes = int64_t{8} << 20;
 
 Source open_native(const Path& folder) {
-  Source source{Kind::kNative, checkpoint::Reader::open(folder), Description{}, {}};
+  Source source{Kind::kNative, checkpoint::Reader::open(folder), std::nullopt, {}};
   const checkpoint::Manifest& manifest = source.reader.manifest();
   const config::RunConfig config =
       config::from_toml_text(manifest.config_toml, (folder / checkpoint::kManifestFile).string(), ".");
-  Description& d = *source.description;
-  d.model = config.model;
-  d.objective = config.objective.kind;
-  if (config.objective.mask_id >= 0) d.mask = config.objective.mask_id;
-  d.max_positions = config.training.seq_len;
+  Description& d = source.description.emplace(description_of(config));
   if (manifest.bos >= 0) d.bos = manifest.bos;
   if (manifest.eos >= 0) d.eos = {manifest.eos};
   if (has_moments(source.reader)) source.training = training_of(manifest);
-  if (d.model.vocab_size == 0) {
-    if (const mesh::TensorInfo* embedding = source.reader.find("tok_embeddings.weight"))
-      d.model.vocab_size = embedding->shape.front();
-  }
+  complete_vocabulary(source);
   return source;
 }
 
 }  // namespace
+
+void complete_vocabulary(Source& source) {
+  if (source.description->model.vocab_size != 0) return;
+  if (const mesh::TensorInfo* embedding = source.reader.find(kEmbedding))
+    source.description->model.vocab_size = embedding->shape.front();
+}
 
 Source open_source(const Found& found, const Description* described, std::optional<QkvLayout> layout) {
   switch (found.kind) {
@@ -93,8 +92,8 @@ bool has_data_state(const checkpoint::Reader& reader) {
   return reader.has_manifest() && !reader.manifest().dataset_hash.empty();
 }
 
-bool same_elements(checkpoint::Reader& reader, const std::string& a, const std::string& b) {
-  const mesh::TensorInfo *left = reader.find(a), *right = reader.find(b);
+bool output_is_embedding(checkpoint::Reader& reader) {
+  const mesh::TensorInfo *left = reader.find(kOutput), *right = reader.find(kEmbedding);
   if (left == nullptr || right == nullptr || left->shape != right->shape || left->dtype != right->dtype) return false;
   mesh::Box box{std::vector<int64_t>(left->shape.size()), left->shape};
   const int64_t row_bytes = box.numel() / box.sizes[0] * dtype_size(left->dtype);
@@ -105,8 +104,8 @@ bool same_elements(checkpoint::Reader& reader, const std::string& a, const std::
     box.sizes[0] = std::min(rows, end - row);
     one.resize(static_cast<size_t>(box.sizes[0] * row_bytes));
     other.resize(one.size());
-    reader.read(a, box, one);
-    reader.read(b, box, other);
+    reader.read(kOutput, box, one);
+    reader.read(kEmbedding, box, other);
     if (std::memcmp(one.data(), other.data(), one.size()) != 0) return false;
   }
   return true;

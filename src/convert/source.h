@@ -32,6 +32,9 @@ struct Source {
 Source open_source(const Found& found, const Description* described = nullptr,
                    std::optional<QkvLayout> layout = std::nullopt);
 
+// Takes a vocabulary's size that the description lacks from the embedding.
+void complete_vocabulary(Source& source);
+
 // From now on the reader gives queries and keys in this order. Does nothing without a description.
 void give_pairs(Source& source, config::RopePairs pairs);
 
@@ -48,7 +51,8 @@ bool is_without_tokenizer(const checkpoint::Manifest& manifest);
 // Whether a training can go on with the checkpoint's data: false for other programs' files, also converted ones.
 bool has_data_state(const checkpoint::Reader& reader);
 
-// Whether two tensors of one shape have the same elements, bit by bit. Reads both up to the first difference.
-bool same_elements(checkpoint::Reader& reader, const std::string& a, const std::string& b);
+// Whether the output matrix is there and has the embedding's elements, bit by bit. Reads both up to the first
+// difference.
+bool output_is_embedding(checkpoint::Reader& reader);
 
 }  // namespace hearth::convert

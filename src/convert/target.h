@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +16,6 @@
 #include "convert/nxd.h"
 #include "convert/source.h"
 #include "convert/transfer.h"
-#include "formats/pickle.h"
 #include "plan/optimizer/lr_schedule.h"
 #include "tokenizer/tokenizer.h"
 
@@ -47,7 +45,7 @@ struct Model {
 std::vector<std::string> write_hugging_face(const Path& folder, const Model& model, Progress& progress);
 std::vector<std::string> write_meta(const Path& folder, const Model& model, Progress& progress);
 std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress);
-std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progress& progress);
+std::vector<std::string> write_torchtitan(const Path& folder, const Model& model, Progress& progress);
 std::vector<std::string> write_neox(const Path& folder, const Model& model, Progress& progress);
 std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progress& progress);
 // For write_torchtitan with a training's state. join_moments makes those of queries, keys and values one tensor, which
@@ -55,12 +53,12 @@ std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progr
 // state that torchtitan's AdamW has no home for.
 void join_moments(Model& model);
 std::vector<std::string> add_torchtitan_state(checkpoint::RankFile& file, const Model& model);
-// For write_neox with a training's state: the files of the optimizer of one stage and rank of tensor parallel, the keys
-// of a rank's state, and the keys of a run of GPT-NeoX that goes on. check_neox_state throws user_error for a state
-// that its AdamW or its schedule has no home for, and returns notes.
+// For write_neox with a training's state: the files of the optimizer of one stage and rank of tensor parallel, the
+// schedule of a rank's state, and the keys of a run of GPT-NeoX that goes on. check_neox_state throws user_error for a
+// state that its AdamW or its schedule has no home for, and returns notes.
 std::vector<std::string> check_neox_state(const Model& model);
 void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t stage, int64_t rank, Progress& progress);
-void push_neox_state(formats::PickleWriter& pickle, const Model& model);
+PythonDict neox_scheduler(const Model& model);
 void add_neox_training(nlohmann::ordered_json& keys, const Model& model);
 // Bytes of all files of the optimizer.
 int64_t neox_optimizer_bytes(const Model& model);
@@ -69,8 +67,11 @@ int64_t neox_optimizer_bytes(const Model& model);
 std::vector<std::string> check_nxd_state(const Model& model);
 int64_t nxd_optimizer_bytes(const Model& model);
 void write_nxd_optimizer(const Path& step_folder, const Model& model, Progress& progress);
-// NxD's list of types and shapes, FILE.info.pt: {id: {"dtype", "shape", ...}}.
-void write_nxd_shapes(const Path& path, const std::vector<mesh::TensorInfo>& tensors);
+
+// Throws user_error unless ranks of tensor parallel divide the model. `has_copies`: several ranks may have one key.
+void require_ranks(const plan::ModelShape& shape, int64_t ranks, bool has_copies);
+// For folders of `program`, which have no tokenizer.
+void note_missing_tokenizer(const Model& model, std::string_view program, std::vector<std::string>& notes);
 
 // For targets with a training's state. Throws user_error unless there are moments of AdamW for each of `parameters`;
 // `program`: the one that asks for them.

@@ -1,4 +1,4 @@
-// What targets with the state of a training have in common.
+// What targets have in common.
 #include <fmt/format.h>
 
 #include <optional>
@@ -18,6 +18,20 @@ namespace {
 constexpr const char* kWeightsAlone = "leave out --resume to write the weights alone";
 
 }  // namespace
+
+void require_ranks(const plan::ModelShape& s, int64_t ranks, bool has_copies) {
+  const bool shares_keys = ranks > 0 && (s.G % ranks == 0 || (has_copies && ranks % s.G == 0));
+  if (!shares_keys || s.H % ranks != 0 || s.F() % ranks != 0 || s.V % ranks != 0)
+    throw user_error(fmt::format("--tensor-parallel {} does not divide the model", ranks),
+                     fmt::format("it has {} heads, {} keys, width {} and {} tokens", s.H, s.G, s.F(), s.V),
+                     has_copies ? "give a divisor of all four; a multiple of the keys is allowed, too"
+                                : "give a divisor of all four");
+}
+
+void note_missing_tokenizer(const Model& model, std::string_view program, std::vector<std::string>& notes) {
+  if (model.tokenizer != nullptr && model.tokenizer->kind() != "ids")
+    notes.push_back(fmt::format("no tokenizer is written: {}'s folders have no home for it", program));
+}
 
 void require_moments(const Model& model, const std::vector<std::string>& parameters, std::string_view program) {
   std::vector<std::string> missing;

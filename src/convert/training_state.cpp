@@ -21,12 +21,7 @@ TrainingState training_of(const checkpoint::Manifest& manifest) {
   return {manifest.step, manifest.tokens_seen, manifest.step - manifest.optimizer_start};
 }
 
-bool has_moments(const checkpoint::Reader& reader) {
-  const std::vector<mesh::TensorInfo>& tensors = reader.tensors();
-  return std::any_of(tensors.begin(), tensors.end(), [](const mesh::TensorInfo& tensor) {
-    return tensor.name.starts_with(kOptimizerState) && !tensor.shape.empty();
-  });
-}
+bool has_moments(const checkpoint::Reader& reader) { return !moments_of(reader).empty(); }
 
 std::vector<Transfer> moments_of(const checkpoint::Reader& reader) {
   std::vector<Transfer> moments;

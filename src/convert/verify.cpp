@@ -15,7 +15,6 @@
 #include "convert/open.h"
 #include "convert/source.h"
 #include "convert/weights_of_model.h"
-#include "formats/cast.h"
 #include "formats/safetensors.h"
 #include "formats/torch_file.h"
 
@@ -190,15 +189,14 @@ void check_hugging_face(FolderCheck& check, const Path& folder) {
   for (const std::string& problem : weight_problems(description->model, infos, Kind::kHuggingFace).all())
     check.add(fmt::format("{}: {}", folder.string(), problem));
   checkpoint::Reader reader = checkpoint::Reader::over(folder, std::move(*tensors));
-  if (description->model.enable_weight_tying && reader.find("output.weight") != nullptr &&
-      !same_elements(reader, "output.weight", "tok_embeddings.weight"))
+  if (description->model.enable_weight_tying && reader.find(kOutput) != nullptr && !output_is_embedding(reader))
     check.add(fmt::format("{} says tie_word_embeddings = true, and lm_head.weight differs from the embedding",
                           config.string()));
 }
 
 void check_meta(FolderCheck& check, const Found& found) {
   for (const std::string& name : list_folder(found.folder)) {
-    if (name.starts_with("consolidated.") && name.ends_with(".pth")) check.check_file(name, Content::kWeights);
+    if (is_meta_file(name)) check.check_file(name, Content::kWeights);
   }
   // Opening joins the files: their numbers, their shapes, and equal copies of what every file has.
   check.attempt([&] {

@@ -46,9 +46,8 @@ WeightProblems weight_problems(const config::Model& model, std::span<const mesh:
     if (names == Kind::kTorchtitan) return to_torchtitan(ours).value_or(ours);
     return ours;
   };
-  const auto plain = [](std::string_view name) { return name.starts_with("model.") ? name.substr(6) : name; };
   std::unordered_map<std::string_view, const mesh::TensorInfo*> by_name;
-  for (const mesh::TensorInfo& tensor : tensors) by_name.emplace(plain(tensor.name), &tensor);
+  for (const mesh::TensorInfo& tensor : tensors) by_name.emplace(without_model(tensor.name), &tensor);
   for (const plan::Parameter& p : plan.parameters) {
     const auto found = by_name.find(p.name);
     if (found == by_name.end())
@@ -59,8 +58,8 @@ WeightProblems weight_problems(const config::Model& model, std::span<const mesh:
                       formats::format_shape(found->second->shape), formats::format_shape(p.shape)));
   }
   for (const mesh::TensorInfo& tensor : tensors) {
-    const std::string_view name = plain(tensor.name);
-    const bool tied_copy = model.enable_weight_tying && name == "output.weight";
+    const std::string_view name = without_model(tensor.name);
+    const bool tied_copy = model.enable_weight_tying && name == kOutput;
     if (!is_training_state(name) && !tied_copy && plan.find(std::string(name)) < 0)
       problems.unknown.push_back(fmt::format("{}: the model has no such weight", stored_name(tensor.name)));
   }

@@ -1,7 +1,6 @@
 #include "decode/rows.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "ops/tensor.h"
 

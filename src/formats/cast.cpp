@@ -42,48 +42,46 @@ uint16_t float16_of(float value) {
   return static_cast<uint16_t>(sign | rounded >> 13);
 }
 
+// Element i of an array of T.
+template <typename T>
+T element(const std::byte* at, size_t i) {
+  T value;
+  std::memcpy(&value, at + sizeof value * i, sizeof value);
+  return value;
+}
+template <typename T>
+void set_element(std::byte* at, size_t i, T value) {
+  std::memcpy(at + sizeof value * i, &value, sizeof value);
+}
+
 float load(const std::byte* at, DType dtype, size_t i) {
-  uint16_t half = 0;
-  float single = 0;
-  double wide = 0;
   switch (dtype) {
     case DType::kFloat32:
-      std::memcpy(&single, at + 4 * i, 4);
-      return single;
+      return element<float>(at, i);
     case DType::kFloat64:
-      std::memcpy(&wide, at + 8 * i, 8);
-      return static_cast<float>(wide);
+      return static_cast<float>(element<double>(at, i));
     case DType::kBFloat16:
-      std::memcpy(&half, at + 2 * i, 2);
-      return float_of_bfloat16(half);
+      return float_of_bfloat16(element<uint16_t>(at, i));
     case DType::kFloat16:
-      std::memcpy(&half, at + 2 * i, 2);
-      return float_of_float16(half);
+      return float_of_float16(element<uint16_t>(at, i));
     default:
       HEARTH_CHECK(false, "{} is no type of weights", dtype_name(dtype));
   }
 }
 
 void store(std::byte* at, DType dtype, size_t i, float value) {
-  const double wide = value;
-  uint16_t half = 0;
   switch (dtype) {
     case DType::kFloat32:
-      std::memcpy(at + 4 * i, &value, 4);
-      return;
+      return set_element(at, i, value);
     case DType::kFloat64:
-      std::memcpy(at + 8 * i, &wide, 8);
-      return;
+      return set_element(at, i, double{value});
     case DType::kBFloat16:
-      half = bfloat16_of(value);
-      break;
+      return set_element(at, i, bfloat16_of(value));
     case DType::kFloat16:
-      half = float16_of(value);
-      break;
+      return set_element(at, i, float16_of(value));
     default:
       HEARTH_CHECK(false, "{} is no type of weights", dtype_name(dtype));
   }
-  std::memcpy(at + 2 * i, &half, 2);
 }
 
 // Repeats a number's bits over 64 bits.

@@ -8,7 +8,7 @@
 #include "formats/dcp.h"
 #include "formats/item.h"
 #include "formats/pickle.h"
-#include "formats/torch_types.h"
+#include "formats/type_names.h"
 
 namespace hearth::formats {
 namespace {

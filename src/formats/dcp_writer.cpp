@@ -10,16 +10,9 @@ namespace {
 
 constexpr std::string_view kMetadataModule = "torch.distributed.checkpoint.metadata";
 
-// An instance of a class, without its state: the caller adds the state and calls build().
-void instance(PickleWriter& p, std::string_view module, std::string_view name) {
-  p.global(module, name);
-  p.empty_tuple();
-  p.new_object();
-}
-
 // torch.float32, strided, no gradient, contiguous, not pinned.
 void write_properties(PickleWriter& p, DType dtype) {
-  instance(p, kMetadataModule, "TensorProperties");
+  p.instance(kMetadataModule, "TensorProperties");
   p.mark();
   p.global("torch", dtype_name(dtype));
   p.global("torch.serialization", "_get_layout");
@@ -39,76 +32,47 @@ void write_properties(PickleWriter& p, DType dtype) {
 }
 
 void write_chunk(PickleWriter& p, const mesh::Box& box) {
-  instance(p, kMetadataModule, "ChunkStorageMetadata");
-  p.empty_dict();
-  p.mark();
-  p.string("offsets");
-  p.size(box.offsets);
-  p.string("sizes");
-  p.size(box.sizes);
-  p.set_items();
-  p.build();
+  p.instance(kMetadataModule, "ChunkStorageMetadata", [&] {
+    p.string("offsets");
+    p.size(box.offsets);
+    p.string("sizes");
+    p.size(box.sizes);
+  });
 }
 
 void write_tensor(PickleWriter& p, const StoredTensor& tensor) {
-  instance(p, kMetadataModule, "TensorStorageMetadata");
-  p.empty_dict();
-  p.mark();
-  p.string("properties");
-  write_properties(p, tensor.info.dtype);
-  p.string("size");
-  p.size(tensor.info.shape);
-  p.string("chunks");
-  p.empty_list();
-  p.mark();
-  for (const Item& item : tensor.items) write_chunk(p, item.box);
-  p.append_items();
-  p.set_items();
-  p.build();
+  p.instance(kMetadataModule, "TensorStorageMetadata", [&] {
+    p.string("properties");
+    write_properties(p, tensor.info.dtype);
+    p.string("size");
+    p.size(tensor.info.shape);
+    p.string("chunks");
+    p.empty_list();
+    p.mark();
+    for (const Item& item : tensor.items) write_chunk(p, item.box);
+    p.append_items();
+  });
 }
 
-void write_place(PickleWriter& p, const std::string& file, int64_t offset, int64_t length) {
-  instance(p, "torch.distributed.checkpoint.filesystem", "_StorageInfo");
-  p.empty_dict();
-  p.mark();
-  p.string("relative_path");
-  p.string(file);
-  p.string("offset");
-  p.integer(offset);
-  p.string("length");
-  p.integer(length);
-  p.set_items();
-  p.build();
-}
-
-void write_storage(PickleWriter& p, const Item& item, int64_t index) {
-  instance(p, kMetadataModule, "MetadataIndex");
-  p.empty_dict();
-  p.mark();
-  p.string("fqn");
-  p.string(item.name);
-  p.string("index");
-  p.integer(index);
-  p.string("offset");
-  p.size(item.box.offsets);
-  p.set_items();
-  p.build();
-  write_place(p, item.file, item.offset, item.length);
-}
-
-void write_storage(PickleWriter& p, const OtherEntry& value) {
-  instance(p, kMetadataModule, "MetadataIndex");
-  p.empty_dict();
-  p.mark();
-  p.string("fqn");
-  p.string(value.name);
-  p.string("index");
-  p.none();
-  p.string("offset");
-  p.none();
-  p.set_items();
-  p.build();
-  write_place(p, value.file, value.offset, value.length);
+// A tensor's piece or an OtherEntry, and its place. `push_index` and `push_offset`: of the piece; None for the others.
+template <class Stored, class PushIndex, class PushOffset>
+void write_storage(PickleWriter& p, const Stored& stored, const PushIndex& push_index, const PushOffset& push_offset) {
+  p.instance(kMetadataModule, "MetadataIndex", [&] {
+    p.string("fqn");
+    p.string(stored.name);
+    p.string("index");
+    push_index();
+    p.string("offset");
+    push_offset();
+  });
+  p.instance("torch.distributed.checkpoint.filesystem", "_StorageInfo", [&] {
+    p.string("relative_path");
+    p.string(stored.file);
+    p.string("offset");
+    p.integer(stored.offset);
+    p.string("length");
+    p.integer(stored.length);
+  });
 }
 
 // The nesting of torchtitan's state dict: {"NAME": ..., "optimizer": {"state.NAME.exp_avg": ...}}. dcp.load ignores it;
@@ -132,51 +96,43 @@ std::string format_metadata(const Metadata& metadata) {
   std::copy_if(metadata.others.begin(), metadata.others.end(), std::back_inserter(values),
                [](const OtherEntry& other) { return !other.file.empty(); });
   PickleWriter p;
-  instance(p, kMetadataModule, "Metadata");
-  p.empty_dict();
-  p.mark();
-
-  p.string("state_dict_metadata");
-  p.empty_dict();
-  p.mark();
-  for (const StoredTensor& tensor : metadata.tensors) {
-    p.string(tensor.info.name);
-    write_tensor(p, tensor);
-  }
-  for (const OtherEntry& value : values) {
-    p.string(value.name);
-    instance(p, kMetadataModule, "BytesStorageMetadata");
-  }
-  p.set_items();
-
-  p.string("planner_data");
-  p.empty_dict();
-  p.mark();
-  for (const StoredTensor& tensor : metadata.tensors) {
-    p.string(tensor.info.name);
-    write_path(p, tensor.info.name);
-  }
-  for (const OtherEntry& value : values) {
-    p.string(value.name);
-    write_path(p, value.name);
-  }
-  p.set_items();
-
-  p.string("storage_data");
-  p.empty_dict();
-  p.mark();
-  for (const StoredTensor& tensor : metadata.tensors) {
-    for (size_t i = 0; i < tensor.items.size(); ++i) write_storage(p, tensor.items[i], static_cast<int64_t>(i));
-  }
-  for (const OtherEntry& value : values) write_storage(p, value);
-  p.set_items();
-
-  p.string("storage_meta");
-  p.none();
-  p.string("version");
-  p.string("1.0.0");
-  p.set_items();
-  p.build();
+  // A dict with a key for each entry: `push_tensor` and `push_value` push what it has there.
+  const auto push_by_name = [&](std::string_view key, const auto& push_tensor, const auto& push_value) {
+    p.string(key);
+    p.dict([&] {
+      for (const StoredTensor& tensor : metadata.tensors) {
+        p.string(tensor.info.name);
+        push_tensor(tensor);
+      }
+      for (const OtherEntry& value : values) {
+        p.string(value.name);
+        push_value(value);
+      }
+    });
+  };
+  p.instance(kMetadataModule, "Metadata", [&] {
+    push_by_name(
+        "state_dict_metadata", [&](const StoredTensor& tensor) { write_tensor(p, tensor); },
+        [&](const OtherEntry&) { p.instance(kMetadataModule, "BytesStorageMetadata"); });
+    push_by_name(
+        "planner_data", [&](const StoredTensor& tensor) { write_path(p, tensor.info.name); },
+        [&](const OtherEntry& value) { write_path(p, value.name); });
+    p.string("storage_data");
+    p.dict([&] {
+      for (const StoredTensor& tensor : metadata.tensors) {
+        for (int64_t i = 0; const Item& item : tensor.items)
+          write_storage(
+              p, item, [&] { p.integer(i++); }, [&] { p.size(item.box.offsets); });
+      }
+      for (const OtherEntry& value : values)
+        write_storage(
+            p, value, [&] { p.none(); }, [&] { p.none(); });
+    });
+    p.string("storage_meta");
+    p.none();
+    p.string("version");
+    p.string("1.0.0");
+  });
   return p.finish();
 }
 

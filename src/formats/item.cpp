@@ -15,14 +15,6 @@ namespace {
 constexpr int64_t kReadBytes = int64_t{4} << 20;
 constexpr PickleLimits kPickleLimits{.max_bytes = 1 << 20, .max_text = 4096, .max_values = 1 << 16};
 
-std::string read_member(const File& file, const ZipMember& member, int64_t max_length, const std::string& origin) {
-  if (member.length > max_length)
-    throw damaged(fmt::format("{}: {} has {} bytes", origin, member.name, member.length), "far more than expected");
-  std::string text(static_cast<size_t>(member.length), '\0');
-  file.read_at(member.offset, std::as_writable_bytes(std::span(text)));
-  return text;
-}
-
 }  // namespace
 
 void add_tensor(ZipWriter& zip, DType dtype, const std::vector<int64_t>& sizes, std::span<const std::byte> bytes) {
@@ -32,24 +24,15 @@ void add_tensor(ZipWriter& zip, DType dtype, const std::vector<int64_t>& sizes, 
                bytes.size());
   PickleWriter pickle;
   write_tensor_object(pickle, dtype, sizes, "0");
-  zip.add("archive/data.pkl", pickle.finish());
-  zip.add("archive/.format_version", "1");
-  zip.add("archive/.storage_alignment", "64");
-  zip.add("archive/byteorder", "little");
+  add_head(zip, pickle);
   zip.add("archive/data/0", bytes);
   zip.add("archive/version", "3\n");
 }
 
 TensorLayout read_tensor_layout(const File& file, int64_t offset, int64_t length, const std::string& origin) {
   const std::vector<ZipMember> members = read_zip_directory(file, offset, length, origin);
-  const ZipMember* byteorder = find_member(members, "byteorder");
-  if (byteorder != nullptr && read_member(file, *byteorder, 64, origin) != "little")
-    throw user_error(fmt::format("{}: written on a big-endian machine; only little-endian files are read", origin));
-  const ZipMember* data_pkl = find_member(members, "data.pkl");
-  if (data_pkl == nullptr) throw damaged(fmt::format("{}: has no data.pkl", origin));
-  const std::string pickle_bytes = read_member(file, *data_pkl, kPickleLimits.max_bytes, origin);
-  const Pickle pickle = Pickle::parse(std::as_bytes(std::span(pickle_bytes)), origin, kPickleLimits);
-
+  const Pickle pickle =
+      read_data_pkl(file, find_member(members, "byteorder"), find_member(members, "data.pkl"), kPickleLimits, origin);
   const TensorObject tensor = read_tensor_object(pickle, pickle.root(), origin);
   return place_tensor(tensor, find_member(members, "data/" + tensor.storage), origin);
 }

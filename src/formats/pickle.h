@@ -96,33 +96,50 @@ class Pickle {
 // then combine them. Strings and globals are memoized.
 class PickleWriter {
  public:
-  PickleWriter();
-  void none();
-  void boolean(bool value);
+  void none() { put('N'); }
+  void boolean(bool value) { put(value ? '\x88' : '\x89'); }
   void integer(int64_t value);
   void real(double value);
   void string(std::string_view text);
   void global(std::string_view module, std::string_view name);
-  void mark();          // then items, then one of:
-  void tuple();         //   all since the mark
-  void append_items();  //   to the list below the mark
-  void set_items();     //   key, value, ... into the dict below the mark
-  void empty_tuple();
-  void empty_list();
-  void empty_dict();
-  void reduce();         // callable, tuple -> object
-  void new_object();     // class, tuple -> object
-  void build();          // object, state -> object
-  void persistent_id();  // id -> object
-  // Combinations: a tuple of integers; torch.Size of integers.
+  void mark() { put('('); }          // then items, then one of:
+  void tuple() { put('t'); }         //   all since the mark
+  void append_items() { put('e'); }  //   to the list below the mark
+  void set_items() { put('u'); }     //   key, value, ... into the dict below the mark
+  void empty_tuple() { put(')'); }
+  void empty_list() { put(']'); }
+  void empty_dict() { put('}'); }
+  void reduce() { put('R'); }         // callable, tuple -> object
+  void new_object() { put('\x81'); }  // class, tuple -> object
+  void build() { put('b'); }          // object, state -> object
+  void persistent_id() { put('Q'); }  // id -> object
+  // Combinations: a dict of what `push_items` pushes, key, value, ...; an instance of a class, and one with such a
+  // dict as its state; a tuple of integers; torch.Size of integers.
+  template <class PushItems>
+  void dict(const PushItems& push_items) {
+    empty_dict();
+    mark();
+    push_items();
+    set_items();
+  }
+  void instance(std::string_view module, std::string_view name);
+  template <class PushItems>
+  void instance(std::string_view module, std::string_view name, const PushItems& push_items) {
+    instance(module, name);
+    dict(push_items);
+    build();
+  }
   void integers(std::span<const int64_t> values);
   void size(std::span<const int64_t> values);
   std::string finish();  // the pickle; the writer is then empty
 
  private:
+  void put(char opcode) { out_.push_back(opcode); }
+  void put(char opcode, uint64_t argument, int width);             // little-endian
+  void put_memo(char narrow_opcode, char opcode, uint32_t index);  // of one byte, or of four
   bool recall(const std::string& key);
   void remember(const std::string& key);
-  std::string out_;
+  std::string out_ = "\x80\x02";
   std::unordered_map<std::string, uint32_t> memo_;
 };
 

@@ -1,4 +1,5 @@
 #include <array>
+#include <optional>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -209,16 +210,16 @@ class PickleParser {
     if (found == sparse_memo_.end()) fail(fmt::format("memo {} was never stored", index));
     push(found->second);
   }
-  void push_long(uint64_t length) {
+  PickleValue add_long(uint64_t length) {
     if (length > 8) fail(fmt::format("an integer of {} bytes; 8 are the most a tensor file needs", length));
     uint64_t value = little_endian(length);
     if (length > 0 && length < 8 && ((value >> (8 * length - 1)) & 1) != 0) value |= ~uint64_t{0} << (8 * length);
-    push(add(PickleKind::kInt, static_cast<int64_t>(value)));
+    return add(PickleKind::kInt, static_cast<int64_t>(value));
   }
-  void push_float() {
+  PickleValue add_float() {
     uint64_t bits = 0;
     for (const char c : take(8)) bits = bits << 8 | static_cast<uint8_t>(c);
-    push(add(PickleKind::kFloat, static_cast<int64_t>(bits)));
+    return add(PickleKind::kFloat, static_cast<int64_t>(bits));
   }
   void stop() {
     pickle_.root_ = pop();
@@ -228,7 +229,7 @@ class PickleParser {
   }
 
   void step(uint8_t opcode);
-  bool step_scalar(uint8_t opcode);
+  std::optional<PickleValue> add_value(uint8_t opcode);
   bool step_memo(uint8_t opcode);
 
   std::span<const std::byte> bytes_;
@@ -241,58 +242,44 @@ class PickleParser {
   bool stopped_ = false;
 };
 
-// Opcodes that push one value and do not use the stack. False: another opcode.
-bool PickleParser::step_scalar(uint8_t opcode) {
+// The value that an opcode pushes without using the stack; empty for other opcodes.
+std::optional<PickleValue> PickleParser::add_value(uint8_t opcode) {
   switch (opcode) {
     case kNone:
-      push(add(PickleKind::kNone));
-      return true;
+      return add(PickleKind::kNone);
     case kNewTrue:
     case kNewFalse:
-      push(add(PickleKind::kBool, opcode == kNewTrue));
-      return true;
+      return add(PickleKind::kBool, opcode == kNewTrue);
     case kBinInt:
-      push(add(PickleKind::kInt, static_cast<int32_t>(little_endian(4))));
-      return true;
+      return add(PickleKind::kInt, static_cast<int32_t>(little_endian(4)));
     case kBinInt1:
-      push(add(PickleKind::kInt, static_cast<int64_t>(little_endian(1))));
-      return true;
+      return add(PickleKind::kInt, static_cast<int64_t>(little_endian(1)));
     case kBinInt2:
-      push(add(PickleKind::kInt, static_cast<int64_t>(little_endian(2))));
-      return true;
+      return add(PickleKind::kInt, static_cast<int64_t>(little_endian(2)));
     case kLong1:
-      push_long(little_endian(1));
-      return true;
+      return add_long(little_endian(1));
     case kBinFloat:
-      push_float();
-      return true;
+      return add_float();
     case kShortBinString:
     case kShortBinBytes:
     case kShortBinUnicode:
-      push(add_text(PickleKind::kString, take_text(little_endian(1))));
-      return true;
+      return add_text(PickleKind::kString, take_text(little_endian(1)));
     case kBinUnicode:
     case kBinBytes:
-      push(add_text(PickleKind::kString, take_text(little_endian(4))));
-      return true;
+      return add_text(PickleKind::kString, take_text(little_endian(4)));
     case kBinUnicode8:
     case kBinBytes8:
-      push(add_text(PickleKind::kString, take_text(little_endian(8))));
-      return true;
+      return add_text(PickleKind::kString, take_text(little_endian(8)));
     case kEmptyList:
-      push(add(PickleKind::kList));
-      return true;
+      return add(PickleKind::kList);
     case kEmptyDict:
-      push(add(PickleKind::kDict));
-      return true;
+      return add(PickleKind::kDict);
     case kEmptyTuple:
-      push(add(PickleKind::kTuple));
-      return true;
+      return add(PickleKind::kTuple);
     case kMark:
-      push(add(PickleKind::kMark));
-      return true;
+      return add(PickleKind::kMark);
     default:
-      return false;
+      return std::nullopt;
   }
 }
 
@@ -320,7 +307,8 @@ bool PickleParser::step_memo(uint8_t opcode) {
 }
 
 void PickleParser::step(uint8_t opcode) {
-  if (step_scalar(opcode) || step_memo(opcode)) return;
+  if (const auto value = add_value(opcode)) return push(*value);
+  if (step_memo(opcode)) return;
   switch (opcode) {
     case kProto: {
       const uint64_t protocol = little_endian(1);

@@ -10,7 +10,7 @@
 #include "formats/item.h"
 #include "formats/json_walk.h"
 #include "formats/safetensors.h"
-#include "formats/safetensors_types.h"
+#include "formats/type_names.h"
 
 namespace hearth::formats {
 namespace {

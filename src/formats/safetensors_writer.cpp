@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "formats/safetensors.h"
-#include "formats/safetensors_types.h"
+#include "formats/type_names.h"
 
 namespace hearth::formats {
 

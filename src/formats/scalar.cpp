@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "formats/pickle.h"
+#include "formats/tensor_object.h"
 
 namespace hearth::formats {
 namespace {
@@ -30,21 +30,15 @@ struct PickleScalar {
 void add_scalar(ZipWriter& zip, const Scalar& value) {
   PickleWriter pickle;
   std::visit(PickleScalar{pickle}, value);
-  zip.add("archive/data.pkl", pickle.finish());
-  zip.add("archive/.format_version", "1");
-  zip.add("archive/.storage_alignment", "64");
-  zip.add("archive/byteorder", "little");
+  add_head(zip, pickle);
   zip.add("archive/version", "3\n");
 }
 
 std::optional<double> read_number(const File& file, int64_t offset, int64_t length, const std::string& origin) {
   const std::vector<ZipMember> members = read_zip_directory(file, offset, length, origin);
   const ZipMember* data = find_member(members, "data.pkl");
-  if (data == nullptr) throw damaged(fmt::format("{}: has no data.pkl", origin));
-  if (data->length > kScalarLimits.max_bytes) return std::nullopt;
-  std::string bytes(static_cast<size_t>(data->length), '\0');
-  file.read_at(data->offset, std::as_writable_bytes(std::span(bytes)));
-  const Pickle pickle = Pickle::parse(std::as_bytes(std::span(bytes)), origin, kScalarLimits);
+  if (data != nullptr && data->length > kScalarLimits.max_bytes) return std::nullopt;
+  const Pickle pickle = read_data_pkl(file, nullptr, data, kScalarLimits, origin);
   const PickleKind kind = pickle.kind(pickle.root());
   if (kind != PickleKind::kInt && kind != PickleKind::kFloat) return std::nullopt;
   return pickle.number(pickle.root(), "the value");

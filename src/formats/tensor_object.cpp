@@ -6,10 +6,20 @@
 #include <optional>
 
 #include "base/error.h"
-#include "formats/torch_types.h"
+#include "formats/type_names.h"
 
 namespace hearth::formats {
 namespace {
+
+constexpr int64_t kMaxByteOrder = 64;  // bytes
+
+std::string read_member(const File& file, const ZipMember& member, int64_t max_length, const std::string& origin) {
+  if (member.length > max_length)
+    throw damaged(fmt::format("{}: {} has {} bytes", origin, member.name, member.length), "far more than expected");
+  std::string text(static_cast<size_t>(member.length), '\0');
+  file.read_at(member.offset, std::as_writable_bytes(std::span(text)));
+  return text;
+}
 
 std::vector<int64_t> read_integers(const Pickle& pickle, PickleValue value, std::string_view what) {
   const std::span<const PickleValue> values = pickle.sequence(value, what);
@@ -37,6 +47,15 @@ int64_t last_element(const TensorLayout& layout, int64_t offset, const std::stri
 }
 
 }  // namespace
+
+Pickle read_data_pkl(const File& file, const ZipMember* byteorder, const ZipMember* data_pkl,
+                     const PickleLimits& limits, const std::string& origin) {
+  if (byteorder != nullptr && read_member(file, *byteorder, kMaxByteOrder, origin) != "little")
+    throw user_error(fmt::format("{}: written on a big-endian machine; only little-endian files are read", origin));
+  if (data_pkl == nullptr) throw damaged(fmt::format("{}: has no data.pkl", origin));
+  const std::string bytes = read_member(file, *data_pkl, limits.max_bytes, origin);
+  return Pickle::parse(std::as_bytes(std::span(bytes)), origin, limits);
+}
 
 // The persistent id is ('storage', class, key, device, numel).
 TensorObject read_tensor_object(const Pickle& pickle, PickleValue value, const std::string& origin) {

@@ -9,6 +9,21 @@
 
 namespace hearth::formats {
 
+// Reads data.pkl of an archive, whose members are given. Throws user_error for a big-endian machine's archive, and
+// damaged() naming `origin` if data.pkl is missing or too long.
+Pickle read_data_pkl(const File& file, const ZipMember* byteorder, const ZipMember* data_pkl,
+                     const PickleLimits& limits, const std::string& origin);
+
+// Adds the members that torch.save writes in front of tensors' bytes, to a ZipWriter or a ZipFileWriter;
+// archive/version comes last.
+template <class Zip>
+void add_head(Zip& zip, PickleWriter& data_pkl) {
+  zip.add("archive/data.pkl", data_pkl.finish());
+  zip.add("archive/.format_version", "1");
+  zip.add("archive/.storage_alignment", "64");
+  zip.add("archive/byteorder", "little");
+}
+
 struct TensorObject {
   TensorLayout layout;  // data_offset is not known yet
   std::string storage;  // key of its storage, the member data/KEY of the zip

@@ -18,7 +18,6 @@ namespace {
 // A state dict of 1,000 tensors has about 30,000 values.
 constexpr PickleLimits kStateDictLimits{
     .max_bytes = int64_t{16} << 20, .max_text = int64_t{1} << 20, .max_values = int64_t{1} << 20, .opaque = true};
-constexpr int64_t kMaxByteOrder = 64;
 
 std::vector<ZipMember> directory(const File& file, const std::string& origin) {
   refuse_lfs_pointer(file, origin);
@@ -44,14 +43,6 @@ class Members {
   std::unordered_map<std::string_view, const ZipMember*> by_name_;
 };
 
-std::string read_text(const File& file, const ZipMember& member, int64_t most, const std::string& origin) {
-  if (member.length > most)
-    throw damaged(fmt::format("{}: {} has {} bytes", origin, member.name, member.length), "far more than expected");
-  std::string text(static_cast<size_t>(member.length), '\0');
-  file.read_at(member.offset, std::as_writable_bytes(std::span(text)));
-  return text;
-}
-
 bool is_tensor(const Pickle& pickle, PickleValue value) {
   if (pickle.kind(value) != PickleKind::kObject) return false;
   return pickle.object(value, "a value").name.starts_with("torch._utils._rebuild_");
@@ -74,41 +65,29 @@ std::string what_it_is(const Pickle& pickle, PickleValue value) {
   return fmt::format("not a tensor but a call of {}, which does not run here", pickle.object(value, "a value").name);
 }
 
-Pickle read_pickle(const File& file, const Members& members, const std::string& origin) {
-  const ZipMember* byteorder = members.find("byteorder");
-  if (byteorder != nullptr && read_text(file, *byteorder, kMaxByteOrder, origin) != "little")
-    throw user_error(fmt::format("{}: written on a big-endian machine; only little-endian files are read", origin));
-  const ZipMember* data_pkl = members.find("data.pkl");
-  if (data_pkl == nullptr) throw damaged(fmt::format("{}: has no data.pkl", origin));
-  const std::string bytes = read_text(file, *data_pkl, kStateDictLimits.max_bytes, origin);
-  return Pickle::parse(std::as_bytes(std::span(bytes)), origin, kStateDictLimits);
-}
-
-TorchTensor placed(const Pickle& pickle, PickleValue value, const Members& members, std::string name,
-                   const std::string& where) {
-  const TensorObject tensor = read_tensor_object(pickle, value, where);
-  return {std::move(name), place_tensor(tensor, members.find("data/" + tensor.storage), where)};
-}
-
-// A dict, or a dict in a dict.
-void begin_dict(PickleWriter& pickle, const std::string& key) {
-  pickle.empty_dict();
-  pickle.mark();
-  if (key.empty()) return;
-  pickle.string(key);
-  pickle.empty_dict();
-  pickle.mark();
-}
-void end_dict(PickleWriter& pickle, const std::string& key) {
-  if (!key.empty()) pickle.set_items();
-  pickle.set_items();
+// A dict by the tensors' names; or with `key`, a dict whose only value is that dict.
+template <class PushValue>
+void push_by_name(PickleWriter& pickle, const std::string& key, std::span<const mesh::TensorInfo> tensors,
+                  const PushValue& push_value) {
+  const auto push_tensors = [&] {
+    for (const mesh::TensorInfo& info : tensors) {
+      pickle.string(info.name);
+      push_value(info);
+    }
+  };
+  if (key.empty()) return pickle.dict(push_tensors);
+  pickle.dict([&] {
+    pickle.string(key);
+    pickle.dict(push_tensors);
+  });
 }
 
 }  // namespace
 
 TorchFile read_torch_file(const File& file, const std::string& origin, const std::string& key) {
   const Members members(file, origin);
-  const Pickle pickle = read_pickle(file, members, origin);
+  const Pickle pickle =
+      read_data_pkl(file, members.find("byteorder"), members.find("data.pkl"), kStateDictLimits, origin);
   TorchFile found;
   std::unordered_set<std::string> names;
   const PickleValue root = key.empty() ? pickle.root() : pickle.at(pickle.root(), key, "the file's dict");
@@ -117,24 +96,28 @@ TorchFile read_torch_file(const File& file, const std::string& origin, const std
     std::string name(pickle.text(entries[i], "a key of the file's dict"));
     if (!names.insert(name).second) throw damaged(fmt::format("{}: {} is there twice", origin, name));
     const std::string where = fmt::format("{}: {}", origin, name);
-    if (is_tensor(pickle, entries[i + 1]))
-      found.tensors.push_back(placed(pickle, entries[i + 1], members, std::move(name), where));
-    else if (const std::optional<int64_t> id = reference_id(pickle, entries[i + 1]))
+    if (is_tensor(pickle, entries[i + 1])) {
+      const TensorObject tensor = read_tensor_object(pickle, entries[i + 1], where);
+      const ZipMember* data = members.find("data/" + tensor.storage);
+      found.tensors.push_back({std::move(name), place_tensor(tensor, data, where)});
+    } else if (const std::optional<int64_t> id = reference_id(pickle, entries[i + 1])) {
       found.references.push_back({std::move(name), *id});
-    else
+    } else {
       found.others.push_back({std::move(name), what_it_is(pickle, entries[i + 1])});
+    }
   }
   return found;
 }
 
 TorchTensor read_torch_tensor(const File& file, const std::string& origin) {
-  const Members members(file, origin);
-  const Pickle pickle = read_pickle(file, members, origin);
-  return placed(pickle, pickle.root(), members, {}, origin);
+  const TorchPickle pickle(file, origin);
+  return {{}, pickle.place(pickle.pickle().root(), origin)};
 }
 
 TorchPickle::TorchPickle(const File& file, const std::string& origin)
-    : members_(directory(file, origin)), pickle_(read_pickle(file, Members(file, origin), origin)) {}
+    : members_(directory(file, origin)),
+      pickle_(read_data_pkl(file, find_member(members_, "byteorder"), find_member(members_, "data.pkl"),
+                            kStateDictLimits, origin)) {}
 
 bool TorchPickle::is_tensor(PickleValue value) const { return formats::is_tensor(pickle_, value); }
 
@@ -153,40 +136,20 @@ bool is_zip(const File& file) {
 }
 
 TorchFileWriter::TorchFileWriter(const Path& path, std::span<const mesh::TensorInfo> tensors, const std::string& key)
-    : zip_(path) {
-  PickleWriter pickle;
-  begin_dict(pickle, key);
-  for (const mesh::TensorInfo& info : tensors) {
-    pickle.string(info.name);
-    push(pickle, info);
-  }
-  end_dict(pickle, key);
-  begin(pickle);
-}
+    : TorchFileWriter(
+          path, [&](PickleWriter& pickle, const PushTensor& push) { push_by_name(pickle, key, tensors, push); }) {}
 
-TorchFileWriter::TorchFileWriter(const Path& path, const mesh::TensorInfo& tensor) : zip_(path) {
-  PickleWriter pickle;
-  push(pickle, tensor);
-  begin(pickle);
-}
+TorchFileWriter::TorchFileWriter(const Path& path, const mesh::TensorInfo& tensor)
+    : TorchFileWriter(path, [&](PickleWriter&, const PushTensor& push) { push(tensor); }) {}
 
 TorchFileWriter::TorchFileWriter(const Path& path, const std::function<void(PickleWriter&, const PushTensor&)>& values)
     : zip_(path) {
   PickleWriter pickle;
-  values(pickle, [&](const mesh::TensorInfo& tensor) { push(pickle, tensor); });
-  begin(pickle);
-}
-
-void TorchFileWriter::push(PickleWriter& pickle, const mesh::TensorInfo& info) {
-  write_tensor_object(pickle, info.dtype, info.shape, std::to_string(sizes_.size()));
-  sizes_.push_back(mesh::Box{{}, info.shape}.numel() * dtype_size(info.dtype));
-}
-
-void TorchFileWriter::begin(PickleWriter& pickle) {
-  zip_.add("archive/data.pkl", pickle.finish());
-  zip_.add("archive/.format_version", "1");
-  zip_.add("archive/.storage_alignment", "64");
-  zip_.add("archive/byteorder", "little");
+  values(pickle, [&](const mesh::TensorInfo& info) {
+    write_tensor_object(pickle, info.dtype, info.shape, std::to_string(sizes_.size()));
+    sizes_.push_back(mesh::Box{{}, info.shape}.numel() * dtype_size(info.dtype));
+  });
+  add_head(zip_, pickle);
 }
 
 void TorchFileWriter::write(std::span<const std::byte> bytes) {
@@ -207,25 +170,16 @@ void TorchFileWriter::finish() {
 }
 
 void push_torch_reference(PickleWriter& pickle, int64_t id) {
-  pickle.global("torch_xla.utils.serialization", "TensorReference");
-  pickle.empty_tuple();
-  pickle.new_object();
-  pickle.empty_dict();
-  pickle.mark();
-  pickle.string("tid");
-  pickle.integer(id);
-  pickle.set_items();
-  pickle.build();
+  pickle.instance("torch_xla.utils.serialization", "TensorReference", [&] {
+    pickle.string("tid");
+    pickle.integer(id);
+  });
 }
 
 void write_torch_references(const Path& path, std::span<const mesh::TensorInfo> tensors, const std::string& key) {
   PickleWriter pickle;
-  begin_dict(pickle, key);
-  for (int64_t id = 0; const mesh::TensorInfo& info : tensors) {
-    pickle.string(info.name);
-    push_torch_reference(pickle, id++);
-  }
-  end_dict(pickle, key);
+  int64_t id = 0;
+  push_by_name(pickle, key, tensors, [&](const mesh::TensorInfo&) { push_torch_reference(pickle, id++); });
   write_torch_pickle(path, pickle);
 }
 

@@ -64,20 +64,17 @@ bool is_zip(const File& file);
 // Writes contiguous tensors, each with a storage of its own: their bytes come in the order of `tensors`.
 class TorchFileWriter {
  public:
+  using PushTensor = std::function<void(const mesh::TensorInfo& tensor)>;
   // A dict of tensors. `key`: the file is a dict whose only value, under this key, is that dict; empty: it is the dict.
   TorchFileWriter(const Path& path, std::span<const mesh::TensorInfo> tensors, const std::string& key = {});
   // A file that is one tensor; its name is not written.
   TorchFileWriter(const Path& path, const mesh::TensorInfo& tensor);
   // A file of any values: `values` pushes one value, and calls its second argument for each tensor in it.
-  using PushTensor = std::function<void(const mesh::TensorInfo& tensor)>;
   TorchFileWriter(const Path& path, const std::function<void(PickleWriter&, const PushTensor&)>& values);
   void write(std::span<const std::byte> bytes);
   void finish();  // fsyncs; all bytes must have been written
 
  private:
-  // Pushes a tensor, whose bytes come next.
-  void push(PickleWriter& pickle, const mesh::TensorInfo& info);
-  void begin(PickleWriter& pickle);
   ZipFileWriter zip_;
   std::vector<int64_t> sizes_;  // bytes
   size_t next_ = 0;

@@ -1,6 +1,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <initializer_list>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -17,66 +19,53 @@ namespace {
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kZipCrcField = 14;  // of a local header
 
-void put(std::string& out, int64_t value, int width) {
-  for (int i = 0; i < width; ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+struct Number {
+  int64_t value;
+  int width;  // bytes
+};
+
+void put(std::string& out, std::initializer_list<Number> numbers) {
+  for (const auto& [value, width] : numbers) {
+    for (int i = 0; i < width; ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+  }
 }
 
 // The common fields of local header and directory entry, from "version needed" to the sizes. The date is always
 // 1980-01-01 00:00: the same tensors give the same bytes.
 void put_common(std::string& out, uint32_t crc, int64_t size, bool zip64) {
-  put(out, zip64 ? 45 : 20, 2);  // version needed
-  put(out, 0, 2);                // flags
-  put(out, 0, 2);                // stored
-  put(out, 0, 2);                // time
-  put(out, 0x21, 2);             // date
-  put(out, crc, 4);
-  put(out, zip64 ? kZipMax32 : size, 4);  // compressed
-  put(out, zip64 ? kZipMax32 : size, 4);  // uncompressed
+  const int64_t version = zip64 ? 45 : 20, shown = zip64 ? kZipMax32 : size;
+  put(out, {{version, 2}, {0, 2}, {0, 2}});      // needed version, flags, stored
+  put(out, {{0, 2}, {0x21, 2}});                 // time, date
+  put(out, {{crc, 4}, {shown, 4}, {shown, 4}});  // compressed and uncompressed size
 }
 
 // Extra fields: the 64-bit sizes (id 1) if needed, then padding with torch.save's id "FB" up to the alignment.
 std::string local_header(const ZipEntry& entry) {
   const bool zip64 = entry.size >= kZipMax32;
   std::string extra;
-  if (zip64) {
-    put(extra, 1, 2);
-    put(extra, 16, 2);
-    put(extra, entry.size, 8);
-    put(extra, entry.size, 8);
-  }
+  if (zip64) put(extra, {{1, 2}, {16, 2}, {entry.size, 8}, {entry.size, 8}});
   const int64_t unpadded = entry.offset + kZipLocalHeader + static_cast<int64_t>(entry.name.size() + extra.size()) + 4;
   const int64_t padding = round_up(unpadded, kAlignment) - unpadded;
   extra += "FB";
-  put(extra, padding, 2);
+  put(extra, {{padding, 2}});
   extra.append(static_cast<size_t>(padding), 'Z');
 
   std::string header = "PK\x03\x04";
   put_common(header, entry.crc, entry.size, zip64);
-  put(header, static_cast<int64_t>(entry.name.size()), 2);
-  put(header, static_cast<int64_t>(extra.size()), 2);
+  put(header, {{std::ssize(entry.name), 2}, {std::ssize(extra), 2}});
   return header + entry.name + extra;
 }
 
 void put_entry(std::string& directory, const ZipEntry& entry) {
   const bool zip64 = entry.size >= kZipMax32 || entry.offset >= kZipMax32;
   directory += "PK\x01\x02";
-  put(directory, zip64 ? 45 : 20, 2);  // version made by
+  put(directory, {{zip64 ? 45 : 20, 2}});  // version made by
   put_common(directory, entry.crc, entry.size, zip64);
-  put(directory, static_cast<int64_t>(entry.name.size()), 2);
-  put(directory, zip64 ? 28 : 0, 2);  // extra
-  put(directory, 0, 2);               // comment
-  put(directory, 0, 2);               // disk
-  put(directory, 0, 2);               // internal attributes
-  put(directory, 0, 4);               // external attributes
-  put(directory, zip64 ? kZipMax32 : entry.offset, 4);
+  put(directory, {{std::ssize(entry.name), 2}, {zip64 ? 28 : 0, 2}});  // lengths of name and extra
+  put(directory, {{0, 2}, {0, 2}, {0, 2}, {0, 4}});  // comment, disk, internal and external attributes
+  put(directory, {{zip64 ? kZipMax32 : entry.offset, 4}});
   directory += entry.name;
-  if (zip64) {
-    put(directory, 1, 2);
-    put(directory, 24, 2);
-    put(directory, entry.size, 8);
-    put(directory, entry.size, 8);
-    put(directory, entry.offset, 8);
-  }
+  if (zip64) put(directory, {{1, 2}, {24, 2}, {entry.size, 8}, {entry.size, 8}, {entry.offset, 8}});
 }
 
 // The records after the directory, which has `size` bytes from `position` on.
@@ -85,27 +74,15 @@ void put_end(std::string& directory, int64_t count, int64_t position) {
   const bool zip64 = count >= 0xffff || position >= kZipMax32 || size >= kZipMax32;
   if (zip64) {
     directory += "PK\x06\x06";
-    put(directory, 44, 8);  // size of the rest of this record
-    put(directory, 45, 2);
-    put(directory, 45, 2);
-    put(directory, 0, 4);
-    put(directory, 0, 4);
-    put(directory, count, 8);
-    put(directory, count, 8);
-    put(directory, size, 8);
-    put(directory, position, 8);
+    put(directory, {{44, 8}, {45, 2}, {45, 2}, {0, 4}, {0, 4}});  // size of the rest of it, versions, disks
+    put(directory, {{count, 8}, {count, 8}, {size, 8}, {position, 8}});
     directory += "PK\x06\x07";
-    put(directory, 0, 4);
-    put(directory, position + size, 8);
-    put(directory, 1, 4);
+    put(directory, {{0, 4}, {position + size, 8}, {1, 4}});  // disk, place of the record before, number of disks
   }
+  const int64_t shown = zip64 ? 0xffff : count;
   directory += "PK\x05\x06";
-  put(directory, 0, 4);  // disks
-  put(directory, zip64 ? 0xffff : count, 2);
-  put(directory, zip64 ? 0xffff : count, 2);
-  put(directory, zip64 ? kZipMax32 : size, 4);
-  put(directory, zip64 ? kZipMax32 : position, 4);
-  put(directory, 0, 2);  // comment
+  put(directory, {{0, 4}, {shown, 2}, {shown, 2}});                                            // disks, members
+  put(directory, {{zip64 ? kZipMax32 : size, 4}, {zip64 ? kZipMax32 : position, 4}, {0, 2}});  // the last: comment
 }
 
 // A file of TMPDIR that no other writer has.
@@ -178,7 +155,7 @@ void ZipFileWriter::end_member() {
   if (entries_.empty()) return;
   HEARTH_CHECK(missing_ == 0, "{}: {} bytes are missing", entries_.back().name, missing_);
   std::string crc;
-  put(crc, entries_.back().crc, 4);
+  put(crc, {{entries_.back().crc, 4}});
   file_.write_at(entries_.back().offset + kZipCrcField, std::as_bytes(std::span(crc)));
 }
 

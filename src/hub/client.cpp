@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -23,11 +24,6 @@ constexpr double kAskTimeoutS = 900;        // a listing of a million files
 constexpr double kInstallTimeoutS = 600;    //
 constexpr std::array kPausesS = {1, 3, 9};  // before the second, third and fourth attempt
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 // No questions, no colours, no traffic besides the command's own.
 std::vector<std::string> client_settings() {
   return {"HF_HUB_DISABLE_UPDATE_CHECK=1", "HF_HUB_DISABLE_TELEMETRY=1", "HF_HUB_DISABLE_PROGRESS_BARS=1", "NO_COLOR=1",
@@ -35,10 +31,7 @@ std::vector<std::string> client_settings() {
 }
 
 bool has_any(std::string_view text, std::initializer_list<std::string_view> words) {
-  for (const std::string_view word : words) {
-    if (text.find(word) != std::string_view::npos) return true;
-  }
-  return false;
+  return std::any_of(words.begin(), words.end(), [&](auto word) { return text.find(word) != std::string_view::npos; });
 }
 
 // The line that says most: the client's own "Error: ...", or else the last of a traceback.
@@ -60,7 +53,7 @@ std::optional<Error> lasting_error(const Outcome& outcome, const std::string& ab
               {"'401 ", "'403 ", "401 Client Error", "403 Client Error", "Access denied", "Access to",
                "requires approval", "Invalid credentials", "Invalid user token", "Invalid username", "Not logged in"}))
     return user_error(fmt::format("the Hub refuses access to {}", about), reason,
-                      variable("HF_TOKEN").empty()
+                      environment_variable("HF_TOKEN").empty()
                           ? "set HF_TOKEN to a token of yours; where the owner asks for it, accept the conditions on "
                             "the repository's page first"
                           : "check that HF_TOKEN is valid, may do this, and that you accepted the repository's "
@@ -82,13 +75,13 @@ std::optional<Error> lasting_error(const Outcome& outcome, const std::string& ab
 // The folder for dependencies: that of the source tree this program was built in; of an installed program, a folder in
 // the user's cache.
 Path dependencies_folder() {
-  if (const std::string own = variable("HEARTH_DEPS"); !own.empty()) return std::filesystem::absolute(own);
+  if (const std::string own = environment_variable("HEARTH_DEPS"); !own.empty()) return std::filesystem::absolute(own);
   Path folder = own_program().parent_path();
   for (; folder.has_relative_path(); folder = folder.parent_path()) {
     // A virtual environment knows its own path: the real one, not that of a link.
     if (path_exists(folder / ".deps")) return std::filesystem::canonical(folder / ".deps");
   }
-  const std::string home = variable("HOME");
+  const std::string home = environment_variable("HOME");
   if (home.empty())
     throw user_error("there is no folder to install the client of the Hub into", "HOME is not set", "set HEARTH_DEPS");
   return Path(home) / ".cache" / "hearth" / "deps";
@@ -142,7 +135,7 @@ Path install(const Path& deps) {
 
 std::string without_tokens(std::string text) {
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_TOKEN"}) {
-    const std::string token = variable(name);
+    const std::string token = environment_variable(name);
     if (token.size() < 4) continue;
     for (size_t at = 0; (at = text.find(token, at)) != std::string::npos;) text.replace(at, token.size(), name);
   }
@@ -150,7 +143,7 @@ std::string without_tokens(std::string text) {
 }
 
 Client Client::find_or_install() {
-  if (const std::string own = variable("HEARTH_HF"); !own.empty()) {
+  if (const std::string own = environment_variable("HEARTH_HF"); !own.empty()) {
     if (!path_exists(own)) throw user_error(fmt::format("HEARTH_HF={} is not there", own), {}, "correct or unset it");
     return Client(own);
   }

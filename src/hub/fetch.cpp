@@ -36,18 +36,6 @@ void check_folder(const Request& request, const std::optional<Record>& before) {
                      "give another folder to --out");
 }
 
-// Bytes of the folder's files, those of unfinished downloads too.
-int64_t bytes_in(const Path& folder) {
-  int64_t bytes = 0;
-  std::error_code ignored;  // the client moves files meanwhile
-  for (std::filesystem::recursive_directory_iterator at(folder, ignored), end; !ignored && at != end;
-       at.increment(ignored)) {
-    std::error_code missing;
-    if (at->is_regular_file(missing)) bytes += static_cast<int64_t>(at->file_size(missing));
-  }
-  return bytes;
-}
-
 std::vector<std::string> download_command(const Request& request, const Record& record) {
   std::vector<std::string> words = {"download",    request.name.repository,
                                     "--type",      request.name.is_dataset ? "dataset" : "model",
@@ -110,8 +98,8 @@ void download(const Client& client, const Request& request, const Offer& offer, 
   client.transfer(download_command(request, record), record.name, [&] {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_look) return;
-    progress.bytes = std::min(bytes_in(request.folder), offer.bytes);
-    next_look = now + 10 * (std::chrono::steady_clock::now() - now);  // at most a tenth of the time
+    progress.bytes = std::min(folder_bytes(request.folder), offer.bytes);  // with those of unfinished downloads
+    next_look = now + 10 * (std::chrono::steady_clock::now() - now);       // at most a tenth of the time
   });
   progress.bytes = 0;
   progress.checks = true;

@@ -21,8 +21,7 @@ constexpr Known kKnown[] = {
     {"stack-v2-ids", "hf:datasets/bigcode/the-stack-v2-train-smol-ids", "other (terms of use)", "",
      "the Stack-v2 recipe's list of source code, 525 B tokens",
      "these are identifiers and licences; the code itself is in Software Heritage's bucket, and BigCode's page says "
-     "how "
-     "to ask for it; accept the conditions there and set HF_TOKEN"},
+     "how to ask for it; accept the conditions there and set HF_TOKEN"},
     {"finemath", "hf:datasets/HuggingFaceTB/finemath", "odc-by", "finemath-3plus/* README.md",
      "mathematical web text, 34 B tokens (Parquet)"},
     {"fineweb-edu-10bt", "hf:datasets/HuggingFaceFW/fineweb-edu", "odc-by", "sample/10BT/* README.md",
@@ -53,8 +52,7 @@ constexpr Known kKnown[] = {
 std::span<const Known> known_names() { return kKnown; }
 
 const Known* find_known(std::string_view short_name) {
-  const auto* found = std::find_if(std::begin(kKnown), std::end(kKnown),
-                                   [&](const Known& known) { return known.short_name == short_name; });
+  const auto* found = std::ranges::find(kKnown, short_name, &Known::short_name);
   return found == std::end(kKnown) ? nullptr : found;
 }
 

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <optional>
 
 #include "base/error.h"
+#include "base/program.h"
 #include "hub/record.h"
 
 namespace hearth::hub {
@@ -14,22 +15,17 @@ namespace {
 constexpr std::string_view kDatasets = "datasets/";
 constexpr size_t kLongestPart = 96;  // the Hub's own limit
 
-bool is_plain(std::string_view text, std::string_view also) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [&](unsigned char c) {
-    return std::isalnum(c) != 0 || also.find(static_cast<char>(c)) != std::string_view::npos;
-  });
+// Letters, digits and `also`. The text becomes a folder and a word of a command: no "..", no leading "-", "." or "/".
+bool is_safe(std::string_view text, std::string_view also) {
+  const auto is_plain = [&](unsigned char c) {
+    return std::isalnum(c) != 0 || also.find(static_cast<char>(c)) != also.npos;
+  };
+  return std::all_of(text.begin(), text.end(), is_plain) && text.find_first_of("-./") != 0 &&
+         text.find("..") == text.npos && !text.empty();
 }
 
-// One part of a repository's name. It becomes a folder and a word of a command: no "..", no leading "-".
-bool is_part(std::string_view text) {
-  return is_plain(text, "-_.") && text.size() <= kLongestPart && text.front() != '.' && text.front() != '-' &&
-         text.find("..") == std::string_view::npos;
-}
-
-bool is_revision(std::string_view text) {
-  return is_plain(text, "-_./") && text.front() != '.' && text.front() != '-' && text.front() != '/' &&
-         text.find("..") == std::string_view::npos;
-}
+// One part of a repository's name.
+bool is_part(std::string_view text) { return is_safe(text, "-_.") && text.size() <= kLongestPart; }
 
 bool is_repository(std::string_view text) {
   const size_t slash = text.find('/');
@@ -55,7 +51,7 @@ Name parse_name(std::string_view text) {
   const size_t at = rest.find('@');
   if (at != std::string_view::npos) {
     name.revision = rest.substr(at + 1);
-    if (!is_revision(name.revision)) throw refuse("what follows @ is not a branch, a tag or a commit");
+    if (!is_safe(name.revision, "-_./")) throw refuse("what follows @ is not a branch, a tag or a commit");
   }
   name.repository = rest.substr(0, at);
   if (!is_repository(name.repository)) throw refuse("there is no ORG/NAME in it");
@@ -75,13 +71,8 @@ std::string parse_repository(std::string_view text) {
 }
 
 Path hub_folder() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  if (const std::string own = variable("HEARTH_HUB"); !own.empty()) return std::filesystem::absolute(own);
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return Path(cache) / "hearth" / "hub";
-  if (const std::string home = variable("HOME"); !home.empty()) return Path(home) / ".cache" / "hearth" / "hub";
+  if (const std::string own = environment_variable("HEARTH_HUB"); !own.empty()) return std::filesystem::absolute(own);
+  if (const std::optional<Path> folder = user_cache("hub")) return *folder;
   throw user_error("there is no folder for fetched files", "neither HEARTH_HUB nor HOME is set", "set HEARTH_HUB");
 }
 

@@ -7,14 +7,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <optional>
 
 #include "base/error.h"
+#include "base/program.h"
 #include "base/text.h"
 
 namespace hearth::hub {
@@ -53,23 +54,14 @@ class NotedInterrupts {
 };
 
 struct Pipe {
-  int read_end = -1, write_end = -1;
-  Pipe() {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw system_error("cannot make a pipe", errno);
-    read_end = ends[0], write_end = ends[1];
-  }
-  ~Pipe() {
-    close_end(read_end);
-    close_end(write_end);
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-  static void close_end(int& end) {
-    if (end >= 0) ::close(end);
-    end = -1;
-  }
+  Descriptor read_end, write_end;
 };
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw system_error("cannot make a pipe", errno);
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
 
 // The environment of this process with `settings` in place of those of the same names.
 std::vector<std::string> environment_with(const std::vector<std::string>& settings) {
@@ -77,9 +69,8 @@ std::vector<std::string> environment_with(const std::vector<std::string>& settin
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     const std::string name(text.substr(0, text.find('=') + 1));
-    bool is_replaced = false;
-    for (const std::string& setting : settings) is_replaced = is_replaced || setting.starts_with(name);
-    if (!is_replaced) all.emplace_back(text);
+    const auto replaces = [&](const std::string& setting) { return setting.starts_with(name); };
+    if (std::none_of(settings.begin(), settings.end(), replaces)) all.emplace_back(text);
   }
   return all;
 }
@@ -99,36 +90,37 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   if (::getppid() != parent) ::_exit(127);
   const int nothing = ::open("/dev/null", O_RDONLY);
   ::dup2(nothing, STDIN_FILENO);
-  ::dup2(output.write_end, STDOUT_FILENO);
-  ::dup2(errors.write_end, STDERR_FILENO);
+  ::dup2(output.write_end.number(), STDOUT_FILENO);
+  ::dup2(errors.write_end.number(), STDERR_FILENO);
   ::signal(SIGINT, SIG_DFL);
   ::signal(SIGTERM, SIG_DFL);
   ::execve(program, words, environment);
   ::_exit(127);
 }
 
-// Appends what is there. False at the end of the stream.
-bool take(int end, std::string& text) {
+// Appends what is there, and closes a stream that has ended. Returns whether it is open.
+bool take(Descriptor& stream, std::string& text) {
   std::array<char, 65536> buffer;
-  const ssize_t n = ::read(end, buffer.data(), buffer.size());
-  if (n < 0) return errno == EINTR || errno == EAGAIN;
-  if (text.size() < kMostOutput) text.append(buffer.data(), static_cast<size_t>(n));
-  return n > 0;
+  const ssize_t n = ::read(stream.number(), buffer.data(), buffer.size());
+  if (n > 0 && text.size() < kMostOutput) text.append(buffer.data(), static_cast<size_t>(n));
+  if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN))) return true;
+  stream.close();
+  return false;
 }
 
-// Waits for data of either stream, or for a tick. Closes streams that have ended.
+// Waits for data of either stream, or for a tick.
 void take_output(Pipe& output, Pipe& errors, Outcome& outcome) {
-  std::array<pollfd, 2> ends = {{{output.read_end, POLLIN, 0}, {errors.read_end, POLLIN, 0}}};
+  std::array<pollfd, 2> ends = {{{output.read_end.number(), POLLIN, 0}, {errors.read_end.number(), POLLIN, 0}}};
   if (::poll(ends.data(), ends.size(), kTickMs) <= 0) return;
-  if (ends[0].revents != 0 && !take(output.read_end, outcome.output)) Pipe::close_end(output.read_end);
-  if (ends[1].revents != 0 && !take(errors.read_end, outcome.errors)) Pipe::close_end(errors.read_end);
+  if (ends[0].revents != 0) take(output.read_end, outcome.output);
+  if (ends[1].revents != 0) take(errors.read_end, outcome.errors);
 }
 
 }  // namespace
 
 Outcome run_process(const Process& process) {
   HEARTH_CHECK(!process.words.empty());
-  Pipe output, errors;
+  Pipe output = make_pipe(), errors = make_pipe();
   const NotedInterrupts interrupts;
   std::vector<std::string> words = process.words, settings = environment_with(process.settings);
   const std::vector<char*> argv = pointers_to(words), envp = pointers_to(settings);
@@ -139,8 +131,8 @@ Outcome run_process(const Process& process) {
     become(words.front().c_str(), const_cast<char**>(argv.data()), const_cast<char**>(envp.data()), output, errors,
            parent);
   ::setpgid(child, child);  // here too: the child may not have come to it
-  Pipe::close_end(output.write_end);
-  Pipe::close_end(errors.write_end);
+  output.write_end.close();
+  errors.write_end.close();
 
   Outcome outcome;
   int status = 0, signal_number = 0;
@@ -161,9 +153,9 @@ Outcome run_process(const Process& process) {
     if (kill_at && now > *kill_at) ::kill(-child, SIGKILL);
   }
   ::kill(-child, SIGKILL);  // what it left behind; usually nothing
-  while (output.read_end >= 0 && take(output.read_end, outcome.output)) {
+  while (take(output.read_end, outcome.output)) {
   }
-  while (errors.read_end >= 0 && take(errors.read_end, outcome.errors)) {
+  while (take(errors.read_end, outcome.errors)) {
   }
   outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (signal_number == 0) signal_number = interrupted_by;
@@ -175,8 +167,7 @@ Outcome run_process(const Process& process) {
 }
 
 Path find_program(std::string_view name) {
-  const char* path = std::getenv("PATH");
-  for (const std::string& folder : split(path == nullptr ? "" : path, ':')) {
+  for (const std::string& folder : split(environment_variable("PATH"), ':')) {
     const Path candidate = Path(folder) / name;
     if (!folder.empty() && ::access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate))
       return candidate;

@@ -24,14 +24,6 @@ std::optional<Repository> find_repository(const Client& client, const Name& name
   }
 }
 
-std::vector<std::string> files_below(const Path& folder) {
-  std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) paths.push_back(std::filesystem::relative(entry.path(), folder).string());
-  }
-  return paths;
-}
-
 // A repository keeps its other files.
 void refuse_hiding(const Client& client, const Name& name, const Upload& upload) {
   if (upload.hiding.empty() || !find_repository(client, name)) return;
@@ -66,10 +58,10 @@ Arrived upload(const Client& client, const Upload& upload, std::atomic<int64_t>&
   for (const RemoteFile& file : there.files) remote[file.path] = &file;
   std::vector<std::string> missing;
   std::vector<RemoteFile> arrived;
-  for (const std::string& path : files_below(upload.folder)) {
-    const auto found = remote.find(path);
+  for (const FileEntry& file : files_under(upload.folder)) {
+    const auto found = remote.find(file.path.string());
     if (found == remote.end())
-      missing.push_back(path);
+      missing.push_back(file.path.string());
     else
       arrived.push_back(*found->second);
   }

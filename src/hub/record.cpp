@@ -43,12 +43,14 @@ std::string parse_path(const std::string& text, const std::string& from) {
   return text;
 }
 
+bool is_hex(std::string_view text, size_t digits) {
+  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 RemoteFile parse_remote_file(const std::string& path, int64_t size_bytes, Digest digest, const std::string& from) {
-  const size_t digits = digest.kind == DigestKind::kSha256 ? 64 : 40;
-  const bool is_hex =
-      digest.hex.size() == digits && digest.hex.find_first_not_of("0123456789abcdef") == std::string::npos;
   std::string good_path = parse_path(path, from);
-  if (size_bytes < 0 || size_bytes > kMostFileBytes || !is_hex)
+  const bool is_digest = is_hex(digest.hex, digest.kind == DigestKind::kSha256 ? 64 : 40);
+  if (size_bytes < 0 || size_bytes > kMostFileBytes || !is_digest)
     throw damaged(fmt::format("{} cannot be read", from),
                   fmt::format("{} has the hash \"{}\" and {} bytes", good_path, digest.hex, size_bytes));
   return {std::move(good_path), size_bytes, std::move(digest)};

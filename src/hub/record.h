@@ -36,6 +36,9 @@ struct Record {
 // Throws damaged() for a path that is absolute, climbs out with "..", or has control characters.
 std::string parse_path(const std::string& text, const std::string& from);
 
+// Whether a text is a number of so many lower-case hexadecimal digits.
+bool is_hex(std::string_view text, size_t digits);
+
 // Throws damaged() for a path as above, a size that no file has, and a text that cannot be a hash. `from`: where they
 // stand.
 RemoteFile parse_remote_file(const std::string& path, int64_t size_bytes, Digest digest, const std::string& from);

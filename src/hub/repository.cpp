@@ -20,10 +20,6 @@ Error strange_answer(const Name& name, const std::string& why) {
                  "run the command again; if it stays, the client may be of another version: unset HEARTH_HF");
 }
 
-bool is_hex(std::string_view text, size_t digits) {
-  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
 // A licence as people read it: an identifier, several, or the owner's own name for "other".
 std::string licence_in(const HubJson& card) {
   if (!card.is_object()) return "";

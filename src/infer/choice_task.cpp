@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -16,46 +15,34 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Makes the error of one line of a task's file.
-class LineReader {
- public:
-  LineReader(const Path& file, int64_t line, const std::string& text) : file_(file), line_(line) {
-    json_ = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!json_.is_object()) throw error("the line is not a JSON object");
-  }
-
-  Question question() const {
-    const Json& choices = member("choices", &Json::is_array, "a list of texts");
-    const Json& gold = member("gold", &Json::is_number_integer, "the number of the right choice, from 0");
-    Question question{member("query", &Json::is_string, "a text").get<std::string>(), {}, 0, line_};
-    for (const Json& choice : choices) {
-      if (!choice.is_string() || choice.get_ref<const std::string&>().empty())
-        throw error("a member of \"choices\" is not a text, or empty");
-      question.choices.push_back(choice.get<std::string>());
-    }
-    if (question.choices.size() < 2) throw error("\"choices\" has fewer than two texts");
-    question.gold = gold.get<int64_t>();
-    if (question.gold < 0 || question.gold >= static_cast<int64_t>(question.choices.size()))
-      throw error(fmt::format("\"gold\" is {}, and there are {} choices", gold.dump(), question.choices.size()));
-    return question;
-  }
-
- private:
-  Error error(const std::string& why) const {
-    return user_error(fmt::format("{}:{}: this is not a question", file_.string(), line_), why,
+// A line of a task's file. Throws user_error with the file and the line's number.
+Question parse_question(const Path& file, int64_t line, const std::string& text) {
+  const auto error = [&](const std::string& why) {
+    return user_error(fmt::format("{}:{}: this is not a question", file.string(), line), why,
                       R"(write {"query": "...", "choices": ["...", "..."], "gold": 0})");
-  }
-  const Json& member(const char* name, bool (Json::*is_right)() const noexcept, const char* meaning) const {
-    const auto found = json_.find(name);
-    if (found == json_.end()) throw error(fmt::format("\"{}\" is missing", name));
+  };
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) throw error("the line is not a JSON object");
+  const auto member = [&](const char* name, bool (Json::*is_right)() const noexcept, const char* meaning) {
+    const auto found = json.find(name);
+    if (found == json.end()) throw error(fmt::format("\"{}\" is missing", name));
     if (!((*found).*is_right)()) throw error(fmt::format("\"{}\" is not {}", name, meaning));
     return *found;
+  };
+  const Json choices = member("choices", &Json::is_array, "a list of texts");
+  const Json gold = member("gold", &Json::is_number_integer, "the number of the right choice, from 0");
+  Question question{member("query", &Json::is_string, "a text").get<std::string>(), {}, 0, line};
+  for (const Json& choice : choices) {
+    if (!choice.is_string() || choice.get_ref<const std::string&>().empty())
+      throw error("a member of \"choices\" is not a text, or empty");
+    question.choices.push_back(choice.get<std::string>());
   }
-
-  const Path& file_;
-  int64_t line_;
-  Json json_;
-};
+  if (question.choices.size() < 2) throw error("\"choices\" has fewer than two texts");
+  question.gold = gold.get<int64_t>();
+  if (question.gold < 0 || question.gold >= std::ssize(question.choices))
+    throw error(fmt::format("\"gold\" is {}, and there are {} choices", gold.dump(), question.choices.size()));
+  return question;
+}
 
 std::vector<Question> read_questions(const Path& file) {
   if (!path_exists(file))
@@ -67,8 +54,7 @@ std::vector<Question> read_questions(const Path& file) {
   int64_t line = 0;
   for (const std::string& text : split_lines(read_stream(file))) {
     ++line;
-    if (text.find_first_not_of(" \t\r") != std::string::npos)
-      questions.push_back(LineReader(file, line, text).question());
+    if (text.find_first_not_of(" \t\r") != std::string::npos) questions.push_back(parse_question(file, line, text));
   }
   if (questions.empty())
     throw user_error(fmt::format("{} has no questions", file.string()), {}, "write one JSON object a line");
@@ -81,19 +67,19 @@ double characters_of(const std::string& text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
-double score_of(const std::string& choice, const LogLikelihood& likelihood, ChoiceRule rule) {
-  switch (rule) {
-    case ChoiceRule::kSum:
-      return likelihood.sum;
-    case ChoiceRule::kPerCharacter:
-      return likelihood.sum / characters_of(choice);
-    case ChoiceRule::kPerByte:
-      return likelihood.sum / static_cast<double>(choice.size());
-    case ChoiceRule::kPerToken:
-      return likelihood.sum / static_cast<double>(likelihood.tokens);
-  }
-  HEARTH_CHECK(false, "rule {}", static_cast<int>(rule));
-}
+struct RuleFacts {
+  std::string_view name, meaning;
+  double (*divisor)(const std::string& choice, const LogLikelihood& likelihood);  // of the sum
+};
+
+// In the order of ChoiceRule.
+constexpr RuleFacts kRules[] = {
+    {"acc", "by the sum of log-likelihoods", [](const auto&, const auto&) { return 1.0; }},
+    {"acc_norm", "per character", [](const auto& choice, const auto&) { return characters_of(choice); }},
+    {"acc_bytes", "per byte", [](const auto& choice, const auto&) { return static_cast<double>(choice.size()); }},
+    {"acc_tokens", "per token", [](const auto&, const auto& of) { return static_cast<double>(of.tokens); }}};
+
+const RuleFacts& facts_of(ChoiceRule rule) { return kRules[static_cast<size_t>(rule)]; }
 
 std::vector<Question> examples_of(const config::EvalOptions& options) {
   if (options.shots == 0) return {};
@@ -119,15 +105,13 @@ void check_model(const LoadedModel& model) {
 
 }  // namespace
 
-std::string_view name_of(ChoiceRule rule) {
-  constexpr std::string_view kNames[] = {"acc", "acc_norm", "acc_bytes", "acc_tokens"};
-  return kNames[static_cast<size_t>(rule)];
-}
+std::string_view name_of(ChoiceRule rule) { return facts_of(rule).name; }
 
 int64_t ChoiceReport::picked(size_t question, ChoiceRule rule) const {
   std::vector<double> values;
   for (size_t i = 0; i < scores[question].size(); ++i)
-    values.push_back(score_of(questions[question].choices[i], scores[question][i], rule));
+    values.push_back(scores[question][i].sum /
+                     facts_of(rule).divisor(questions[question].choices[i], scores[question][i]));
   return std::max_element(values.begin(), values.end()) - values.begin();
 }
 
@@ -206,10 +190,9 @@ std::vector<ChoiceReport> score_tasks(LoadedModel& model, const config::EvalOpti
 
 std::string format_report(const ChoiceReport& report) {
   std::string text = fmt::format("{}\n{:<16} {}\n", report.name, "questions", report.questions.size());
-  constexpr std::string_view kMeanings[] = {"by the sum of log-likelihoods", "per character", "per byte", "per token"};
   for (const ChoiceRule rule : kChoiceRules)
     text += fmt::format("{:<16} {:.4f} +- {:.4f}  {}\n", name_of(rule), report.accuracy(rule),
-                        report.standard_error(rule), kMeanings[static_cast<size_t>(rule)]);
+                        report.standard_error(rule), facts_of(rule).meaning);
   return text + fmt::format("{:<16} {:.4f}\n", "chance", report.chance());
 }
 

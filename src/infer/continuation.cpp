@@ -3,12 +3,14 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 
 #include "base/error.h"
+#include "base/quantity.h"
+#include "infer/decoding.h"
 #include "infer/progress.h"
-#include "model/transformer.h"
 #include "ops/cross_entropy.h"
 #include "ops/tensor.h"
 #include "tokenizer/unicode/unicode.h"
@@ -70,8 +72,7 @@ std::vector<Input> distinct_inputs(std::span<const ContinuationTokens> texts, in
     if (is_new) inputs.push_back({tokens, {}});
     inputs[place->second].texts.push_back(i);
   }
-  std::stable_sort(inputs.begin(), inputs.end(),
-                   [](const Input& a, const Input& b) { return a.tokens.size() > b.tokens.size(); });
+  std::ranges::stable_sort(inputs, std::greater(), [](const Input& input) { return input.tokens.size(); });
   return inputs;
 }
 
@@ -90,7 +91,7 @@ class BatchScorer {
   void add(std::span<const Input> inputs, std::span<const ContinuationTokens> texts,
            std::vector<LogLikelihood>& results) {
     const auto longest = static_cast<int64_t>(inputs.front().tokens.size());
-    set_length(std::min(model_.config.training.seq_len, (longest + kLengthStep - 1) / kLengthStep * kLengthStep));
+    set_length(std::min(model_.config.training.seq_len, round_up(longest, kLengthStep)));
     std::vector<int32_t> tokens(static_cast<size_t>(B_ * S_), 0);  // padding, which no asked position sees
     std::vector<Asked> asked;
     for (size_t row = 0; row < inputs.size(); ++row) {
@@ -104,7 +105,9 @@ class BatchScorer {
               {begin + length - t.scored + i, t.ids[t.ids.size() - static_cast<size_t>(t.scored - i)], text});
       }
     }
-    forward(tokens);
+    std::vector<int32_t> starts(static_cast<size_t>(B_));
+    for (size_t row = 0; row < starts.size(); ++row) starts[row] = static_cast<int32_t>(static_cast<int64_t>(row) * S_);
+    compute_sequences(*transformer_, *model_.weights, tokens, starts);
     const auto chunk = static_cast<size_t>(model_.config.memory.loss_chunk_tokens);
     for (size_t first = 0; first < asked.size(); first += chunk)
       add_logits(std::span(asked).subspan(first, std::min(chunk, asked.size() - first)), results);
@@ -115,22 +118,7 @@ class BatchScorer {
     if (S == S_) return;
     S_ = S;
     transformer_.reset();  // its memory is free before the next one's is taken
-    transformer_.emplace(model_.shape, model_.plan, B_, S_,
-                         model::ComputeOptions{.dtype = model_.dtype,
-                                               .loss_chunk_tokens = model_.config.memory.loss_chunk_tokens,
-                                               .device = model_.weights->device()});
-  }
-
-  void forward(const std::vector<int32_t>& tokens) {
-    std::vector<int32_t> starts(static_cast<size_t>(B_));
-    for (size_t row = 0; row < starts.size(); ++row) starts[row] = static_cast<int32_t>(static_cast<int64_t>(row) * S_);
-    const at::Device device = model_.weights->device();
-    model::MicroBatch batch;
-    batch.tokens_T = ops::from_int32(tokens, device);
-    batch.labels_T = batch.tokens_T;
-    batch.counted_N = ops::from_int64({}, device);  // the logits are read below, and no loss is needed
-    batch.document_starts_N = ops::from_int32(starts, device);
-    transformer_->loss(*model_.weights, batch);
+    transformer_.emplace(model_.shape, model_.plan, B_, S_, model_.compute_options());
   }
 
   void add_logits(std::span<const Asked> asked, std::vector<LogLikelihood>& results) {

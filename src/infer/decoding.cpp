@@ -16,6 +16,17 @@ void check_numbers(std::span<const double> logits, const LoadedModel& model) {
                 "its logits are NaN: the training diverged", "take an earlier checkpoint");
 }
 
+void compute_sequences(model::Transformer& transformer, parallel::ShardedWeights& weights,
+                       std::span<const int32_t> tokens, std::span<const int32_t> starts) {
+  const at::Device device = weights.device();
+  model::MicroBatch batch;
+  batch.tokens_T = ops::from_int32(tokens, device);
+  batch.labels_T = batch.tokens_T;
+  batch.counted_N = ops::from_int64({}, device);  // no loss is needed
+  batch.document_starts_N = ops::from_int32(starts, device);
+  transformer.loss(weights, batch);
+}
+
 RowDecoding::RowDecoding(LoadedModel& model, int64_t rows, int64_t capacity)
     : model_(model),
       rows_(model.shape, model.plan, *model.weights, model.config.training.seq_len,

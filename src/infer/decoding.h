@@ -1,5 +1,5 @@
-// Next-token logits of contexts, for text and for arrays, as decode/rows.h continues them: in double, for the
-// tokenizer's own ids, and checked.
+// Logits: of sequences that are computed as a whole, and of the next tokens of contexts, for text and for arrays, as
+// decode/rows.h continues them. The latter are in double, for the tokenizer's own ids, and checked.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,17 @@
 
 #include "decode/rows.h"
 #include "infer/loaded_model.h"
+#include "model/transformer.h"
 
 namespace hearth::infer {
 
 // Throws damaged if a logit is NaN.
 void check_numbers(std::span<const double> logits, const LoadedModel& model);
+
+// Computes sequences one after the other, each of which begins at one of `starts`, for Transformer::logits() after it.
+// `tokens`: as many as the transformer takes.
+void compute_sequences(model::Transformer& transformer, parallel::ShardedWeights& weights,
+                       std::span<const int32_t> tokens, std::span<const int32_t> starts);
 
 class RowDecoding {
  public:

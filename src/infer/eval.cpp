@@ -6,16 +6,17 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <set>
 
+#include "base/disk_space.h"
 #include "base/text.h"
 #include "data/batch/label_rule.h"
 #include "data/study/ngram.h"
 #include "data/study/token_ngram.h"
 #include "infer/loaded_model.h"
-#include "infer/output_file.h"
 #include "infer/progress.h"
 #include "run/state.h"
 #include "tokenizer/arrays/arrays.h"
@@ -108,11 +109,14 @@ std::vector<Path> trained_folders(const config::RunConfig& config) {
   const auto sources = config.sources();
   std::vector<Path> folders;
   for (size_t i = 0; i < sources.size(); ++i) {
-    const bool later = std::any_of(config.data.segment.begin(), config.data.segment.end(),
-                                   [i](const config::DataSegment& segment) { return segment.weights[i] > 0; });
+    const bool later = std::ranges::any_of(config.data.segment, [i](const auto& of) { return of.weights[i] > 0; });
     if (sources[i].weight > 0 || later) folders.push_back(normal_path(config.resolve(sources[i].path)));
   }
   return folders;
+}
+
+std::vector<data::Dataset>::const_iterator find_same(const std::vector<data::Dataset>& sets, const data::Dataset& one) {
+  return std::ranges::find(sets, one.manifest().identity, [](const auto& set) { return set.manifest().identity; });
 }
 
 std::vector<data::Dataset> open_counted(const LoadedModel& model, const config::EvalOptions& options) {
@@ -128,11 +132,9 @@ std::vector<data::Dataset> open_counted(const LoadedModel& model, const config::
     data::Dataset dataset = data::Dataset::open(folder);
     check_same_tokenizer(model, dataset);
     dataset.split("train");  // throws now, not after the evaluation
-    for (const data::Dataset& other : counted) {
-      if (other.manifest().identity == dataset.manifest().identity)
-        throw user_error(fmt::format("{} and {} are the same dataset", other.folder().string(), folder.string()),
-                         "n-gram models count each document once", "give --ngram-data for one of them");
-    }
+    if (const auto same = find_same(counted, dataset); same != counted.end())
+      throw user_error(fmt::format("{} and {} are the same dataset", same->folder().string(), folder.string()),
+                       "n-gram models count each document once", "give --ngram-data for one of them");
     counted.push_back(std::move(dataset));
   }
   return counted;
@@ -163,11 +165,7 @@ void check_ngram_of(const Wanted& wanted, const data::Dataset& dataset, const st
                      fmt::format("an n-gram model predicts every token, and in {} {}", wanted.folder.string(),
                                  data::describe_weights(*split.weights(), split.tokens())),
                      "leave it out");
-  const bool is_counted =
-      wanted.split == "train" && std::any_of(counted.begin(), counted.end(), [&dataset](const data::Dataset& other) {
-        return other.manifest().identity == dataset.manifest().identity;
-      });
-  if (is_counted)
+  if (wanted.split == "train" && find_same(counted, dataset) != counted.end())
     throw user_error(fmt::format("--ngram cannot evaluate the split \"train\" of {}", wanted.folder.string()),
                      "the n-gram models count this split",
                      "leave it out, or evaluate a held-out split: hearth data build --validation 0.05 ...");
@@ -211,6 +209,42 @@ std::optional<SlidingWindow> sliding_window(const LoadedModel& model, const conf
   return rule;
 }
 
+using Json = nlohmann::ordered_json;  // writes NaN and infinity, such as a loss that overflowed, as null
+
+Json report_json(const EvalReport& report) {
+  const train::ValidationResult& e = report.validation;
+  Json json;
+  json["name"] = report.name.empty() ? Json() : Json(report.name);
+  json["loss"] = e.loss();
+  json["perplexity"] = report.perplexity();
+  json["predicts"] = report.masked ? "hidden" : "next";
+  json[report.weighted ? "counted_weights" : "counted_tokens"] = e.counted_tokens;
+  const bool has_units = report.units != EvalReport::Units::kNone && e.counted_units > 0;
+  json["unit"] = !has_units ? Json() : report.units == EvalReport::Units::kSpikes ? "spike" : "byte";
+  json["counted_units"] = has_units ? Json(e.counted_units) : Json();
+  json["bits_per_unit"] = has_units ? Json(report.bits_per_unit()) : Json();
+  json["window"] = report.sliding ? Json(report.sliding->window) : Json();
+  json["stride"] = report.sliding ? Json(report.sliding->stride) : Json();
+  json["ngram"] = report.ngram.empty() ? Json() : Json(report.ngram);
+  return json;
+}
+
+Json report_json(const ChoiceReport& report) {
+  Json json{{"name", report.name}, {"questions", report.questions.size()}, {"chance", report.chance()}};
+  for (const ChoiceRule rule : kChoiceRules) {
+    json[std::string(name_of(rule))] = report.accuracy(rule);
+    json[fmt::format("{}_stderr", name_of(rule))] = report.standard_error(rule);
+  }
+  return json;
+}
+
+template <typename Report>
+Json list_of(const std::vector<Report>& reports) {
+  Json list = Json::array();
+  for (const Report& report : reports) list.push_back(report_json(report));
+  return list;
+}
+
 }  // namespace
 
 std::string folder_name(const Path& folder) {
@@ -244,11 +278,7 @@ std::vector<EvalReport> eval_sets(LoadedModel& model, const config::EvalOptions&
     facts.weighs_labels = facts.weighs_labels || dataset.split(wanted.split).weights();
   const plan::ModelShape shape = plan::model_shape(model.config, facts, plan::Work::kInference);
   std::optional<model::Transformer> transformer;
-  if (!sliding)
-    transformer.emplace(shape, model.plan, options.batch_size, seq_len,
-                        model::ComputeOptions{.dtype = model.dtype,
-                                              .loss_chunk_tokens = model.config.memory.loss_chunk_tokens,
-                                              .device = model.weights->device()});
+  if (!sliding) transformer.emplace(shape, model.plan, options.batch_size, seq_len, model.compute_options());
   const std::vector<int64_t> token_units = units_of_tokens(*model.tokenizer, model.shape.V);
   std::vector<EvalReport> reports;
   for (const auto& [wanted, dataset] : sets) {
@@ -307,6 +337,12 @@ std::string format_report(const EvalReport& report) {
   }
   text += fmt::format("  this model     {:.4f}\n", ours);
   return text;
+}
+
+std::string reports_json(const std::vector<EvalReport>& sets, const std::vector<ChoiceReport>& tasks) {
+  return Json{{"sets", list_of(sets)}, {"tasks", list_of(tasks)}}.dump(2, ' ', /*ensure_ascii=*/false,
+                                                                       Json::error_handler_t::replace) +
+         "\n";
 }
 
 ExitCode run_eval(const config::EvalOptions& options) {

@@ -10,7 +10,6 @@
 #include "data/batch/masking.h"
 #include "data/batch/prompt.h"
 #include "infer/decoding.h"
-#include "model/transformer.h"
 #include "ops/tensor.h"
 
 namespace hearth::infer {
@@ -25,14 +24,8 @@ struct Guess {
 
 Guess surest(LoadedModel& model, model::Transformer& transformer, const std::vector<int32_t>& ids,
              const std::vector<int64_t>& open, const std::vector<bool>& no_text) {
-  const at::Device device = model.weights->device();
-  model::MicroBatch batch;
-  batch.tokens_T = ops::from_int32(ids, device);
-  batch.labels_T = batch.tokens_T;
-  batch.counted_N = ops::from_int64({}, device);
-  batch.document_starts_N = ops::from_int32(std::vector<int32_t>{0}, device);
-  transformer.loss(*model.weights, batch);
-  const at::Tensor logits_NV = transformer.logits(*model.weights, ops::from_int64(open, device));
+  compute_sequences(transformer, *model.weights, ids, std::vector<int32_t>{0});
+  const at::Tensor logits_NV = transformer.logits(*model.weights, ops::from_int64(open, model.weights->device()));
   const auto V = std::min(logits_NV.size(1), model.tokenizer->vocab_size());
   Guess best;
   for (size_t i = 0; i < open.size(); ++i) {

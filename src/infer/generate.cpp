@@ -6,15 +6,14 @@
 
 #include <vector>
 
+#include "base/disk_space.h"
 #include "base/log.h"
 #include "base/quantity.h"
-#include "base/random.h"
 #include "data/batch/prompt.h"
 #include "infer/decoding.h"
 #include "infer/fill.h"
 #include "infer/generate_array.h"
 #include "infer/generate_prompts.h"
-#include "infer/output_file.h"
 #include "infer/text_writer.h"
 #include "metrics/throughput.h"
 

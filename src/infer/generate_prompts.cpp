@@ -10,6 +10,7 @@
 #include <optional>
 #include <tuple>
 
+#include "base/disk_space.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/quantity.h"
@@ -20,7 +21,6 @@
 #include "infer/decoding.h"
 #include "infer/fill.h"
 #include "infer/generate_array.h"
-#include "infer/output_file.h"
 #include "infer/progress.h"
 #include "run/compute_device.h"
 

@@ -7,6 +7,7 @@
 #include "checkpoint/manifest.h"
 #include "comm/group.h"
 #include "config/config.h"
+#include "model/activations.h"
 #include "parallel/sharded_weights.h"
 #include "plan/run_shape.h"
 #include "tokenizer/tokenizer.h"
@@ -23,6 +24,10 @@ struct LoadedModel {
   DType dtype;  // of the computation
   std::unique_ptr<comm::Group> group;
   std::unique_ptr<parallel::ShardedWeights> weights;  // complete; every checksum was right
+
+  model::ComputeOptions compute_options() const {  // for a Transformer
+    return {.dtype = dtype, .loss_chunk_tokens = config.memory.loss_chunk_tokens, .device = weights->device()};
+  }
 };
 
 // Loads a checkpoint onto `device`, a name that ops::open_device accepts. `folder` is a checkpoint, or a run folder or

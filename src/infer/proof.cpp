@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "comm/group.h"
 #include "formats/cast.h"
-#include "model/transformer.h"
+#include "infer/decoding.h"
 #include "ops/tensor.h"
 #include "parallel/shard_pieces.h"
 #include "parallel/sharded_weights.h"
@@ -63,12 +63,7 @@ class Side {
       const auto S = static_cast<int64_t>(sequence.size());
       model::Transformer transformer(run_.model, run_.parameters, 1, S,
                                      {.dtype = run_.precision.compute, .loss_chunk_tokens = 64, .device = at::kCPU});
-      model::MicroBatch batch;
-      batch.tokens_T = ops::from_int32(sequence, at::kCPU);
-      batch.labels_T = batch.tokens_T;
-      batch.counted_N = ops::from_int64({}, at::kCPU);
-      batch.document_starts_N = ops::from_int32(std::vector<int32_t>{0}, at::kCPU);
-      transformer.loss(*weights_, batch);
+      compute_sequences(transformer, *weights_, sequence, std::vector<int32_t>{0});
       all.push_back(ops::to_doubles(transformer.logits(*weights_).view({-1})));
     }
     return all;
@@ -104,14 +99,13 @@ double largest_of(const std::vector<double>& values) {
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   HEARTH_CHECK(a.size() == b.size(), "{} logits and {}", a.size(), b.size());
   std::vector<double> differences(a.size());
-  std::transform(a.begin(), a.end(), b.begin(), differences.begin(), std::minus<>());
+  std::ranges::transform(a, b, differences.begin(), std::minus<>());
   return largest_of(differences);
 }
 
 DType compute_type(convert::Source& source) {
-  const auto is_double = [](const mesh::TensorInfo& tensor) { return tensor.dtype == DType::kFloat64; };
-  const auto& tensors = source.reader.tensors();
-  return std::any_of(tensors.begin(), tensors.end(), is_double) ? DType::kFloat64 : DType::kFloat32;
+  const bool has_doubles = std::ranges::count(source.reader.tensors(), DType::kFloat64, &mesh::TensorInfo::dtype) > 0;
+  return has_doubles ? DType::kFloat64 : DType::kFloat32;
 }
 
 }  // namespace

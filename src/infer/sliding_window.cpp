@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "model/transformer.h"
-#include "ops/tensor.h"
 #include "train/step.h"
 
 namespace hearth::infer {
@@ -29,17 +28,14 @@ data::Batch batch_of(const data::Split& split, std::span<const WindowPart> parts
     const auto& [begin, scored, end] = parts[static_cast<size_t>(row)];
     const int64_t count = end - begin - 1;
     batch.row_tokens[static_cast<size_t>(row)] = static_cast<int32_t>(count);
-    const std::span<int32_t> tokens =
-        std::span(batch.tokens).subspan(static_cast<size_t>(at), static_cast<size_t>(count));
-    const std::span<int32_t> labels =
-        std::span(batch.labels).subspan(static_cast<size_t>(at), static_cast<size_t>(count));
+    const auto row_of = [&](auto& all) {
+      return std::span(all).subspan(static_cast<size_t>(at), static_cast<size_t>(count));
+    };
+    const std::span<int32_t> tokens = row_of(batch.tokens), labels = row_of(batch.labels);
     split.read(begin, tokens);
     split.read(begin + 1, labels);
     std::span<float> weights;
-    if (split.weights()) {
-      weights = std::span(batch.weights).subspan(static_cast<size_t>(at), static_cast<size_t>(count));
-      split.read_weights(begin + 1, weights);
-    }
+    if (split.weights()) split.read_weights(begin + 1, weights = row_of(batch.weights));
     rule.apply(/*seed=*/0, /*g=*/0, tokens, labels, weights);
     std::fill(labels.begin(), labels.begin() + (scored - begin - 1), data::kIgnore);
     std::vector<int32_t> starts;
@@ -71,9 +67,7 @@ train::ValidationResult slide(LoadedModel& model, const plan::ModelShape& shape,
   const int64_t batch_size = std::clamp<int64_t>(std::ssize(parts), 1, most_rows);
   const at::Device device = model.weights->device();
   const int64_t S = rule.window - 1;
-  model::Transformer transformer(
-      shape, model.plan, batch_size, S,
-      {.dtype = model.dtype, .loss_chunk_tokens = model.config.memory.loss_chunk_tokens, .device = device});
+  model::Transformer transformer(shape, model.plan, batch_size, S, model.compute_options());
   train::ValidationResult result;
   for (size_t first = 0; first < parts.size(); first += static_cast<size_t>(batch_size)) {
     const size_t rows = std::min(parts.size() - first, static_cast<size_t>(batch_size));

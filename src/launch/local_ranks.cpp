@@ -17,7 +17,6 @@
 #include "base/log.h"
 
 namespace hearth::launch {
-
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -32,9 +31,12 @@ struct Child {
   std::optional<int> status;  // of waitpid
   bool killed_by_us = false;
 
+  bool runs() const { return !status; }
   bool killed() const { return status && WIFSIGNALED(*status) && !killed_by_us; }
   bool interrupted() const { return killed() && WTERMSIG(*status) == SIGINT; }
   int code() const { return status && WIFEXITED(*status) ? WEXITSTATUS(*status) : 0; }
+  // A rank that was asked to leave has not failed.
+  bool failed() const { return killed() || (code() != 0 && code() != static_cast<int>(ExitCode::kAskedToLeave)); }
 };
 
 // Blocks the signals that this waits for, and restores the mask.
@@ -63,52 +65,38 @@ class BlockedSignals {
 
 void collect(std::vector<Child>& children) {
   int status = 0;
-  for (pid_t process = 0; (process = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+  for (pid_t process = 0; (process = ::waitpid(-1, &status, WNOHANG)) > 0;)
     for (Child& child : children)
       if (child.process == process) child.status = status;
-  }
-}
-
-// A rank that was asked to leave has not failed.
-bool failed(const Child& child) {
-  return child.killed() || (child.code() != 0 && child.code() != static_cast<int>(ExitCode::kAskedToLeave));
 }
 
 void kill_the_rest(std::vector<Child>& children) {
   for (Child& child : children) {
-    if (child.status) continue;
+    if (!child.runs()) continue;
     child.killed_by_us = true;
     ::kill(child.process, SIGKILL);
   }
 }
 
-// What the user asked for by signals.
+// What the user asked for by signals. One Ctrl-C may come twice, from the terminal and from the process that started
+// this one: within a second it counts once.
 struct Asked {
   bool to_leave = false;
   bool to_end_now = false;
-};
+  std::optional<Clock::time_point> interrupt{};  // the first
 
-// Reads signals that ask to leave. One Ctrl-C may come twice, from the terminal and from the process that started this
-// one: within a second it counts once.
-class Requests {
- public:
   void take(int number) {
-    asked_.to_leave |= number == SIGINT || number == SIGTERM || number == SIGUSR2;
+    to_leave |= number == SIGINT || number == SIGTERM || number == SIGUSR2;
     if (number != SIGINT) return;
     const Clock::time_point now = Clock::now();
-    if (!interrupt_) interrupt_ = now;
-    asked_.to_end_now |= now - *interrupt_ >= std::chrono::seconds(1);
+    if (!interrupt) interrupt = now;
+    to_end_now |= now - *interrupt >= std::chrono::seconds(1);
   }
-  const Asked& asked() const { return asked_; }
-
- private:
-  Asked asked_;
-  std::optional<Clock::time_point> interrupt_;  // the first
 };
 
 void name_those_that_stay(const std::vector<Child>& children, std::chrono::milliseconds limit) {
   for (const Child& child : children)
-    if (!child.status)
+    if (child.runs())
       log_error(
           "error: rank {} (process {}) does not end: it was killed {:.0f} s ago\n  why: it waits in the kernel, as for "
           "a file system or a device that does not answer\n  fix: find in the kernel's log what is stuck; the process "
@@ -120,31 +108,30 @@ void name_those_that_stay(const std::vector<Child>& children, std::chrono::milli
 // the kernel hangs: it is left behind after the limit.
 Asked supervise(std::vector<Child>& children, const BlockedSignals& signals, std::chrono::milliseconds kill_limit) {
   std::optional<Clock::time_point> deadline, given_up;
-  Requests requests;
-  const auto runs = [](const Child& child) { return !child.status; };
-  while (std::any_of(children.begin(), children.end(), runs)) {
+  Asked asked;
+  while (std::ranges::any_of(children, &Child::runs)) {
     const int number = signals.next(std::chrono::milliseconds(deadline ? 20 : 1000));
-    if (std::find(kForwarded.begin(), kForwarded.end(), number) != kForwarded.end()) {
-      requests.take(number);
+    if (std::ranges::find(kForwarded, number) != kForwarded.end()) {
+      asked.take(number);
       for (const Child& child : children)
-        if (!child.status) ::kill(child.process, number);
+        if (child.runs()) ::kill(child.process, number);
     }
     collect(children);
-    if (!deadline && std::any_of(children.begin(), children.end(), failed)) deadline = Clock::now() + kGrace;
-    if (!requests.asked().to_end_now && (!deadline || Clock::now() < *deadline)) continue;
+    if (!deadline && std::ranges::any_of(children, &Child::failed)) deadline = Clock::now() + kGrace;
+    if (!asked.to_end_now && (!deadline || Clock::now() < *deadline)) continue;
     kill_the_rest(children);
     if (!given_up) given_up = Clock::now() + kill_limit;
     if (Clock::now() < *given_up) continue;
     name_those_that_stay(children, kill_limit);
     break;
   }
-  return requests.asked();
+  return asked;
 }
 
 int outcome(const std::vector<Child>& children, const Asked& asked) {
   const Child& first = children.front();
   // A rank without a handler, which has not begun to train, ends at the first Ctrl-C.
-  if (asked.to_end_now || std::any_of(children.begin(), children.end(), std::mem_fn(&Child::interrupted))) {
+  if (asked.to_end_now || std::ranges::any_of(children, &Child::interrupted)) {
     log_error("ended by Ctrl-C, without a save: the run goes on from its newest checkpoint");
     return 128 + SIGINT;
   }

@@ -12,7 +12,6 @@
 #include "base/hash.h"
 
 namespace hearth::launch {
-
 namespace {
 
 constexpr int64_t kMaxRanks = 1 << 20;
@@ -63,10 +62,8 @@ std::string status_of(pid_t process, std::string_view name) {
 pid_t launcher_process() {
   constexpr std::array<std::string_view, 8> kNames = {"hydra_pmi_proxy", "mpiexec.hydra", "mpirun", "mpiexec",
                                                       "orted",           "orterun",       "prted",  "prterun"};
-  for (pid_t process = ::getppid(); process > 1;) {
-    if (std::find(kNames.begin(), kNames.end(), status_of(process, "Name")) != kNames.end()) return process;
-    process = std::atoi(status_of(process, "PPid").c_str());
-  }
+  for (pid_t process = ::getppid(); process > 1; process = std::atoi(status_of(process, "PPid").c_str()))
+    if (std::ranges::find(kNames, status_of(process, "Name")) != kNames.end()) return process;
   return ::getppid();
 }
 
@@ -77,11 +74,10 @@ std::string key_of(const Environment& environment, const Variables& variables) {
     const std::string restarts = value("SLURM_RESTART_COUNT"), step = value("SLURM_STEP_ID");
     return fmt::format("slurm-{}-{}{}", job, step.empty() ? "0" : step, restarts.empty() ? "" : "-" + restarts);
   }
-  if (&variables == &kOpenMpi) {
+  if (&variables == &kOpenMpi)
     for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"})
       if (has(environment, name))
         return fmt::format("mpi-{}{}", value(name), value("OMPI_MCA_orte_precondition_transports"));
-  }
   if (has(environment, "MASTER_PORT")) return "port-" + value("MASTER_PORT") + value("TORCHELASTIC_RUN_ID");
   return fmt::format("process-{}", launcher_process());
 }
@@ -167,8 +163,7 @@ std::optional<Place> place_in(const Environment& environment) {
 std::optional<Place> place_in_environment() {
   return place_in([](const char* name) -> std::optional<std::string> {
     const char* value = std::getenv(name);
-    if (value == nullptr) return std::nullopt;
-    return value;
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   });
 }
 

@@ -30,7 +30,7 @@ std::string text_of(const Path& path) {
 }
 
 bool holds(const std::vector<std::string>& words, std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
+  return std::ranges::find(words, word) != words.end();
 }
 
 // Replaces octal escapes such as "\040" (a blank) of a path.

@@ -16,33 +16,18 @@ namespace {
 constexpr int64_t kGiB = int64_t{1} << 30;
 constexpr double kGiga = 1e9, kTera = 1e12;
 
+constexpr Links kNvlink = {0, 450 * kGiga, 50 * kGiga};  // of H100 and H200
+
 constexpr Device kDevices[] = {
     {"A100", 79 * kGiB, 8, 271 * kTera, 0, "measured: 87 % of its peak", 2.0 * kTera, {0, 300 * kGiga, 25 * kGiga}},
-    {"H100", 79 * kGiB, 8, 794 * kTera, 0, "measured: 80 % of its peak", 3.35 * kTera, {0, 450 * kGiga, 50 * kGiga}},
-    {"H200",
-     140 * kGiB,
-     8,
-     794 * kTera,
-     0,
-     "that of H100, which computes alike",
-     4.8 * kTera,
-     {0, 450 * kGiga, 50 * kGiga}},
-    {"MI250X GCD",
-     64 * kGiB,
-     8,
-     147 * kTera,
-     0,
-     "measured on one of its two: 77 % of its peak",
-     1.6 * kTera,
+    {"H100", 79 * kGiB, 8, 794 * kTera, 0, "measured: 80 % of its peak", 3.35 * kTera, kNvlink},
+    {"H200", 140 * kGiB, 8, 794 * kTera, 0, "that of H100, which computes alike", 4.8 * kTera, kNvlink},
+    // clang-format off
+    {"MI250X GCD", 64 * kGiB, 8, 147 * kTera, 0, "measured on one of its two: 77 % of its peak", 1.6 * kTera,
      {200 * kGiga, 50 * kGiga, 12.5 * kGiga}},
-    {"MI300X",
-     192 * kGiB,
-     8,
-     668 * kTera,
-     0,
-     "measured, the lower of two: 51 % of its peak",
-     5.3 * kTera,
+    {"MI300X", 192 * kGiB, 8, 668 * kTera, 0, "measured, the lower of two: 51 % of its peak", 5.3 * kTera,
      {0, 448 * kGiga, 50 * kGiga}},
+    // clang-format on
 };
 
 // Other names of devices: from data sheets, `nvidia-smi` and `rocm-smi`.
@@ -71,8 +56,7 @@ const Device* find_device(std::string_view name) {
   std::string wanted = plain(name);
   for (const auto& [alias, meant] : kAliases)
     if (plain(alias) == wanted) wanted = plain(meant);
-  const auto found =
-      std::find_if(std::begin(kDevices), std::end(kDevices), [&](const Device& d) { return plain(d.name) == wanted; });
+  const auto* found = std::ranges::find(kDevices, wanted, [](const Device& device) { return plain(device.name); });
   return found == std::end(kDevices) ? nullptr : found;
 }
 

@@ -29,39 +29,31 @@ constexpr std::array<uint32_t, 256> castagnoli_table() {
 uint32_t masked(uint32_t crc) { return std::rotr(crc, 15) + 0xa282ead8u; }
 
 template <class Number>
-void add_fixed(std::string& bytes, Number number) {
+std::string fixed(Number number) {
   static_assert(std::endian::native == std::endian::little);
-  bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+  return {reinterpret_cast<const char*>(&number), sizeof number};
 }
 
 // Protocol Buffers: a number of 7 bits a byte, from the lowest on.
-void add_varint(std::string& bytes, uint64_t number) {
+std::string varint(uint64_t number) {
+  std::string bytes;
   for (; number >= 0x80; number >>= 7) bytes += static_cast<char>(number | 0x80);
-  bytes += static_cast<char>(number);
+  return bytes + static_cast<char>(number);
 }
 
 enum class Wire { kVarint = 0, kDouble = 1, kBytes = 2, kFloat = 5 };
-void add_key(std::string& bytes, int field, Wire wire) {
-  add_varint(bytes, static_cast<uint64_t>(field) << 3 | static_cast<uint64_t>(wire));
+std::string key(int field, Wire wire) {
+  return varint(static_cast<uint64_t>(field) << 3 | static_cast<uint64_t>(wire));
 }
-void add_bytes(std::string& bytes, int field, std::string_view value) {
-  add_key(bytes, field, Wire::kBytes);
-  add_varint(bytes, value.size());
-  bytes += value;
+std::string bytes_field(int field, std::string_view value) {
+  return key(field, Wire::kBytes) + varint(value.size()) + std::string(value);
 }
-void add_number(std::string& bytes, int field, uint64_t value) {
-  add_key(bytes, field, Wire::kVarint);
-  add_varint(bytes, value);
-}
+std::string number_field(int field, uint64_t value) { return key(field, Wire::kVarint) + varint(value); }
 
 // Event: 1 wall_time, 2 step, 3 file_version, 5 summary, 7 session_log. Step 0 is left out, as its default.
 std::string event(double time, int64_t step, int field, std::string_view value) {
-  std::string bytes;
-  add_key(bytes, 1, Wire::kDouble);
-  add_fixed(bytes, time);
-  if (step != 0) add_number(bytes, 2, static_cast<uint64_t>(step));
-  add_bytes(bytes, field, value);
-  return event_frame(bytes);
+  return event_frame(key(1, Wire::kDouble) + fixed(time) +
+                     (step == 0 ? "" : number_field(2, static_cast<uint64_t>(step))) + bytes_field(field, value));
 }
 
 // The names of the files have the second of their start. A clock may have stepped back since the last one.
@@ -91,12 +83,8 @@ uint32_t crc32c(std::string_view data) {
 }
 
 std::string event_frame(std::string_view data) {
-  std::string frame;
-  add_fixed(frame, static_cast<uint64_t>(data.size()));
-  add_fixed(frame, masked(crc32c(frame)));
-  frame += data;
-  add_fixed(frame, masked(crc32c(data)));
-  return frame;
+  const std::string length = fixed(static_cast<uint64_t>(data.size()));
+  return length + fixed(masked(crc32c(length))) + std::string(data) + fixed(masked(crc32c(data)));
 }
 
 bool has_event_files(const Path& folder) {
@@ -114,39 +102,23 @@ EventFile::EventFile(const Path& folder, double time) : file_(File::create(new_p
 void EventFile::scalars(double time, int64_t step, std::span<const Scalar> scalars) {
   if (scalars.empty()) return;
   std::string summary;
-  for (const Scalar& scalar : scalars) {
-    std::string value;
-    add_bytes(value, 1, scalar.tag);
-    add_key(value, 2, Wire::kFloat);
-    add_fixed(value, static_cast<float>(scalar.value));
-    add_bytes(summary, 1, value);
-  }
+  for (const Scalar& scalar : scalars)
+    summary +=
+        bytes_field(1, bytes_field(1, scalar.tag) + key(2, Wire::kFloat) + fixed(static_cast<float>(scalar.value)));
   file_.write(event(time, step, 5, summary));
 }
 
 // Value: 1 tag, 8 tensor, 9 metadata. TensorProto: 1 dtype (7: string), 2 shape, 8 string_val. The shape's 2 is a
 // dimension, and its 1 the size. SummaryMetadata: 1 plugin_data, whose 1 is the plugin's name.
 void EventFile::text(double time, int64_t step, std::string_view tag, std::string_view text) {
-  std::string dimension, shape, tensor, plugin, metadata, value, summary;
-  add_number(dimension, 1, 1);
-  add_bytes(shape, 2, dimension);
-  add_number(tensor, 1, 7);
-  add_bytes(tensor, 2, shape);
-  add_bytes(tensor, 8, text);
-  add_bytes(plugin, 1, "text");
-  add_bytes(metadata, 1, plugin);
-  add_bytes(value, 1, tag);
-  add_bytes(value, 8, tensor);
-  add_bytes(value, 9, metadata);
-  add_bytes(summary, 1, value);
-  file_.write(event(time, step, 5, summary));
+  const std::string shape = bytes_field(2, number_field(1, 1));
+  const std::string tensor = number_field(1, 7) + bytes_field(2, shape) + bytes_field(8, text);
+  const std::string metadata = bytes_field(1, bytes_field(1, "text"));
+  const std::string value = bytes_field(1, tag) + bytes_field(8, tensor) + bytes_field(9, metadata);
+  file_.write(event(time, step, 5, bytes_field(1, value)));
 }
 
 // SessionLog: 1 status, where 1 is START.
-void EventFile::restart(double time, int64_t step) {
-  std::string session;
-  add_number(session, 1, 1);
-  file_.write(event(time, step, 7, session));
-}
+void EventFile::restart(double time, int64_t step) { file_.write(event(time, step, 7, number_field(1, 1))); }
 
 }  // namespace hearth::metrics

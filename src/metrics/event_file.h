@@ -13,8 +13,8 @@
 namespace hearth::metrics {
 
 struct Scalar {
-  std::string_view tag;  // "loss_metrics/global_avg_loss"
-  double value;          // stored as float32
+  std::string tag;  // "loss_metrics/global_avg_loss"
+  double value;     // stored as float32
 };
 
 // The bytes of a frame around `data`.

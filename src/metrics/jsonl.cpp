@@ -195,14 +195,16 @@ void remove_torn_line(const Path& path) {
   write_file_atomic(path, std::string_view(content).substr(0, last == std::string::npos ? 0 : last + 1));
 }
 
-void drop_steps_past(std::vector<Record>& records, int64_t step) {
-  while (!records.empty() && records.back().step > step) records.pop_back();
+// Drops the newest items, whose steps are `step` or later ones.
+template <class Item>
+void drop_from(std::vector<Item>& items, int64_t step) {
+  while (!items.empty() && items.back().step >= step) items.pop_back();
 }
 
 // A step may be recorded twice without a resume in between (a kill before the first checkpoint): the later record
 // counts.
-void replace_steps_from(std::vector<Record>& records, Record record) {
-  while (!records.empty() && records.back().step >= record.step) records.pop_back();
+void replace_from(std::vector<Record>& records, Record record) {
+  drop_from(records, record.step);
   records.push_back(std::move(record));
 }
 
@@ -211,20 +213,14 @@ void replace_steps_from(std::vector<Record>& records, Record record) {
 template <class Visit, class Damage>
 bool for_each_line(const Path& path, std::string_view beginning, const Visit& visit, const Damage& damage) {
   if (!path_exists(path)) return true;
-  const std::string content = read_file(path);
-  int64_t line_number = 0;
-  size_t begin = 0;
-  for (size_t end; (end = content.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    ++line_number;
-    const std::string_view line = std::string_view(content).substr(begin, end - begin);
-    if (!line.starts_with(beginning)) continue;
+  return for_each_whole_line(read_file(path), [&](std::string_view line, int64_t number) {
+    if (!line.starts_with(beginning)) return;
     try {
       visit(nlohmann::json::parse(line));
     } catch (const nlohmann::json::exception& e) {
-      damage(line_number, e);
+      damage(number, e);
     }
-  }
-  return begin == content.size();
+  });
 }
 
 template <class Visit>
@@ -239,6 +235,15 @@ void for_each_line(const Path& path, std::string_view beginning, const Visit& vi
 
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+}
+
+bool for_each_whole_line(std::string_view text,
+                         const std::function<void(std::string_view line, int64_t number)>& visit) {
+  int64_t number = 0;
+  size_t begin = 0;
+  for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    visit(text.substr(begin, end - begin), ++number);
+  return begin == text.size();
 }
 
 File open_lines(const Path& path) {
@@ -272,8 +277,8 @@ void JsonlWriter::append(const SampleText& sample) { write(to_line(sample)); }
 std::vector<Record> read_metrics(const Path& path) {
   std::vector<Record> records;
   for_each_line(path, "", [&](const nlohmann::json& object) {
-    if (!object.contains("event")) return replace_steps_from(records, from_json(object));
-    if (const Event event = event_of(object); goes_back(event)) drop_steps_past(records, event.step);
+    if (!object.contains("event")) return replace_from(records, from_json(object));
+    if (const Event event = event_of(object); goes_back(event)) drop_from(records, event.step + 1);
   });
   return records;
 }
@@ -292,22 +297,19 @@ std::vector<Event> read_events(const Path& path) {
 History read_history(const Path& path) {
   History history;
   int64_t lines = 0;
-  const auto drop_samples_from = [&history](int64_t step) {
-    while (!history.samples.empty() && history.samples.back().step >= step) history.samples.pop_back();
-  };
   const auto visit = [&](const nlohmann::json& object) {
     if (!object.contains("event")) {
       Record record = from_json(object);
       ++lines;
-      drop_samples_from(record.step);  // a step's samples come after its record
-      return replace_steps_from(history.records, std::move(record));
+      drop_from(history.samples, record.step);  // a step's samples come after its record
+      return replace_from(history.records, std::move(record));
     }
     if (object.at("event") == "sample") return history.samples.push_back(sample_of(object));
     Event event = event_of(object);
     if (!goes_back(event)) return;
     if (event.name == "resume") event.from_step = history.records.empty() ? 0 : history.records.back().step;
-    drop_steps_past(history.records, event.step);
-    drop_samples_from(event.step + 1);
+    drop_from(history.records, event.step + 1);
+    drop_from(history.samples, event.step + 1);
     history.events.push_back(std::move(event));
   };
   const auto damage = [&](int64_t line_number, const nlohmann::json::exception&) {

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,6 +50,11 @@ std::string quoted(const std::string& text);
 // Opens a file of lines to append to; a missing file is made. Half a line at its end is removed: the next one must
 // begin a line of its own.
 File open_lines(const Path& path);
+
+// Calls `visit` with each line of a text that has an end, counted from 1. Returns whether all have one: the last one of
+// a file may be half a line, which is being written or was cut by a kill.
+bool for_each_whole_line(std::string_view text,
+                         const std::function<void(std::string_view line, int64_t number)>& visit);
 
 class JsonlWriter {
  public:

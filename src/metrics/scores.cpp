@@ -13,21 +13,16 @@ namespace hearth::metrics {
 std::vector<Score> read_scores(const Path& path) {
   if (!path_exists(path)) return {};
   std::map<std::pair<int64_t, std::string>, Score> found;
-  const std::string content = read_file(path);
-  int64_t number = 0;
-  size_t begin = 0;
-  for (size_t end; (end = content.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    ++number;
+  for_each_whole_line(read_file(path), [&](std::string_view line, int64_t number) {
     try {
-      const auto json = nlohmann::json::parse(std::string_view(content).substr(begin, end - begin));
+      const auto json = nlohmann::json::parse(line);
       Score score{json.at("step").get_ref<const int64_t&>(), json.at("name").get<std::string>(),
                   json.at("value").get<double>(), json.at("of").get<std::string>()};
-      std::pair<int64_t, std::string> key(score.step, score.name);
-      found.insert_or_assign(std::move(key), std::move(score));
+      found[{score.step, score.name}] = std::move(score);
     } catch (const nlohmann::json::exception& e) {
       throw damaged(fmt::format("{}:{} is not a score", path.string(), number), e.what(), "remove that line");
     }
-  }
+  });
   std::vector<Score> scores;
   for (auto& [key, score] : found) scores.push_back(std::move(score));
   return scores;

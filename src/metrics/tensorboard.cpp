@@ -4,11 +4,6 @@
 #include <utility>
 
 namespace hearth::metrics {
-namespace {
-
-constexpr double kGibibyte = 1 << 30;
-
-}  // namespace
 
 void estimate_times(std::vector<Record>& records, double end) {
   for (auto record = records.rbegin(); record != records.rend(); ++record) {
@@ -22,8 +17,9 @@ Tensorboard::Tensorboard(const Options& options, const std::vector<Record>& past
       log_freq_(std::max<int64_t>(options.log_freq, 1)),
       continues_(has_event_files(options.folder)),
       file_(options.folder, options.time) {
-  if (continues_) restart(options.time, options.first_step);
-  if (!continues_)
+  if (continues_)
+    restart(options.time, options.first_step);
+  else
     for (const Record& record : past) step(record);
   begins_ = true;
   window_ = {};
@@ -41,7 +37,7 @@ void Tensorboard::rewind(double time, int64_t step) {
 
 void Tensorboard::step(const Record& r) {
   std::vector<Scalar> scalars;
-  const auto add = [&scalars](std::string_view tag, const std::optional<double>& value) {
+  const auto add = [&scalars](const std::string& tag, const std::optional<double>& value) {
     if (value) scalars.push_back({tag, *value});
   };
   if (r.step_s > 0) {
@@ -62,14 +58,11 @@ void Tensorboard::step(const Record& r) {
       add("time_metrics/end_to_end(s)", w.step_s / steps);
       add("time_metrics/data_loading(s)", w.data_wait_s / steps);
       add("time_metrics/data_loading(%)", 100 * std::min(1.0, w.data_wait_s / w.step_s));
-      add("memory/max_active(GiB)", static_cast<double>(r.memory_bytes) / kGibibyte);
+      add("memory/max_active(GiB)", static_cast<double>(r.memory_bytes) / (1 << 30));
     }
   }
   add("validation_metrics/loss", r.validation_loss);
-  std::vector<std::string> names;
-  for (const auto& [name, loss] : r.validation_losses) names.push_back("validation_metrics/loss/" + name);
-  size_t set = 0;
-  for (const auto& [name, loss] : r.validation_losses) add(names[set++], loss);
+  for (const auto& [name, loss] : r.validation_losses) add("validation_metrics/loss/" + name, loss);
   file_.scalars(r.time, r.step, scalars);
 }
 

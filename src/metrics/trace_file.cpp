@@ -19,15 +19,15 @@ std::string as_json(std::string_view text) {
 
 std::string microseconds(int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
-std::string label_of(const mesh::Span& span) {
+std::string label_of(const trace::Span& span) {
   if (span.number < 0) return span.name;
-  if (span.kind == mesh::SpanKind::kLayer) return fmt::format("{}, layer {}", span.name, span.number);
+  if (span.kind == trace::SpanKind::kLayer) return fmt::format("{}, layer {}", span.name, span.number);
   return fmt::format("{} {}", span.name, span.number);
 }
 
 }  // namespace
 
-std::string trace_json(const mesh::SpanRecorder::Window& window, const TraceFacts& facts) {
+std::string trace_json(const trace::SpanRecorder::Window& window, const TraceFacts& facts) {
   const int64_t base_ns = window.begin_wall_ns - window.begin_wall_ns % kDayNs;
   const int64_t shift_ns = window.begin_wall_ns - base_ns - window.begin_ns;  // from the clock of spans to "ts"
   std::string text;
@@ -44,10 +44,10 @@ std::string trace_json(const mesh::SpanRecorder::Window& window, const TraceFact
     fmt::format_to(
         out, ",\n{{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": {}, \"tid\": {}, \"args\": {{\"name\": {}}}}}",
         facts.rank, i, as_json(window.threads[i]));
-  for (const mesh::Span& span : window.spans) {
+  for (const trace::Span& span : window.spans) {
     fmt::format_to(
         out, ",\n{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": {}",
-        mesh::name_of(span.kind), as_json(label_of(span)), facts.rank, span.thread,
+        trace::name_of(span.kind), as_json(label_of(span)), facts.rank, span.thread,
         microseconds(span.begin_ns + shift_ns), microseconds(span.end_ns - span.begin_ns));
     if (span.bytes >= 0)
       fmt::format_to(out, ", \"args\": {{\"bytes\": {}, \"group\": {}}}", span.bytes,

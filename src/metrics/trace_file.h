@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/file.h"
-#include "mesh/spans.h"
+#include "trace/spans.h"
 
 namespace hearth::metrics {
 
@@ -19,7 +19,7 @@ struct TraceFacts {
 
 // The trace as JSON. "ts" counts from "baseTimeNanoseconds", the beginning of the day (UTC): the traces of all ranks
 // have one time axis.
-std::string trace_json(const mesh::SpanRecorder::Window& window, const TraceFacts& facts);
+std::string trace_json(const trace::SpanRecorder::Window& window, const TraceFacts& facts);
 
 // FOLDER/iteration_10/rank0_trace.json.gz: torchtitan's names, and ".gz".
 Path trace_file(const Path& folder, int64_t step, int64_t rank);

@@ -1,11 +1,11 @@
 #include "model/stage.h"
 
 #include "base/error.h"
-#include "mesh/spans.h"
 #include "model/parameter_view.h"
 #include "ops/matmul.h"
 #include "ops/rows.h"
 #include "ops/tensor.h"
+#include "trace/spans.h"
 
 namespace hearth::model {
 
@@ -19,7 +19,7 @@ void Stage::forward(Weights& weights, const MicroBatch& batch) {
     weights.release(0);
   }
   for (int64_t layer = 0; layer < shape().L(); ++layer) {
-    const mesh::SpanScope span(mesh::SpanKind::kLayer, "forward", shape().stage.first + layer);
+    const trace::SpanScope span(trace::SpanKind::kLayer, "forward", shape().stage.first + layer);
     const UnitTensors unit = forward_of(weights, unit_of(layer));
     if (layer + 1 < shape().L() || shape().has_output()) weights.prefetch(unit_of(layer + 1));
     run(Section::kForward, layer, unit, inputs);
@@ -31,7 +31,7 @@ void Stage::forward(Weights& weights, const MicroBatch& batch) {
 }
 
 void Stage::loss(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch) {
-  const mesh::SpanScope span(mesh::SpanKind::kPhase, "loss");
+  const trace::SpanScope span(trace::SpanKind::kPhase, "loss");
   Inputs inputs = inputs_of(batch);
   inputs.sums_2 = sums_2;
   run(Section::kLoss, 0, forward_of(weights, output_unit()), inputs);
@@ -40,7 +40,7 @@ void Stage::loss(const at::Tensor& sums_2, Weights& weights, const MicroBatch& b
 
 void Stage::loss_and_gradient(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch,
                               const LossScale& scale) {
-  const mesh::SpanScope span(mesh::SpanKind::kPhase, "loss");
+  const trace::SpanScope span(trace::SpanKind::kPhase, "loss");
   Inputs inputs = inputs_of(batch);
   inputs.sums_2 = sums_2;
   inputs.scale = scale;
@@ -57,7 +57,7 @@ void Stage::loss_and_gradient(const at::Tensor& sums_2, Weights& weights, const 
 void Stage::backward(Weights& weights, const MicroBatch& batch) {
   const Inputs inputs = inputs_of(batch);
   for (int64_t layer = shape().L() - 1; layer >= 0; --layer) {
-    const mesh::SpanScope span(mesh::SpanKind::kLayer, "backward", shape().stage.first + layer);
+    const trace::SpanScope span(trace::SpanKind::kLayer, "backward", shape().stage.first + layer);
     const at::Tensor whole = weights.gather(unit_of(layer));
     if (layer > 0) weights.prefetch(unit_of(layer - 1));
     run(Section::kBackward, layer, {plan_, unit_of(layer), whole, weights.gradient(unit_of(layer))}, inputs);
@@ -73,7 +73,7 @@ void Stage::backward(Weights& weights, const MicroBatch& batch) {
 
 void Stage::weight_gradients(Weights& weights) {
   for (int64_t layer = shape().L() - 1; layer >= 0; --layer) {
-    const mesh::SpanScope span(mesh::SpanKind::kLayer, "weight gradients", shape().stage.first + layer);
+    const trace::SpanScope span(trace::SpanKind::kLayer, "weight gradients", shape().stage.first + layer);
     run(Section::kWeightGradients, layer, {plan_, unit_of(layer), {}, weights.gradient(unit_of(layer))}, {});
     weights.gradient_ready(unit_of(layer));
   }

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "base/error.h"
-#include "mesh/spans.h"
 #include "model/pipeline.h"
 #include "ops/rope.h"
 #include "ops/tensor.h"
 #include "plan/stage_activations.h"
+#include "trace/spans.h"
 
 namespace hearth::model {
 
@@ -99,19 +99,19 @@ void Transformer::compute(Stage& stage, const plan::Action& action, const Call& 
   const auto sums_2 = [&] { return call.sums_M2.select(0, action.micro_batch); };
   switch (action.kind) {
     case ActionKind::kForward: {
-      const mesh::SpanScope span(mesh::SpanKind::kPhase, "forward");
+      const trace::SpanScope span(trace::SpanKind::kPhase, "forward");
       stage.forward(call.weights, batch);
       if (has_output && !trains) stage.loss(sums_2(), call.weights, batch);
       return;
     }
     case ActionKind::kBackward:
     case ActionKind::kInputGradient: {
-      const mesh::SpanScope span(mesh::SpanKind::kPhase, "backward");
+      const trace::SpanScope span(trace::SpanKind::kPhase, "backward");
       if (has_output) stage.loss_and_gradient(sums_2(), call.weights, batch, call.scales[micro_batch]);
       return stage.backward(call.weights, batch);
     }
     case ActionKind::kWeightGradient: {
-      const mesh::SpanScope span(mesh::SpanKind::kPhase, "weight gradients");
+      const trace::SpanScope span(trace::SpanKind::kPhase, "weight gradients");
       return stage.weight_gradients(call.weights);
     }
     default:

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <span>
 
-#include "mesh/spans.h"
 #include "ops/access.h"
 #include "ops/cpu/philox-inl.h"
 #include "ops/cpu/simd-inl.h"
@@ -17,6 +16,7 @@
 #include "ops/gpu/gpu.h"
 #include "ops/reference.h"
 #include "ops/step_decision.h"
+#include "trace/spans.h"
 
 #ifndef HEARTH_OPS_ADAMW_NOISE_
 #define HEARTH_OPS_ADAMW_NOISE_
@@ -196,7 +196,7 @@ void update(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const a
 void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
            const at::Tensor& exp_avg_sq_N, const AdamWStep& step, const at::Tensor& decision,
            const std::optional<StochasticRounding>& rounding) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "adamw");
+  const trace::SpanScope span(trace::SpanKind::kOp, "adamw");
   HEARTH_CHECK(!rounding || parameter_N.scalar_type() == at::kBFloat16, "only bfloat16 is rounded");
   if (on_gpu(parameter_N))
     return gpu::adamw(parameter_N, gradient_N, exp_avg_N, exp_avg_sq_N, step, decision, rounding);

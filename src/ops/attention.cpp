@@ -10,7 +10,6 @@
 #include <limits>
 #include <vector>
 
-#include "mesh/spans.h"
 #include "ops/access.h"
 #include "ops/cpu/flash_attention.h"
 #include "ops/cpu/scratch.h"
@@ -18,6 +17,7 @@
 #include "ops/gpu/calls.h"
 #include "ops/gpu/gpu.h"
 #include "ops/reference.h"
+#include "trace/spans.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
@@ -129,7 +129,7 @@ void decode(const Heads<T>& out, const Heads<const T>& q, const Heads<const T>& 
 
 void attention_forward(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, const at::Tensor& q_BQHK,
                        const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "attention_forward");
+  const trace::SpanScope span(trace::SpanKind::kOp, "attention_forward");
   check_shapes(q_BQHK, k_BSGK, v_BSGK);
   const int64_t B = q_BQHK.size(0), Q = q_BQHK.size(1), H = q_BQHK.size(2), S = k_BSGK.size(1);
   HEARTH_CHECK(out_BQHK.sizes() == q_BQHK.sizes() && lse_BHQ.sizes() == at::IntArrayRef({B, H, Q}));
@@ -152,7 +152,7 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
                         const at::Tensor& dout_BQHK, const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ,
                         const at::Tensor& q_BQHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
                         const AttentionMask& mask) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "attention_backward");
+  const trace::SpanScope span(trace::SpanKind::kOp, "attention_backward");
   check_shapes(q_BQHK, k_BSGK, v_BSGK);
   check_shapes(dq_BQHK, dk_BSGK, dv_BSGK);
   const int64_t B = q_BQHK.size(0), Q = q_BQHK.size(1), H = q_BQHK.size(2), S = k_BSGK.size(1);
@@ -183,7 +183,7 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
 
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
                       const at::Tensor& v_cache_BCGK, int64_t length) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "decode_attention");
+  const trace::SpanScope span(trace::SpanKind::kOp, "decode_attention");
   check_shapes(q_BNHK, k_cache_BCGK, v_cache_BCGK);
   const int64_t B = q_BNHK.size(0), N = q_BNHK.size(1), H = q_BNHK.size(2);
   HEARTH_CHECK(out_BNHK.sizes() == q_BNHK.sizes() && N >= 1 && N <= length && length <= k_cache_BCGK.size(1));
@@ -216,7 +216,7 @@ void decode_attention_of_rows(const at::Tensor& out_NHK, const at::Tensor& q_NHK
   const int64_t N = q_NHK.size(0);
   HEARTH_CHECK(rows_N.numel() == N && lengths_N.numel() == N);
   if (on_gpu(q_NHK)) {
-    const mesh::SpanScope span(mesh::SpanKind::kOp, "decode_attention");
+    const trace::SpanScope span(trace::SpanKind::kOp, "decode_attention");
     return gpu::decode_attention(out_NHK.unsqueeze(1), q_NHK.unsqueeze(1), k_cache_RCGK, v_cache_RCGK, 0, rows_N,
                                  lengths_N);
   }

@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "mesh/spans.h"
 #include "ops/access.h"
 #include "ops/cpu/simd-inl.h"
 #include "ops/gpu/calls.h"
 #include "ops/gpu/gpu.h"
 #include "ops/reference.h"
 #include "ops/tensor.h"
+#include "trace/spans.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
@@ -249,14 +249,14 @@ void run(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor
 
 void cross_entropy_forward(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
                            const at::Tensor& weights_C) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "cross_entropy_forward");
+  const trace::SpanScope span(trace::SpanKind::kOp, "cross_entropy_forward");
   if (on_gpu(logits_CV)) return gpu::cross_entropy(sums_2, logits_CV, labels_C, weights_C, {}, 0);
   with_element_type(logits_CV, [&](auto zero) { run<decltype(zero)>(sums_2, logits_CV, labels_C, {}, weights_C, 0); });
 }
 
 void cross_entropy_forward_backward(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
                                     const at::Tensor& scale_1, const at::Tensor& weights_C, double z_factor) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "cross_entropy_forward_backward");
+  const trace::SpanScope span(trace::SpanKind::kOp, "cross_entropy_forward_backward");
   HEARTH_CHECK(scale_1.defined());
   if (on_gpu(logits_CV)) return gpu::cross_entropy(sums_2, logits_CV, labels_C, weights_C, scale_1, z_factor);
   with_element_type(logits_CV,
@@ -265,7 +265,7 @@ void cross_entropy_forward_backward(const at::Tensor& sums_2, const at::Tensor& 
 
 void cross_entropy_statistics(const at::Tensor& statistics_C2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
                               plan::VocabularyPart part) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "cross_entropy_statistics");
+  const trace::SpanScope span(trace::SpanKind::kOp, "cross_entropy_statistics");
   if (on_gpu(logits_CV)) return gpu::cross_entropy_statistics(statistics_C2, logits_CV, labels_C, part.first);
   with_element_type(logits_CV,
                     [&](auto zero) { run_statistics<decltype(zero)>(statistics_C2, logits_CV, labels_C, part); });
@@ -275,7 +275,7 @@ void vocabulary_parallel_cross_entropy(const at::Tensor& sums_2, const at::Tenso
                                        const at::Tensor& labels_C, const at::Tensor& statistics_RC2,
                                        plan::VocabularyPart part, const at::Tensor& scale_1,
                                        const at::Tensor& weights_C, double z_factor) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "vocabulary_parallel_cross_entropy");
+  const trace::SpanScope span(trace::SpanKind::kOp, "vocabulary_parallel_cross_entropy");
   if (on_gpu(logits_CV))
     return gpu::vocabulary_parallel_cross_entropy(sums_2, logits_CV, labels_C, statistics_RC2, part.first, weights_C,
                                                   scale_1, z_factor);

@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "mesh/spans.h"
 #include "ops/access.h"
 #include "ops/gpu/calls.h"
 #include "ops/gpu/gpu.h"
+#include "trace/spans.h"
 
 namespace hearth::ops {
 namespace {
@@ -67,14 +67,14 @@ void backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::T
 
 void embedding_forward(const at::Tensor& x_TD, const at::Tensor& weight_VD, const at::Tensor& tokens_T,
                        plan::VocabularyPart part) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "embedding_forward");
+  const trace::SpanScope span(trace::SpanKind::kOp, "embedding_forward");
   if (on_gpu(x_TD)) return gpu::embedding_forward(x_TD, weight_VD, tokens_T, part.first);
   with_element_type(x_TD, [&](auto zero) { forward<decltype(zero)>(x_TD, weight_VD, tokens_T, part); });
 }
 
 void embedding_backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::Tensor& tokens_T,
                         plan::VocabularyPart part) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "embedding_backward");
+  const trace::SpanScope span(trace::SpanKind::kOp, "embedding_backward");
   if (on_gpu(dx_TD)) return gpu::embedding_backward(dweight_VD, dx_TD, tokens_T, part.first);
   with_element_type(dx_TD, [&](auto zero) {
     using Value = decltype(zero);

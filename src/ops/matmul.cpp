@@ -8,10 +8,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
-#include "mesh/spans.h"
 #include "ops/access.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/simd-inl.h"
+#include "trace/spans.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
@@ -86,7 +86,7 @@ void add_product(const at::Tensor& sum_NK, const at::Tensor& dy_MN, const at::Te
 }  // namespace
 
 void matmul(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& b_NK) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "matmul");
+  const trace::SpanScope span(trace::SpanKind::kOp, "matmul");
   const int64_t M = out_MN.size(0), N = out_MN.size(1), K = a_MK.size(1);
   const bool done = ours(out_MN, a_MK, [&](auto type) {
     using T = decltype(type);
@@ -96,7 +96,7 @@ void matmul(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& 
 }
 
 void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, const at::Tensor& w_NK, bool accumulate) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "matmul_input_gradient");
+  const trace::SpanScope span(trace::SpanKind::kOp, "matmul_input_gradient");
   const int64_t M = dx_MK.size(0), K = dx_MK.size(1), N = dy_MN.size(1);
   const bool done = ours(dx_MK, dy_MN, [&](auto type) {
     using T = decltype(type);
@@ -106,7 +106,7 @@ void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, con
 }
 
 void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "matmul_weight_gradient");
+  const trace::SpanScope span(trace::SpanKind::kOp, "matmul_weight_gradient");
   const int64_t N = dw_NK.size(0), K = dw_NK.size(1), M = dy_MN.size(0);
   const bool done = ours(dw_NK, x_MK, [&](auto type) {
     using T = decltype(type);

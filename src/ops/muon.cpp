@@ -7,7 +7,6 @@
 #include <cmath>
 #include <utility>
 
-#include "mesh/spans.h"
 #include "ops/access.h"
 #include "ops/cpu/simd-inl.h"
 #include "ops/matmul.h"
@@ -15,6 +14,7 @@
 #include "ops/reference.h"
 #include "ops/step_decision.h"
 #include "ops/tensor.h"
+#include "trace/spans.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
@@ -117,7 +117,7 @@ void update_momentum(const at::Tensor& update_N, const at::Tensor& momentum_N, c
 
 void muon_momentum(const at::Tensor& update_N, const at::Tensor& momentum_N, const at::Tensor& gradient_N,
                    const MuonMomentum& settings, const at::Tensor& decision) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "muon_momentum");
+  const trace::SpanScope span(trace::SpanKind::kOp, "muon_momentum");
   const kernels::Decision decided = read_decision(decision);
   if (decided.apply == 0) return;
   const reference::MuonMomentumFactors f{.gradient_scale = decided.gradient_scale,
@@ -136,7 +136,7 @@ void muon_momentum(const at::Tensor& update_N, const at::Tensor& momentum_N, con
 
 void orthogonalize(const at::Tensor& update_MN, int64_t steps, const at::Tensor& decision,
                    const NewtonSchulzScratch& scratch) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "orthogonalize");
+  const trace::SpanScope span(trace::SpanKind::kOp, "orthogonalize");
   if (read_decision(decision).apply == 0) return;
   const at::Tensor sum_1 = zeros({1}, DType::kFloat64);
   add_sum_of_squares(sum_1, update_MN);
@@ -161,7 +161,7 @@ void orthogonalize(const at::Tensor& update_MN, int64_t steps, const at::Tensor&
 
 void muon_apply(const at::Tensor& parameter_N, const at::Tensor& update_N, double step_size, double decay,
                 const at::Tensor& decision) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "muon_apply");
+  const trace::SpanScope span(trace::SpanKind::kOp, "muon_apply");
   if (read_decision(decision).apply == 0) return;
   combine(parameter_N, update_N, -step_size, 1 - decay);
 }

@@ -8,12 +8,12 @@
 
 #include <cmath>
 
-#include "mesh/spans.h"
 #include "ops/access.h"
 #include "ops/cpu/simd-inl.h"
 #include "ops/gpu/calls.h"
 #include "ops/gpu/gpu.h"
 #include "ops/reference.h"
+#include "trace/spans.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
@@ -240,7 +240,7 @@ void backward<double>(const plan::Norm& norm, const at::Tensor& dx_TD, const at:
 
 void norm_forward(const plan::Norm& norm, const at::Tensor& y_TD, const at::Tensor& statistics_NT,
                   const at::Tensor& x_TD, const at::Tensor& weight_D) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "norm_forward");
+  const trace::SpanScope span(trace::SpanKind::kOp, "norm_forward");
   if (on_gpu(x_TD)) return gpu::norm_forward(norm, {}, y_TD, statistics_NT, x_TD, {}, weight_D);
   with_element_type(x_TD,
                     [&](auto zero) { forward<decltype(zero)>(norm, {}, y_TD, statistics_NT, x_TD, {}, weight_D); });
@@ -249,7 +249,7 @@ void norm_forward(const plan::Norm& norm, const at::Tensor& y_TD, const at::Tens
 void add_norm_forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y_TD,
                       const at::Tensor& statistics_NT, const at::Tensor& x_TD, const at::Tensor& r_TD,
                       const at::Tensor& weight_D) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "add_norm_forward");
+  const trace::SpanScope span(trace::SpanKind::kOp, "add_norm_forward");
   if (on_gpu(x_TD)) return gpu::norm_forward(norm, h_TD, y_TD, statistics_NT, x_TD, r_TD, weight_D);
   with_element_type(x_TD,
                     [&](auto zero) { forward<decltype(zero)>(norm, h_TD, y_TD, statistics_NT, x_TD, r_TD, weight_D); });
@@ -258,7 +258,7 @@ void add_norm_forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::
 void norm_backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor& dweight_D,
                    const at::Tensor& dy_TD, const at::Tensor& x_TD, const at::Tensor& statistics_NT,
                    const at::Tensor& weight_D, bool accumulate) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "norm_backward");
+  const trace::SpanScope span(trace::SpanKind::kOp, "norm_backward");
   if (on_gpu(x_TD)) return gpu::norm_backward(norm, dx_TD, dweight_D, dy_TD, x_TD, statistics_NT, weight_D, accumulate);
   with_element_type(x_TD, [&](auto zero) {
     backward<decltype(zero)>(norm, dx_TD, dweight_D, dy_TD, x_TD, statistics_NT, weight_D, accumulate);

@@ -9,12 +9,12 @@
 #include <cmath>
 #include <vector>
 
-#include "mesh/spans.h"
 #include "ops/access.h"
 #include "ops/cpu/simd-inl.h"
 #include "ops/gpu/access.h"
 #include "ops/gpu/gpu.h"
 #include "ops/norm.h"
+#include "trace/spans.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
@@ -179,7 +179,7 @@ void part_backward(int64_t width, const at::Tensor& dx_TD, const at::Tensor& dwe
 }  // namespace
 
 void norm_part_squares(const at::Tensor& statistics_T, const at::Tensor& x_TD) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "norm_part_squares");
+  const trace::SpanScope span(trace::SpanKind::kOp, "norm_part_squares");
   if (on_gpu(x_TD)) {
     const auto type = gpu::type_of(x_TD);
     return check_gpu(gpu_kernels().norm_part_dots(gpu_stream(), type, gpu::pointer<float>(statistics_T),
@@ -191,7 +191,7 @@ void norm_part_squares(const at::Tensor& statistics_T, const at::Tensor& x_TD) {
 
 void norm_part_forward(double eps, int64_t width, const at::Tensor& y_TD, const at::Tensor& statistics_T,
                        const at::Tensor& x_TD, const at::Tensor& weight_D) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "norm_part_forward");
+  const trace::SpanScope span(trace::SpanKind::kOp, "norm_part_forward");
   if (on_gpu(x_TD)) {
     const auto type = gpu::type_of(x_TD);
     return check_gpu(gpu_kernels().norm_part_forward(gpu_stream(), type, eps, width, gpu::mutable_rows(y_TD, type),
@@ -205,7 +205,7 @@ void norm_part_forward(double eps, int64_t width, const at::Tensor& y_TD, const 
 
 void norm_part_dots(const at::Tensor& dots_T, const at::Tensor& dy_TD, const at::Tensor& x_TD,
                     const at::Tensor& statistics_T, const at::Tensor& weight_D) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "norm_part_dots");
+  const trace::SpanScope span(trace::SpanKind::kOp, "norm_part_dots");
   if (on_gpu(x_TD)) {
     const auto type = gpu::type_of(x_TD);
     return check_gpu(gpu_kernels().norm_part_dots(gpu_stream(), type, gpu::pointer<float>(dots_T),
@@ -219,7 +219,7 @@ void norm_part_dots(const at::Tensor& dots_T, const at::Tensor& dy_TD, const at:
 void norm_part_backward(int64_t width, const at::Tensor& dx_TD, const at::Tensor& dweight_D, const at::Tensor& dy_TD,
                         const at::Tensor& x_TD, const at::Tensor& statistics_T, const at::Tensor& dots_T,
                         const at::Tensor& weight_D) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "norm_part_backward");
+  const trace::SpanScope span(trace::SpanKind::kOp, "norm_part_backward");
   if (on_gpu(x_TD)) {
     const auto type = gpu::type_of(x_TD);
     const kernels::ConstRows x = gpu::rows(x_TD, type);

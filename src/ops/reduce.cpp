@@ -10,11 +10,11 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
-#include "mesh/spans.h"
 #include "ops/access.h"
 #include "ops/cpu/simd-inl.h"
 #include "ops/gpu/calls.h"
 #include "ops/gpu/gpu.h"
+#include "trace/spans.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
@@ -77,7 +77,7 @@ double sum_of_squares_of(const at::Tensor& x) {
 }  // namespace
 
 void add_sum_of_squares(const at::Tensor& sum_1, const at::Tensor& x) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "add_sum_of_squares");
+  const trace::SpanScope span(trace::SpanKind::kOp, "add_sum_of_squares");
   if (on_gpu(x)) return gpu::add_sum_of_squares(sum_1, x);
   *flat<double>(sum_1, 1) += is_float32(x) ? sum_of_squares_of<float>(x) : sum_of_squares_of<double>(x);
 }
@@ -97,7 +97,7 @@ void block_sums_of(double* sums, const at::Tensor& x) {
 }  // namespace
 
 void block_sums_of_squares(const at::Tensor& sums_N, const at::Tensor& x) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "block_sums_of_squares");
+  const trace::SpanScope span(trace::SpanKind::kOp, "block_sums_of_squares");
   const int64_t blocks = div_ceil(x.numel(), kSumBlock), whole = x.numel() / kSumBlock;
   HEARTH_CHECK(sums_N.numel() == blocks, "{} sums of {} blocks", sums_N.numel(), blocks);
   if (on_gpu(x)) {

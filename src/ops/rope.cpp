@@ -8,13 +8,13 @@
 #include <cmath>
 #include <numbers>
 
-#include "mesh/spans.h"
 #include "ops/access.h"
 #include "ops/cpu/simd-inl.h"
 #include "ops/gpu/calls.h"
 #include "ops/gpu/gpu.h"
 #include "ops/reference.h"
 #include "ops/tensor.h"
+#include "trace/spans.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
@@ -186,13 +186,13 @@ at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype,
 
 void rope_forward(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves,
                   const at::Tensor& document_starts_N, const plan::Chunks& positions) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "rope_forward");
+  const trace::SpanScope span(trace::SpanKind::kOp, "rope_forward");
   rotate(x_BSNK, table_SK, halves, document_starts_N, positions, 1);
 }
 
 void rope_backward(const at::Tensor& dx_BSNK, const at::Tensor& table_SK, bool halves,
                    const at::Tensor& document_starts_N, const plan::Chunks& positions) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "rope_backward");
+  const trace::SpanScope span(trace::SpanKind::kOp, "rope_backward");
   rotate(dx_BSNK, table_SK, halves, document_starts_N, positions, -1);
 }
 

@@ -10,12 +10,12 @@
 
 #include <vector>
 
-#include "mesh/spans.h"
 #include "ops/access.h"
 #include "ops/cpu/simd-inl.h"
 #include "ops/gpu/calls.h"
 #include "ops/gpu/gpu.h"
 #include "ops/reference.h"
+#include "trace/spans.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
@@ -95,7 +95,7 @@ void sum_rows_to<double>(double* dbias, Matrix<const double> dy) {
 }  // namespace
 
 void add_bias(const at::Tensor& y_TN, const at::Tensor& bias_N) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "add_bias");
+  const trace::SpanScope span(trace::SpanKind::kOp, "add_bias");
   if (on_gpu(y_TN)) return gpu::add_bias(y_TN, bias_N);
   with_element_type(y_TN, [&](auto zero) {
     using T = decltype(zero);
@@ -105,7 +105,7 @@ void add_bias(const at::Tensor& y_TN, const at::Tensor& bias_N) {
 }
 
 void bias_gradient(const at::Tensor& dbias_N, const at::Tensor& dy_TN) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "bias_gradient");
+  const trace::SpanScope span(trace::SpanKind::kOp, "bias_gradient");
   if (on_gpu(dy_TN)) return gpu::bias_gradient(dbias_N, dy_TN);
   with_element_type(dy_TN, [&](auto zero) {
     using T = decltype(zero);
@@ -115,7 +115,7 @@ void bias_gradient(const at::Tensor& dbias_N, const at::Tensor& dy_TN) {
 }
 
 void gather_rows(const at::Tensor& out, const at::Tensor& x, const at::Tensor& index_N) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "gather_rows");
+  const trace::SpanScope span(trace::SpanKind::kOp, "gather_rows");
   HEARTH_CHECK(out.size(0) == index_N.numel(), "{} rows for {} indices", out.size(0), index_N.numel());
   at::Tensor result = out;
   at::index_select_out(result, x, 0, index_N);
@@ -124,7 +124,7 @@ void gather_rows(const at::Tensor& out, const at::Tensor& x, const at::Tensor& i
 at::Tensor gathered(const at::Tensor& x, const at::Tensor& index_N) { return at::index_select(x, 0, index_N); }
 
 void scatter_rows(const at::Tensor& x, const at::Tensor& rows, const at::Tensor& index_N) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "scatter_rows");
+  const trace::SpanScope span(trace::SpanKind::kOp, "scatter_rows");
   at::Tensor result = x;
   at::index_copy_out(result, x, 0, index_N, rows);
 }

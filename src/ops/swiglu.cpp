@@ -6,12 +6,12 @@
 //
 #include <hwy/contrib/math/math-inl.h>
 
-#include "mesh/spans.h"
 #include "ops/access.h"
 #include "ops/cpu/simd-inl.h"
 #include "ops/gpu/calls.h"
 #include "ops/gpu/gpu.h"
 #include "ops/reference.h"
+#include "trace/spans.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
@@ -109,7 +109,7 @@ void backward(const Matrix<double>& dgate_up, const Matrix<const double>& da, co
 }  // namespace
 
 void swiglu_forward(const at::Tensor& a_TF, const at::Tensor& gate_up_T2F) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "swiglu_forward");
+  const trace::SpanScope span(trace::SpanKind::kOp, "swiglu_forward");
   const int64_t T = a_TF.size(0), F = a_TF.size(1);
   if (on_gpu(a_TF)) return gpu::swiglu_forward(a_TF, gate_up_T2F);
   with_element_type(a_TF, [&](auto zero) {
@@ -120,7 +120,7 @@ void swiglu_forward(const at::Tensor& a_TF, const at::Tensor& gate_up_T2F) {
 
 void swiglu_backward(const at::Tensor& dgate_up_T2F, const at::Tensor& da_TF, const at::Tensor& gate_up_T2F,
                      const at::Tensor& a_TF) {
-  const mesh::SpanScope span(mesh::SpanKind::kOp, "swiglu_backward");
+  const trace::SpanScope span(trace::SpanKind::kOp, "swiglu_backward");
   const int64_t T = da_TF.size(0), F = da_TF.size(1);
   if (on_gpu(da_TF)) return gpu::swiglu_backward(dgate_up_T2F, da_TF, gate_up_T2F, a_TF);
   with_element_type(da_TF, [&](auto zero) {

@@ -16,96 +16,39 @@
 namespace hearth::plan {
 namespace {
 
-constexpr int64_t kAlignmentBytes = 64;  // of ops::Arena
-
-int64_t aligned_bytes(int64_t numel, DType dtype) { return round_up(numel * dtype_size(dtype), kAlignmentBytes); }
-
 using Levels = std::vector<Recompute>;
 
-// Layers of a model: all, or a pipeline rank's.
-struct Layers {
-  int64_t total;
-  std::vector<int64_t> here;
+// The levels of memory.recompute are those of the model, and "auto" behind them.
+static_assert(static_cast<int>(config::Recompute::kNone) == static_cast<int>(Recompute::kNone) &&
+              static_cast<int>(config::Recompute::kNorms) == static_cast<int>(Recompute::kNorms) &&
+              static_cast<int>(config::Recompute::kAttention) == static_cast<int>(Recompute::kAttention) &&
+              static_cast<int>(config::Recompute::kBlock) == static_cast<int>(Recompute::kBlock));
+std::string_view name_of(Recompute level) { return config::name_of(static_cast<config::Recompute>(level)); }
 
-  // The first `count` layers here at one level, the others at another. Layers of other ranks have none.
-  Levels levels_of(int64_t count, Recompute first, Recompute others) const {
-    Levels levels(static_cast<size_t>(total), Recompute::kNone);
-    for (int64_t i = 0; i < std::ssize(here); ++i)
-      levels[static_cast<size_t>(here[static_cast<size_t>(i)])] = i < count ? first : others;
-    return levels;
-  }
-};
-
-Layers layers_of(const PipelinePlan& pipeline, int64_t rank) {
-  Layers layers{pipeline.layers.back().end, {}};
-  for (const StageLayers& stage : pipeline.stages_of(rank))
-    for (int64_t layer = stage.begin; layer < stage.end; ++layer) layers.here.push_back(layer);
-  return layers;
-}
-
-// The level of a memory.recompute other than "auto".
-Recompute level_of(config::Recompute given) {
-  switch (given) {
-    case config::Recompute::kNone:
-      return Recompute::kNone;
-    case config::Recompute::kNorms:
-      return Recompute::kNorms;
-    case config::Recompute::kAttention:
-      return Recompute::kAttention;
-    case config::Recompute::kBlock:
-      return Recompute::kBlock;
-    case config::Recompute::kAuto:
-      break;
-  }
-  HEARTH_CHECK(false, "memory.recompute = \"auto\" is not a level");
-}
-
-std::string_view name_of(Recompute level) {
-  switch (level) {
-    case Recompute::kNone:
-      return config::name_of(config::Recompute::kNone);
-    case Recompute::kNorms:
-      return config::name_of(config::Recompute::kNorms);
-    case Recompute::kAttention:
-      return config::name_of(config::Recompute::kAttention);
-    case Recompute::kBlock:
-      break;
-  }
-  return config::name_of(config::Recompute::kBlock);
-}
-
-// The fewest first layers at the dearer of two levels for all to fit. Each further dearer layer needs less memory. The
-// last layer is an exception: its kept activations are used at once.
-template <typename Fits>
-std::optional<int64_t> fewest_layers(int64_t num_layers, const Fits& fits) {
-  std::vector<int64_t> counts(static_cast<size_t>(num_layers));
-  std::iota(counts.begin(), counts.end(), 0);
-  const auto found = std::partition_point(counts.begin(), counts.end(), [&](int64_t n) { return !fits(n); });
-  if (found != counts.end()) return *found;
-  return fits(num_layers) ? std::optional(num_layers) : std::nullopt;
-}
-
-// For each pair of levels: the fewest layers of the dearer level that fit. The cheapest of these pairs wins. If none
-// fits: the smallest plan.
-template <typename Bytes>
-Levels cheapest_that_fits(const ModelShape& s, int64_t seq_len, const Layers& layers, int64_t limit_bytes,
-                          const Bytes& bytes_at) {
+// For each pair of levels: the fewest first layers of the dearer level that fit. The cheapest of these pairs wins. If
+// none fits: the smallest plan. Each further dearer layer needs less memory. The last layer is an exception: its kept
+// activations are used at once.
+template <typename LevelsOf, typename Bytes>
+Levels cheapest_that_fits(const ModelShape& s, int64_t seq_len, int64_t num_layers, const LevelsOf& levels_of,
+                          int64_t limit_bytes, const Bytes& bytes_at) {
   using enum Recompute;
   std::optional<Levels> best;
   double best_flops = 0;
-  for (const auto& [dearer, others] : kRecomputePairs) {
-    const auto levels = [&, d = dearer, o = others](int64_t count) { return layers.levels_of(count, d, o); };
-    const auto fits = [&](int64_t n) { return bytes_at(levels(n)) <= limit_bytes; };
-    const auto count = fewest_layers(std::ssize(layers.here), fits);
-    if (!count) continue;
-    const double flops = recompute_flops_per_token(s, seq_len, levels(*count));
+  std::vector<int64_t> counts(static_cast<size_t>(num_layers));
+  std::iota(counts.begin(), counts.end(), 0);
+  for (const auto& pair : kRecomputePairs) {
+    const auto levels = [&](int64_t count) { return levels_of(count, pair.first, pair.second); };
+    const auto fits = [&](int64_t count) { return bytes_at(levels(count)) <= limit_bytes; };
+    const auto first_fit = std::ranges::partition_point(counts, [&](int64_t count) { return !fits(count); });
+    const int64_t count = first_fit - counts.begin();
+    if (count == num_layers && !fits(count)) continue;
+    const double flops = recompute_flops_per_token(s, seq_len, levels(count));
     if (best && flops >= best_flops) continue;
-    best = levels(*count);
+    best = levels(count);
     best_flops = flops;
   }
   if (best) return *best;
-  const int64_t most = std::ssize(layers.here);
-  const Levels all = layers.levels_of(most, kBlock, kBlock), all_but_one = layers.levels_of(most - 1, kBlock, kNorms);
+  const Levels all = levels_of(num_layers, kBlock, kBlock), all_but_one = levels_of(num_layers - 1, kBlock, kNorms);
   return bytes_at(all) <= bytes_at(all_but_one) ? all : all_but_one;
 }
 
@@ -252,7 +195,19 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
                        int64_t pipeline_rank, std::span<const Recompute> levels, int64_t samples) {
   const int64_t B = config::micro_batch_size(config), S = config.training.seq_len;
   const PipelinePlan pipeline = pipeline_plan(config, shape.L());
-  const Layers layers = layers_of(pipeline, pipeline_rank);
+  const std::vector<StageLayers> stages = pipeline.stages_of(pipeline_rank);
+  const auto levels_of = [&](int64_t count, Recompute first, Recompute others) {
+    Levels all(static_cast<size_t>(shape.L()), Recompute::kNone);
+    set_levels(all, stages, count, first, others);
+    return all;
+  };
+  int64_t num_layers = 0, num_first = 0;  // of this rank; of these, the ones that memory.recompute_layers counts
+  for (const StageLayers& stage : stages) {
+    num_layers += stage.size();
+    num_first += config.memory.recompute_layers < 0
+                     ? stage.size()
+                     : std::clamp<int64_t>(config.memory.recompute_layers - stage.begin, 0, stage.size());
+  }
   MemoryPlan plan;
   plan.ranks_here = ranks_here;
   plan.shards_more = config.parallelism.shards() > 1 && config.parallelism.zero_stage < 3;
@@ -286,18 +241,21 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   if (!levels.empty()) {
     plan.recompute.assign(levels.begin(), levels.end());
   } else if (config.memory.recompute == config::Recompute::kAuto) {
-    plan.recompute = cheapest_that_fits(shape, S, layers, plan.limit_bytes / ranks_here - rest,
+    plan.recompute = cheapest_that_fits(shape, S, num_layers, levels_of, plan.limit_bytes / ranks_here - rest,
                                         [&](const Levels& l) { return at(l).total_bytes; });
   } else {
-    const auto first = [&](int64_t layer) {
-      return config.memory.recompute_layers < 0 || layer < config.memory.recompute_layers;
-    };
-    const int64_t count = std::count_if(layers.here.begin(), layers.here.end(), first);
-    plan.recompute = layers.levels_of(count, level_of(config.memory.recompute), Recompute::kNone);
+    plan.recompute = levels_of(num_first, static_cast<Recompute>(config.memory.recompute), Recompute::kNone);
   }
   plan.activations = at(plan.recompute);
   plan.total_bytes = rest + plan.activations.total_bytes;
   return plan;
+}
+
+void set_levels(std::vector<Recompute>& levels, const std::vector<StageLayers>& stages, int64_t count, Recompute first,
+                Recompute others) {
+  for (const StageLayers& stage : stages)
+    for (int64_t layer = stage.begin; layer < stage.end; ++layer)
+      levels[static_cast<size_t>(layer)] = count-- > 0 ? first : others;
 }
 
 double recompute_flops_per_token(const ModelShape& s, int64_t seq_len, std::span<const Recompute> levels) {

@@ -43,6 +43,10 @@ inline constexpr std::pair<Recompute, Recompute> kRecomputePairs[] = {{Recompute
                                                                       {Recompute::kBlock, Recompute::kNorms},
                                                                       {Recompute::kBlock, Recompute::kAttention}};
 
+// Sets the levels of the layers of one rank, which has these stages: its first `count` layers, and its others.
+void set_levels(std::vector<Recompute>& levels, const std::vector<StageLayers>& stages, int64_t count, Recompute first,
+                Recompute others);
+
 struct MemoryPlan {
   std::vector<MemoryItem> weights;   // weights, masters, gradients, moments, of the rank that owns most
   ActivationBytes activations;       // of all stages of the rank

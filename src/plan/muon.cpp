@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/quantity.h"
 #include "plan/name_pattern.h"
 
 namespace hearth::plan {
@@ -27,10 +26,8 @@ std::vector<bool> muon_matrices(const config::Optimizer& optimizer, const Parame
 }
 
 int64_t MuonScratch::num_bytes(const Precision& precision) const {
-  constexpr int64_t kAlignmentBytes = 64;  // of ops::Arena
-  const auto bytes = [](int64_t numel, DType dtype) { return round_up(numel * dtype_size(dtype), kAlignmentBytes); };
-  return bytes(update, precision.gradients) + 2 * bytes(shared, precision.gradients) +
-         2 * bytes(matrix, precision.compute) + 2 * bytes(square, precision.compute);
+  return aligned_bytes(update, precision.gradients) + 2 * aligned_bytes(shared, precision.gradients) +
+         2 * aligned_bytes(matrix, precision.compute) + 2 * aligned_bytes(square, precision.compute);
 }
 
 MuonScratch muon_scratch(const std::vector<bool>& matrices, const ParameterPlan& plan, int64_t shards) {

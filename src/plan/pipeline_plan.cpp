@@ -6,7 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "base/error.h"
 #include "base/quantity.h"
 #include "models/flops.h"
 #include "plan/pipeline_simulation.h"
@@ -31,27 +30,15 @@ std::vector<RankActions> forwards_only(std::vector<RankActions> ranks) {
   return ranks;
 }
 
-// The slots of one stage. A micro-batch takes the lowest free one.
-class Slots {
- public:
-  int64_t take(int32_t micro_batch) {
-    const auto free = std::find(holders_.begin(), holders_.end(), -1);
-    const int64_t slot = free - holders_.begin();
-    if (free == holders_.end()) holders_.push_back(-1);
-    holders_[static_cast<size_t>(slot)] = micro_batch;
-    return slot;
-  }
-  int64_t find(int32_t micro_batch) const {
-    const auto found = std::find(holders_.begin(), holders_.end(), micro_batch);
-    HEARTH_CHECK(found != holders_.end(), "micro-batch {} has no slot", micro_batch);
-    return found - holders_.begin();
-  }
-  void free(int32_t micro_batch) { holders_[static_cast<size_t>(find(micro_batch))] = -1; }
-  int64_t size() const { return std::ssize(holders_); }
-
- private:
-  std::vector<int32_t> holders_;
-};
+// The slot of a micro-batch in a stage: the one that it holds, else the lowest free one. `holders`: of each slot.
+constexpr int32_t kFree = -1;
+std::vector<int32_t>::iterator slot_of(std::vector<int32_t>& holders, int32_t micro_batch) {
+  auto slot = std::find(holders.begin(), holders.end(), micro_batch);
+  if (slot == holders.end()) slot = std::find(holders.begin(), holders.end(), kFree);
+  if (slot == holders.end()) slot = holders.insert(slot, kFree);
+  *slot = micro_batch;
+  return slot;
+}
 
 }  // namespace
 
@@ -108,19 +95,15 @@ RankSchedule rank_schedule(const Pipeline& pipeline, int64_t rank, PipelinePass 
   // The actions of a micro-batch in a stage that are still to come: with the last one its slot is free.
   std::map<std::pair<int32_t, int32_t>, int64_t> left;
   for (const Action& action : actions) ++left[{action.stage, action.micro_batch}];
-  std::vector<Slots> stages(static_cast<size_t>(pipeline.stages_per_rank));
-  std::vector<std::vector<bool>> begun(stages.size(), std::vector<bool>(static_cast<size_t>(pipeline.micro_batches)));
+  std::vector<std::vector<int32_t>> holders(static_cast<size_t>(pipeline.stages_per_rank));
   RankSchedule schedule;
   for (const Action& action : actions) {
-    const auto stage = static_cast<size_t>(action.stage / pipeline.ranks),
-               micro_batch = static_cast<size_t>(action.micro_batch);
-    const bool begins = !begun[stage][micro_batch];
-    begun[stage][micro_batch] = true;
-    const int64_t slot = begins ? stages[stage].take(action.micro_batch) : stages[stage].find(action.micro_batch);
-    schedule.actions.push_back({action, slot});
-    if (--left[{action.stage, action.micro_batch}] == 0) stages[stage].free(action.micro_batch);
+    std::vector<int32_t>& of_stage = holders[static_cast<size_t>(action.stage / pipeline.ranks)];
+    const auto slot = slot_of(of_stage, action.micro_batch);
+    schedule.actions.push_back({action, slot - of_stage.begin()});
+    if (--left[{action.stage, action.micro_batch}] == 0) *slot = kFree;
   }
-  for (const Slots& slots : stages) schedule.slots.push_back(slots.size());
+  for (const std::vector<int32_t>& of_stage : holders) schedule.slots.push_back(std::ssize(of_stage));
   return schedule;
 }
 

@@ -1,7 +1,7 @@
 #include "plan/pipeline_simulation.h"
 
 #include <algorithm>
-#include <utility>
+#include <optional>
 
 #include "base/error.h"
 
@@ -47,23 +47,10 @@ class EndTimes {
 
   void set(const Action& action, double time) {
     const size_t i = index(action.stage, action.micro_batch);
-    switch (action.kind) {
-      case ActionKind::kForward:
-        forwards_[i] = time;
-        break;
-      case ActionKind::kBackward:
-      case ActionKind::kInputGradient:
-        backwards_[i] = time;
-        break;
-      case ActionKind::kRecvForward:
-        inputs_[i] = time;
-        break;
-      case ActionKind::kRecvBackward:
-        gradients_[i] = time;
-        break;
-      default:
-        break;
-    }
+    if (action.kind == ActionKind::kForward) forwards_[i] = time;
+    if (action.kind == ActionKind::kBackward || action.kind == ActionKind::kInputGradient) backwards_[i] = time;
+    if (action.kind == ActionKind::kRecvForward) inputs_[i] = time;
+    if (action.kind == ActionKind::kRecvBackward) gradients_[i] = time;
   }
 
  private:
@@ -86,48 +73,15 @@ Action partner(const Action& send) {
 
 bool is_send(ActionKind kind) { return kind == ActionKind::kSendForward || kind == ActionKind::kSendBackward; }
 
-// The lists of with_transfers(), while they grow.
-class TotalOrder {
- public:
-  TotalOrder(const Pipeline& pipeline, const std::vector<RankActions>& actions)
-      : pipeline_(pipeline), lists_(actions.size()) {
-    for (size_t rank = 0; rank < actions.size(); ++rank) lists_[rank].reserve(3 * actions[rank].size());
-  }
-
-  void start(const Action& action) { list(action).push_back(action); }
-
-  void end(const Action& action) {
-    if (pipeline_.ranks == 1) return;
-    if (action.kind == ActionKind::kForward && action.stage + 1 < pipeline_.num_stages())
-      outputs_.push_back({ActionKind::kSendForward, action.stage, action.micro_batch});
-    const bool is_gradient = action.kind == ActionKind::kBackward || action.kind == ActionKind::kInputGradient;
-    if (is_gradient && action.stage > 0)
-      gradients_.push_back({ActionKind::kSendBackward, action.stage, action.micro_batch});
-  }
-
-  // After the ends of a tick, which come in the order of the ranks. In a tick, a rank receives before it sends: its
-  // next computation needs what it receives.
-  void transfer() {
-    for (const Action& send : outputs_) transfer(send);
-    std::for_each(gradients_.rbegin(), gradients_.rend(), [&](const Action& send) { transfer(send); });
-    outputs_.clear();
-    gradients_.clear();
-  }
-
-  std::vector<RankActions> take() { return std::move(lists_); }
-
- private:
-  void transfer(const Action& send) {
-    const Action recv = partner(send);
-    list(send).push_back(send);
-    list(recv).push_back(recv);
-  }
-  RankActions& list(const Action& action) { return lists_[static_cast<size_t>(pipeline_.rank_of(action.stage))]; }
-
-  const Pipeline& pipeline_;
-  std::vector<RankActions> lists_;
-  RankActions outputs_, gradients_;  // the sends of a tick
-};
+// What a rank sends when a computation has ended.
+std::optional<Action> send_after(const Pipeline& pipeline, const Action& action) {
+  if (pipeline.ranks == 1) return std::nullopt;
+  if (action.kind == ActionKind::kForward && action.stage + 1 < pipeline.num_stages())
+    return Action{ActionKind::kSendForward, action.stage, action.micro_batch};
+  const bool is_gradient = action.kind == ActionKind::kBackward || action.kind == ActionKind::kInputGradient;
+  if (is_gradient && action.stage > 0) return Action{ActionKind::kSendBackward, action.stage, action.micro_batch};
+  return std::nullopt;
+}
 
 // What a rank computes, or transfers, in order: the actions of a list that are of this sort.
 struct Stream {
@@ -189,7 +143,16 @@ std::vector<RankActions> with_transfers(const Pipeline& pipeline, const std::vec
     bool is_busy = false;
   };
   std::vector<Running> ranks(actions.size());
-  TotalOrder order(pipeline, actions);
+  std::vector<RankActions> lists(actions.size());
+  for (size_t rank = 0; rank < actions.size(); ++rank) lists[rank].reserve(3 * actions[rank].size());
+  const auto add = [&](const Action& action) {
+    lists[static_cast<size_t>(pipeline.rank_of(action.stage))].push_back(action);
+  };
+  const auto transfer = [&](const Action& send) {
+    add(send);
+    add(partner(send));
+  };
+  RankActions outputs, gradients;  // the sends of a tick
   EndTimes ends(pipeline, /*has_transfers=*/false);
   bool is_running = true;
   for (int64_t tick = 0; is_running; ++tick) {
@@ -198,16 +161,22 @@ std::vector<RankActions> with_transfers(const Pipeline& pipeline, const std::vec
       if (!r.is_busy || r.end != tick) continue;
       const Action& action = actions[rank][r.next++];
       ends.set(action, static_cast<double>(tick));
-      order.end(action);
+      if (const std::optional<Action> send = send_after(pipeline, action))
+        (send->kind == ActionKind::kSendForward ? outputs : gradients).push_back(*send);
       r.is_busy = false;
     }
-    order.transfer();
+    // The ends of a tick come in the order of the ranks. In a tick, a rank receives before it sends: its next
+    // computation needs what it receives.
+    std::for_each(outputs.begin(), outputs.end(), transfer);
+    std::for_each(gradients.rbegin(), gradients.rend(), transfer);
+    outputs.clear();
+    gradients.clear();
     is_running = false;
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       Running& r = ranks[rank];
       if (!r.is_busy && r.next < actions[rank].size() && ends.ready(actions[rank][r.next]) != kNotYet) {
         const Action& action = actions[rank][r.next];
-        order.start(action);
+        add(action);
         r.is_busy = true;
         r.end = tick + (action.kind == ActionKind::kBackward ? 2 : 1);
       }
@@ -217,7 +186,7 @@ std::vector<RankActions> with_transfers(const Pipeline& pipeline, const std::vec
   for (size_t rank = 0; rank < ranks.size(); ++rank)
     HEARTH_CHECK(ranks[rank].next == actions[rank].size(), "rank {} never computes {}", rank,
                  to_string(actions[rank][ranks[rank].next]));
-  return order.take();
+  return lists;
 }
 
 PipelineTimes equal_times(const Pipeline& pipeline, const StageTimes& stage, double transfer) {
@@ -249,15 +218,6 @@ PipelineStep simulate(const Pipeline& pipeline, const std::vector<RankActions>& 
       if (!is_transfer(action.kind)) busy += duration(action, times);
   step.bubble = step.time > 0 ? 1 - busy / (step.time * static_cast<double>(pipeline.ranks)) : 0;
   return step;
-}
-
-int64_t peak_activations(const RankActions& actions) {
-  int64_t held = 0, peak = 0;
-  for (const Action& action : actions) {
-    if (action.kind == ActionKind::kForward) peak = std::max(peak, ++held);
-    if (action.kind == ActionKind::kBackward || action.kind == ActionKind::kWeightGradient) --held;
-  }
-  return peak;
 }
 
 }  // namespace hearth::plan

@@ -1,4 +1,4 @@
-// A pipeline's transfers, and the time and activations of its step.
+// A pipeline's transfers, and the time of its step.
 //
 // This is arithmetic without communication. All calls are Local.
 #pragma once
@@ -47,9 +47,5 @@ struct PipelineStep {
 // Runs the lists of with_transfers(), or other lists of the same actions.
 PipelineStep simulate(const Pipeline& pipeline, const std::vector<RankActions>& actions, const PipelineTimes& times,
                       Transfers transfers);
-
-// The largest number of activations that a rank holds at once: of a stage and micro-batch each, from the begin of the
-// forward to the end of the backward, or of the gradient of the weights where that is an action of its own.
-int64_t peak_activations(const RankActions& actions);
 
 }  // namespace hearth::plan

@@ -22,9 +22,4 @@ struct StageLayers {
 std::vector<StageLayers> stage_layers(int64_t num_layers, int64_t num_stages, int64_t first_stage_less_layers = 1,
                                       int64_t last_stage_less_layers = 1);
 
-// Cuts the layers as `layers_of_stages` says: one number for each stage, at least 1. Throws a user error if there are
-// not num_stages numbers, or if they do not add up to num_layers.
-std::vector<StageLayers> given_stage_layers(int64_t num_layers, int64_t num_stages,
-                                            const std::vector<int64_t>& layers_of_stages);
-
 }  // namespace hearth::plan

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/dtype.h"
+#include "base/quantity.h"
 #include "config/config.h"
 
 namespace hearth::plan {
@@ -20,6 +21,13 @@ struct Precision {
 };
 
 // The types given by training.dtype, training.mixed_precision_param and optimizer.moments_dtype.
-Precision precision(const config::RunConfig& config);
+inline Precision precision(const config::RunConfig& config) {
+  if (config.training.dtype == DType::kFloat64) return DType::kFloat64;
+  return {config.training.dtype, config.training.mixed_precision_param, DType::kFloat32,
+          config.optimizer.moments_dtype};
+}
+
+// The bytes of a tensor in ops::Arena.
+inline int64_t aligned_bytes(int64_t numel, DType dtype) { return round_up(numel * dtype_size(dtype), 64); }
 
 }  // namespace hearth::plan

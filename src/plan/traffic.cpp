@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string_view>
-#include <vector>
 
 #include "base/dtype.h"
 #include "base/quantity.h"
 #include "config/config.h"
 #include "config/derived.h"
 #include "models/messages.h"
-#include "plan/pipeline_plan.h"
 #include "plan/stage_activations.h"
 
 namespace hearth::plan {
@@ -20,15 +17,16 @@ using models::sent_share;
 
 namespace {
 
-// Elements of the part's weights on one rank of a tensor-parallel group.
-double weights_of(const ModelShape& shape, const UnitCounts& counts, const PipelinePart& part, int64_t tp) {
+// Elements of a stage's weights on one rank of a tensor-parallel group.
+double weights_of(const ModelShape& shape, const UnitCounts& counts, const StageLayers& layers, int64_t tp) {
   const auto of_unit = [&](int64_t unit) {
     const auto i = static_cast<size_t>(unit);
     return counts.shared[i] / static_cast<double>(tp) + counts.whole[i];
   };
-  double sum = part.has_output ? of_unit(shape.L() + 1) : 0;
-  if (part.has_embedding || (shape.tied && part.has_output)) sum += of_unit(0);
-  for (int64_t layer = part.layers.begin; layer < part.layers.end; ++layer) sum += of_unit(layer + 1);
+  const bool is_first = layers.begin == 0, is_last = layers.end == shape.L();
+  double sum = is_last ? of_unit(shape.L() + 1) : 0;
+  if (is_first || (shape.tied && is_last)) sum += of_unit(0);
+  for (int64_t layer = layers.begin; layer < layers.end; ++layer) sum += of_unit(layer + 1);
   return sum;
 }
 
@@ -41,18 +39,11 @@ UnitCounts unit_counts(const ParameterPlan& whole) {
   return counts;
 }
 
-PipelinePart pipeline_part(const Pipeline& pipeline, int64_t stage, const StageLayers& layers) {
-  const bool is_first = stage == 0, is_last = stage == pipeline.num_stages() - 1, has_others = pipeline.ranks > 1;
-  return {.layers = layers,
-          .has_embedding = is_first,
-          .has_output = is_last,
-          .num_next = has_others && !is_last ? 1 : 0,
-          .num_previous = has_others && !is_first ? 1 : 0};
-}
-
 StepTraffic step_traffic(const ModelShape& shape, const UnitCounts& counts, const mesh::Degrees& degrees,
                          const Sharding& sharding, const Precision& precision, const TrafficStep& step,
-                         const PipelinePart& part) {
+                         const PipelinePlan& plan, int64_t stage) {
+  const StageLayers& layers = plan.layers[static_cast<size_t>(stage)];
+  const bool is_first = layers.begin == 0, is_last = layers.end == shape.L();
   const auto A = static_cast<double>(step.micro_batches);
   const auto tp = static_cast<double>(degrees.tp), D = static_cast<double>(shape.D);
   const double T =
@@ -60,7 +51,7 @@ StepTraffic step_traffic(const ModelShape& shape, const UnitCounts& counts, cons
   const auto element = static_cast<double>(dtype_size(precision.compute));
 
   StepTraffic traffic;
-  const double weights = weights_of(shape, counts, part, degrees.tp);
+  const double weights = weights_of(shape, counts, layers, degrees.tp);
   const double gradient_bytes = weights * static_cast<double>(dtype_size(precision.gradients));
   const int64_t shards = degrees.dp_shard * degrees.cp;
   const double gathers = sharding.has_whole_weights(shards, precision) ? 1 : 2 * A;
@@ -72,10 +63,10 @@ StepTraffic step_traffic(const ModelShape& shape, const UnitCounts& counts, cons
 
   const models::ModelMessages messages = models::model_messages(model_part(shape, {0, degrees.tp}, degrees.cp),
                                                                 step.seq_len, precision.compute, step.backward);
-  models::Messages sequence;  // of the layers and ends of the part
-  if (part.has_embedding) sequence += messages.embedding;
-  if (part.has_output) sequence += messages.output;
-  for (int64_t layer = part.layers.begin; layer < part.layers.end; ++layer) {
+  models::Messages sequence;  // of the layers and ends of the stage
+  if (is_first) sequence += messages.embedding;
+  if (is_last) sequence += messages.output;
+  for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
     const auto index = static_cast<size_t>(layer);
     sequence += messages.layers[index].step;
     if (!step.recompute.empty()) sequence += messages.layers[index].again[static_cast<size_t>(step.recompute[index])];
@@ -84,7 +75,9 @@ StepTraffic step_traffic(const ModelShape& shape, const UnitCounts& counts, cons
   traffic.tensor = sequences * sequence.tensor;
   traffic.context = sequences * sequence.context;
 
-  traffic.pipeline = A * static_cast<double>(part.num_next + part.num_previous) * T / tp * D * element;
+  // Neighbouring stages are on other ranks, except on a single rank.
+  const int neighbours = plan.pipeline.ranks == 1 ? 0 : (is_first ? 0 : 1) + (is_last ? 0 : 1);
+  traffic.pipeline = A * static_cast<double>(neighbours) * T / tp * D * element;
   return traffic;
 }
 
@@ -105,9 +98,8 @@ StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape
   for (int64_t rank = 0; rank < plan.pipeline.ranks; ++rank) {
     StepTraffic sum;
     for (int64_t stage = rank; stage < plan.pipeline.num_stages(); stage += plan.pipeline.ranks) {
-      const PipelinePart part = pipeline_part(plan.pipeline, stage, plan.layers[static_cast<size_t>(stage)]);
       const StepTraffic one =
-          step_traffic(shape, counts, config.parallelism.degrees(), sharding_of(config), precision, step, part);
+          step_traffic(shape, counts, config.parallelism.degrees(), sharding_of(config), precision, step, plan, stage);
       for (const auto bytes : {&StepTraffic::shard, &StepTraffic::replicate, &StepTraffic::tensor,
                                &StepTraffic::context, &StepTraffic::pipeline})
         sum.*bytes += one.*bytes;

@@ -18,8 +18,6 @@
 #include "plan/activations.h"
 #include "plan/parameters.h"
 #include "plan/pipeline_plan.h"
-#include "plan/pipeline_schedule.h"
-#include "plan/pipeline_stages.h"
 #include "plan/precision.h"
 #include "plan/sharding.h"
 
@@ -32,15 +30,6 @@ struct TrafficStep {
   std::span<const Recompute> recompute = {};  // of each layer of the model; empty: none
   Backward backward = Backward::kWhole;
 };
-
-// What a rank holds of the model.
-struct PipelinePart {
-  StageLayers layers;
-  bool has_embedding, has_output;
-  int64_t num_next, num_previous;  // neighbouring stages on other ranks: activations and gradients go there
-};
-// The part of stage `stage` alone. A rank with several stages adds up the traffic of their parts.
-PipelinePart pipeline_part(const Pipeline& pipeline, int64_t stage, const StageLayers& layers);
 
 // Bytes that a rank sends in a step. An axis of one rank has none.
 struct StepTraffic {
@@ -58,7 +47,8 @@ struct UnitCounts {
 };
 UnitCounts unit_counts(const ParameterPlan& whole);
 
-// The traffic of a rank with `part` of the model. T = B S / cp are its tokens.
+// The traffic of a rank with this stage of a pipeline alone; one with several stages adds theirs up. T = B S / cp are
+// its tokens.
 //
 //   shard       stages 1 and 2 gather the weights once, stage 3 twice a micro-batch: plan/sharding.h. Gradients are
 //               reduced once by stage 1, and with each micro-batch by stages 2 and 3 and where reproducible. tp divides
@@ -66,7 +56,7 @@ UnitCounts unit_counts(const ParameterPlan& whole);
 //   pipeline    [T / tp, D] for each neighbour and micro-batch, each way.
 StepTraffic step_traffic(const ModelShape& shape, const UnitCounts& counts, const mesh::Degrees& degrees,
                          const Sharding& sharding, const Precision& precision, const TrafficStep& step,
-                         const PipelinePart& part);
+                         const PipelinePlan& plan, int64_t stage);
 
 // The traffic of the rank of a run that sends most. `shape` is of the whole model; `recompute`: of each layer.
 StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape, const Precision& precision,

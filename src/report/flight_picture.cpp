@@ -13,8 +13,8 @@
 namespace hearth::report {
 namespace {
 
-using mesh::Flight;
-using mesh::FlightCall;
+using trace::Flight;
+using trace::FlightCall;
 
 // In pixels.
 constexpr double kPageWidth = 1100, kRowsLeft = 96, kPageRight = 16, kRowsTop = 66, kRowsBottom = 44, kLane = 10,
@@ -32,8 +32,8 @@ constexpr Kind kGathers{"all_gather", "#2563eb", 0}, kSums{"reduce_scatter, all_
 
 const Kind& kind_of(const FlightCall& call) {
   const std::string_view name = call.name;
-  if (call.peer == mesh::kPostedMessage || call.peer == mesh::kAwaitedMessage) return kMessages;
-  if (call.peer != mesh::kAllPeers) return name == "recv" ? kReceives : kSends;
+  if (call.peer == trace::kPostedMessage || call.peer == trace::kAwaitedMessage) return kMessages;
+  if (call.peer != trace::kAllPeers) return name == "recv" ? kReceives : kSends;
   return name == "all_gather" ? kGathers : name.starts_with("all_to_all") ? kExchanges : kSums;
 }
 
@@ -124,14 +124,10 @@ std::string flight_picture(const std::vector<Flight>& flights, int64_t last) {
     throw user_error("there is no call to draw", "no rank has called another one yet", "train for some steps first");
   const Axis x{0, std::max(times.ms(times.end_ns), 1e-3), kRowsLeft, kPageWidth - kPageRight};
   const double bottom = kRowsTop + static_cast<double>(rows) * kRowHeight, height = bottom + kRowsBottom;
-  std::string text = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
-      "font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"#374151\">\n"
-      "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n<text x=\"{2}\" y=\"24\" font-size=\"15\">Calls of {3} to "
-      "each other</text>\n",
-      kPageWidth, height, kRowsLeft,
-      rows < flights.size() ? fmt::format("{} of {} ranks", rows, flights.size()) : fmt::format("{} ranks", rows));
-  text += legend();
+  const std::string ranks =
+      rows < flights.size() ? fmt::format("{} of {} ranks", rows, flights.size()) : fmt::format("{} ranks", rows);
+  std::string text =
+      svg_begin(kPageWidth, height, kRowsLeft, fmt::format("Calls of {} to each other", ranks)) + legend();
   for (size_t i = 0; i < rows; ++i)
     text += row(flights[i], calls[i], times, x, kRowsTop + static_cast<double>(i) * kRowHeight);
   for (const double value : ticks(x, 10))

@@ -1,10 +1,10 @@
-// A picture of ranks' last calls to each other over time (mesh/flight.h), as SVG that any browser shows.
+// A picture of ranks' last calls to each other over time (trace/flight.h), as SVG that any browser shows.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "mesh/flight.h"
+#include "trace/flight.h"
 
 namespace hearth::report {
 
@@ -16,6 +16,6 @@ inline constexpr size_t kMostRanks = 64;
 // transfers between two ranks, and messages. Where a lane is empty, the rank computes or waits in another lane. Steps
 // have backgrounds of two greys. Times are those of the ranks' hosts, whose clocks may differ. Throws user_error if
 // there is no call.
-std::string flight_picture(const std::vector<mesh::Flight>& flights, int64_t last);
+std::string flight_picture(const std::vector<trace::Flight>& flights, int64_t last);
 
 }  // namespace hearth::report

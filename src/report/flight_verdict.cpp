@@ -6,16 +6,16 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <tuple>
+#include <type_traits>
 
 #include "base/quantity.h"
 
 namespace hearth::report {
 namespace {
 
-using mesh::Flight;
-using mesh::FlightCall;
-using mesh::FlightGroup;
+using trace::Flight;
+using trace::FlightCall;
+using trace::FlightGroup;
 
 // A group that several ranks recorded: the same ranks, and which of the groups with these ranks.
 struct GroupName {
@@ -37,13 +37,20 @@ std::vector<int64_t> ranks_of(const GroupName& group) {
 }
 
 bool is_message(const FlightCall& call) {
-  return call.peer == mesh::kPostedMessage || call.peer == mesh::kAwaitedMessage;
+  return call.peer == trace::kPostedMessage || call.peer == trace::kAwaitedMessage;
 }
-bool is_collective(const FlightCall& call) { return call.peer == mesh::kAllPeers; }
+bool is_collective(const FlightCall& call) { return call.peer == trace::kAllPeers; }
 
 std::string list(const std::vector<int64_t>& ranks) {
   if (ranks.size() <= 8) return fmt::format("{}", fmt::join(ranks, ", "));
   return fmt::format("{}, {}, ..., {}", ranks[0], ranks[1], ranks.back());
+}
+
+// 0: `key` has made no call.
+template <class Key>
+int64_t last_of(const std::map<Key, int64_t>& lasts, const std::type_identity_t<Key>& key) {
+  const auto found = lasts.find(key);
+  return found == lasts.end() ? 0 : found->second;
 }
 
 class Case {
@@ -52,15 +59,11 @@ class Case {
     for (const Flight& flight : flights) {
       of_rank_[flight.rank] = &flight;
       for (const FlightCall& call : flight.calls) {
-        if (is_message(call)) {
-          if (call.peer == mesh::kPostedMessage) posted_[flight.rank] = std::max(posted_[flight.rank], call.sequence);
-        } else if (is_collective(call)) {
-          int64_t& last = last_[{name_of(flight, call.group), flight.rank}];
-          last = std::max(last, call.sequence);
-          if (call.under_way()) continue;
-          int64_t& done = done_[name_of(flight, call.group)];
-          done = std::max(done, call.sequence);
-        }
+        const auto count_in = [&call](int64_t& last) { last = std::max(last, call.sequence); };
+        if (call.peer == trace::kPostedMessage) count_in(posted_[flight.rank]);
+        if (!is_collective(call)) continue;
+        count_in(last_[{name_of(flight, call.group), flight.rank}]);
+        if (!call.under_way()) count_in(done_[name_of(flight, call.group)]);
       }
     }
   }
@@ -97,12 +100,7 @@ class Case {
     int64_t least = call.sequence;
     const GroupName group = name_of(flight, call.group);
     for (const int64_t rank : ranks_of(group)) {
-      int64_t there = 0;
-      if (is_message(call)) {
-        if (const auto found = posted_.find(rank); found != posted_.end()) there = found->second;
-      } else if (const auto found = last_.find({group, rank}); found != last_.end()) {
-        there = found->second;
-      }
+      const int64_t there = is_message(call) ? last_of(posted_, rank) : last_of(last_, {group, rank});
       if (there < least) furthest = rank, least = there;
     }
     return furthest;
@@ -136,10 +134,9 @@ class Case {
   // All ranks have begun `call`.
   FlightVerdict stuck(const Flight& flight, const FlightCall& call) const {
     const std::string in = fmt::format("rank {} is in {}", flight.rank, describe_call(flight, call));
-    if (call.peer == mesh::kPostedMessage)
+    if (call.peer == trace::kPostedMessage)
       return {flight.rank, fmt::format("{} ({}, process {}): it was stopped there", in, flight.host, flight.process)};
-    const auto done = is_collective(call) ? done_.find(name_of(flight, call.group)) : done_.end();
-    if (done != done_.end() && done->second >= call.sequence)
+    if (is_collective(call) && last_of(done_, name_of(flight, call.group)) >= call.sequence)
       return {flight.rank, fmt::format("{} ({}, process {}), which others have ended: it hangs there", in, flight.host,
                                        flight.process)};
     return {
@@ -159,7 +156,7 @@ class Case {
             firsts.try_emplace({name_of(flight, call.group), call.sequence}, std::pair(&flight, &call));
         const auto& [other, others] = place->second;
         const std::string_view name = call.name;
-        const bool may_differ = call.bytes == others->bytes || name == mesh::kUnequalExchange;
+        const bool may_differ = call.bytes == others->bytes || name == trace::kUnequalExchange;
         if (is_new || (name == others->name && may_differ)) continue;
         if (found && call.begin_ns >= earliest) continue;
         earliest = call.begin_ns;
@@ -175,8 +172,7 @@ class Case {
     for (const auto& [key, last] : last_) {
       const auto& [group, rank] = key;
       for (const int64_t other : ranks_of(group)) {
-        const auto found = last_.find({group, other});
-        const int64_t there = found == last_.end() ? 0 : found->second;
+        const int64_t there = last_of(last_, {group, other});
         if (there < last)
           return {other, fmt::format("rank {} made {} calls of ranks {}, rank {} made {}", other, there,
                                      list(ranks_of(group)), rank, last)};
@@ -213,8 +209,8 @@ FlightVerdict flight_verdict(const std::vector<Flight>& flights) { return Case(f
 
 std::string describe_call(const Flight& flight, const FlightCall& call) {
   const std::string bytes = format_bytes(call.bytes);
-  if (call.peer == mesh::kPostedMessage) return fmt::format("sending \"{}\" (message {})", call.name, call.sequence);
-  if (call.peer == mesh::kAwaitedMessage) return fmt::format("\"{}\" (message {})", call.name, call.sequence);
+  if (call.peer == trace::kPostedMessage) return fmt::format("sending \"{}\" (message {})", call.name, call.sequence);
+  if (call.peer == trace::kAwaitedMessage) return fmt::format("\"{}\" (message {})", call.name, call.sequence);
   if (call.peer >= 0)
     return fmt::format("{} {} rank {}: {}", call.name, std::string_view(call.name) == "recv" ? "from" : "to", call.peer,
                        bytes);

@@ -38,8 +38,7 @@ std::string filled_bar(double part, int64_t columns) {
 // The newest record with a loss; null: none yet.
 const metrics::Record* newest_step(const LiveRun& run) {
   const auto& records = run.history.records;
-  const auto found = std::find_if(records.rbegin(), records.rend(), [](const auto& r) { return r.step > 0; });
-  return found == records.rend() ? nullptr : &*found;
+  return records.empty() || records.back().step == 0 ? nullptr : &records.back();
 }
 
 std::optional<double> newest_validation(const LiveRun& run) {
@@ -140,9 +139,9 @@ void add_bars(std::vector<std::string>& lines, const LiveRun& run, const metrics
   }
 }
 
-std::string rank_text(const mesh::Flight& rank, double now) {
+std::string rank_text(const trace::Flight& rank, double now) {
   if (rank.calls.empty()) return fmt::format("rank {:4}  no calls yet", rank.rank);
-  const mesh::FlightCall& last = rank.calls.back();
+  const trace::FlightCall& last = rank.calls.back();
   const auto since = [now](int64_t ns) { return format_duration(std::max(0.0, now - static_cast<double>(ns) / 1e9)); };
   const std::string what = rank.ended ? "ended"
                            : last.under_way()

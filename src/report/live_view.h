@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "mesh/flight.h"
 #include "metrics/jsonl.h"
 #include "report/run_page.h"
+#include "trace/flight.h"
 
 namespace hearth::report {
 
@@ -17,8 +17,8 @@ struct LiveRun {
   metrics::History history{};
   int64_t steps = 0;  // of the whole run; 0: not known
   PagePlan plan{};
-  std::vector<mesh::Flight> ranks{};  // the last calls of several ranks; empty: none are recorded
-  double now = 0;                     // seconds since 1970
+  std::vector<trace::Flight> ranks{};  // the last calls of several ranks; empty: none are recorded
+  double now = 0;                      // seconds since 1970
 };
 
 struct Screen {

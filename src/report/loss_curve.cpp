@@ -107,12 +107,7 @@ std::string loss_curves_svg(const std::vector<Curve>& curves, const std::string&
   std::vector<Lines> all;
   for (const Curve& curve : curves) all.push_back(lines_of(curve));
   const auto [x, y] = axes_of(all);
-  std::string text = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
-      "font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"#374151\">\n"
-      "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n<text x=\"{2}\" y=\"24\" font-size=\"15\">{3}</text>\n",
-      kWidth, kHeight, kLeft, escaped_for_svg(title));
-  text += drawn_axes(x, y);
+  std::string text = svg_begin(kWidth, kHeight, kLeft, title) + drawn_axes(x, y);
   double legend = kTop + 12;
   const auto entry = [&](const std::string& name, const std::string& style) {
     text += fmt::format("<line x1=\"{0}\" x2=\"{1}\" y1=\"{2}\" y2=\"{2}\" {3}/>\n", kWidth - 236, kWidth - 212,

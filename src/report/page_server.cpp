@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,7 +12,6 @@
 #include <chrono>
 #include <csignal>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -105,21 +103,10 @@ std::string respond(std::string_view header, const std::function<PageAnswer(std:
 class Connection {
  public:
   explicit Connection(int socket) : socket_(socket) {}
-  ~Connection() { close(); }
-  Connection(Connection&& other) noexcept { *this = std::move(other); }
-  Connection& operator=(Connection&& other) noexcept {
-    close();
-    socket_ = std::exchange(other.socket_, -1);
-    header_ = std::move(other.header_);
-    rest_ = std::move(other.rest_);
-    sent_ = other.sent_;
-    deadline_ = other.deadline_;
-    return *this;
-  }
 
-  int socket() const { return socket_; }
+  int socket() const { return socket_.number(); }
   short waits_for() const { return rest_.empty() ? POLLIN : POLLOUT; }
-  bool is_over() const { return socket_ < 0 || Clock::now() > deadline_; }
+  bool is_over() const { return socket() < 0 || Clock::now() > deadline_; }
 
   // Reads or writes what is possible now.
   void go_on(const std::function<PageAnswer(std::string_view)>& answer) {
@@ -136,26 +123,24 @@ class Connection {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kPatience{30};  // for a request, and again for each part of an answer
 
-  void close() {
-    if (socket_ >= 0) ::close(std::exchange(socket_, -1));
-  }
+  void end() { socket_.close(); }
   void read() {
     char part[2048];
-    const ssize_t count = ::recv(socket_, part, sizeof part, 0);
+    const ssize_t count = ::recv(socket(), part, sizeof part, 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (count <= 0 || header_.size() > kMostHeaderBytes) return close();
+    if (count <= 0 || header_.size() > kMostHeaderBytes) return end();
     header_.append(part, static_cast<size_t>(count));
   }
   void write() {
-    const ssize_t count = ::send(socket_, rest_.data() + sent_, rest_.size() - sent_, MSG_NOSIGNAL);
+    const ssize_t count = ::send(socket(), rest_.data() + sent_, rest_.size() - sent_, MSG_NOSIGNAL);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (count <= 0) return close();
+    if (count <= 0) return end();
     sent_ += static_cast<size_t>(count);
     deadline_ = Clock::now() + kPatience;
-    if (sent_ == rest_.size()) close();
+    if (sent_ == rest_.size()) end();
   }
 
-  int socket_ = -1;
+  Descriptor socket_;
   std::string header_, rest_;  // the request so far; the whole answer, of which sent_ bytes are sent
   size_t sent_ = 0;
   Clock::time_point deadline_ = Clock::now() + kPatience;
@@ -163,35 +148,32 @@ class Connection {
 
 }  // namespace
 
-PageServer::PageServer(int64_t port) {
-  socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+PageServer::PageServer(int64_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   const int on = 1;
-  ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  ::setsockopt(socket_.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
-  if (::bind(socket_, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(socket_, 16) != 0) {
+  if (::bind(socket_.number(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      ::listen(socket_.number(), 16) != 0) {
     const int error_number = errno;
-    ::close(socket_);
     if (error_number == EADDRINUSE)
       throw user_error(fmt::format("port {} of this host is taken", port), "another program listens there",
                        "give another one with --port, or 0 for a free one");
     throw system_error(fmt::format("cannot listen on port {}", port), error_number, "give another one with --port");
   }
-  ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size);
+  ::getsockname(socket_.number(), reinterpret_cast<sockaddr*>(&address), &size);
   port_ = ntohs(address.sin_port);
 }
-
-PageServer::~PageServer() { ::close(socket_); }
 
 void PageServer::serve(const std::function<PageAnswer(std::string_view path)>& answer) {
   const EndingSignals signals;
   std::vector<Connection> connections;
   while (asked_to_end == 0) {
     std::vector<pollfd> waits;
-    waits.push_back({connections.size() < kMostConnections ? socket_ : -1, POLLIN, 0});
+    waits.push_back({connections.size() < kMostConnections ? socket_.number() : -1, POLLIN, 0});
     for (const Connection& c : connections) waits.push_back({c.socket(), c.waits_for(), 0});
     const timespec second{1, 0};  // for the deadlines
     const int ready =
@@ -200,7 +182,7 @@ void PageServer::serve(const std::function<PageAnswer(std::string_view path)>& a
       if (waits[i + 1].revents != 0) connections[i].go_on(answer);
     std::erase_if(connections, [](const Connection& c) { return c.is_over(); });
     if (ready <= 0 || waits[0].revents == 0) continue;
-    if (const int socket = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); socket >= 0)
+    if (const int socket = ::accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); socket >= 0)
       connections.emplace_back(socket);
   }
 }

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/file.h"
+
 namespace hearth::report {
 
 struct PageAnswer {
@@ -20,16 +22,13 @@ class PageServer {
  public:
   // `port` 0: a free one. Throws user_error if the port is taken.
   explicit PageServer(int64_t port);
-  ~PageServer();
-  PageServer(const PageServer&) = delete;
-  PageServer& operator=(const PageServer&) = delete;
 
   int64_t port() const { return port_; }
   // Answers requests, with `answer` of a path such as "/data", until SIGINT or SIGTERM comes to this thread.
   void serve(const std::function<PageAnswer(std::string_view path)>& answer);
 
  private:
-  int socket_ = -1;
+  Descriptor socket_;
   int64_t port_ = 0;
 };
 

@@ -71,14 +71,11 @@ std::string section(const char* heading, std::vector<TextDifference> rows, const
 
 std::vector<TextDifference> text_differences(const std::vector<NamedText>& first,
                                              const std::vector<NamedText>& second) {
-  const std::map<std::string, std::string> others(second.begin(), second.end());
+  std::map<std::string, std::string> others(second.begin(), second.end());
   const std::map<std::string, std::string> ours(first.begin(), first.end());
   std::vector<TextDifference> found;
-  for (const auto& [name, text] : first) {
-    const auto other = others.find(name);
-    const std::string theirs = other == others.end() ? "" : other->second;
-    if (theirs != text) found.push_back({name, text, theirs});
-  }
+  for (const auto& [name, text] : first)
+    if (const std::string& theirs = others[name]; theirs != text) found.push_back({name, text, theirs});
   for (const auto& [name, text] : second)
     if (!ours.contains(name) && !text.empty()) found.push_back({name, "", text});
   return found;

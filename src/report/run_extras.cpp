@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string_view>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quantity.h"
 #include "config/derived.h"
 #include "data/order/data_state.h"
 
@@ -18,41 +17,6 @@ namespace hearth::report {
 namespace {
 
 using nlohmann::json;
-
-// Calls `visit` with each whole line. Returns the number of lines that it did not take.
-template <class Visit>
-int64_t visit_lines(const Path& file, const Visit& visit) {
-  const std::string content = read_file(file);
-  int64_t damaged_lines = 0;
-  for (size_t begin = 0, end; (end = content.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    const std::string_view line = std::string_view(content).substr(begin, end - begin);
-    if (line.empty()) continue;
-    try {
-      visit(json::parse(line));
-    } catch (const json::exception&) {
-      ++damaged_lines;
-    }
-  }
-  return damaged_lines;
-}
-
-// Keeps the last ones, and of the earlier ones an even choice of steps.
-void thin_out(std::vector<PageSample>& samples) {
-  std::vector<int64_t> steps;
-  for (const PageSample& sample : samples)
-    if (steps.empty() || steps.back() != sample.step) steps.push_back(sample.step);
-  const bool rasters = std::any_of(samples.begin(), samples.end(), [](const auto& s) { return !s.bins.made.empty(); });
-  const size_t most = rasters ? kMostRasters : kMostSamples;
-  if (samples.size() <= most || steps.empty()) return;
-  const size_t each = std::max<size_t>(samples.size() / steps.size(), 1);
-  const size_t keep = std::max<size_t>(most / each, 1), stride = (steps.size() + keep - 1) / keep;
-  std::vector<int64_t> kept;
-  for (size_t i = steps.size(); i-- > 0;)
-    if ((steps.size() - 1 - i) % stride == 0) kept.push_back(steps[i]);
-  std::erase_if(samples, [&kept](const PageSample& sample) {
-    return !std::binary_search(kept.rbegin(), kept.rend(), sample.step);
-  });
-}
 
 int64_t bytes_of(const json& plan, const char* name) {
   constexpr int64_t kMost = int64_t{1} << 60;  // two of them can be added
@@ -85,26 +49,42 @@ std::vector<double> planned_shares(const config::RunConfig& config, int64_t toke
 
 }  // namespace
 
-void add_samples(PageRun& run) {
-  for (const metrics::SampleText& s : run.history.samples) run.samples.push_back({s.step, s.prompt, s.text, s.bins});
-  thin_out(run.samples);
+void thin_out(std::vector<metrics::SampleText>& samples) {
+  std::vector<int64_t> steps;
+  for (const metrics::SampleText& sample : samples)
+    if (steps.empty() || steps.back() != sample.step) steps.push_back(sample.step);
+  const bool rasters = std::any_of(samples.begin(), samples.end(), [](const auto& s) { return !s.bins.made.empty(); });
+  const size_t most = rasters ? kMostRasters : kMostSamples;
+  if (samples.size() <= most || steps.empty()) return;
+  const size_t each = std::max<size_t>(samples.size() / steps.size(), 1);
+  const size_t keep = std::max<size_t>(most / each, 1), stride = (steps.size() + keep - 1) / keep;
+  std::vector<int64_t> kept;
+  for (size_t i = steps.size(); i-- > 0;)
+    if ((steps.size() - 1 - i) % stride == 0) kept.push_back(steps[i]);
+  std::erase_if(samples, [&kept](const metrics::SampleText& sample) {
+    return !std::binary_search(kept.rbegin(), kept.rend(), sample.step);
+  });
 }
 
 void add_scores(PageRun& run, const Path& scores_file) {
   if (!path_exists(scores_file)) return;
-  std::map<std::string, std::map<int64_t, double>> scores;
   int64_t damaged_lines = 0;
   try {
-    damaged_lines = visit_lines(scores_file, [&scores](const json& line) {
-      scores[line.at("name").get<std::string>()][line.at("step").get<int64_t>()] = line.at("value").get<double>();
+    metrics::for_each_whole_line(read_file(scores_file), [&](std::string_view line, int64_t) {
+      if (line.empty()) return;
+      try {
+        const json score = json::parse(line);
+        run.scores[score.at("name").get<std::string>()][score.at("step").get<int64_t>()] =
+            score.at("value").get<double>();
+      } catch (const json::exception&) {
+        ++damaged_lines;
+      }
     });
   } catch (const Error& e) {
     run.notes.push_back(e.message());
   }
-  for (const auto& [name, points] : scores) run.scores.push_back({name, {points.begin(), points.end()}});
   if (damaged_lines > 0)
-    run.notes.push_back(fmt::format("scores.jsonl has {} damaged {}, left out here", damaged_lines,
-                                    damaged_lines == 1 ? "line" : "lines"));
+    run.notes.push_back(fmt::format("scores.jsonl has {}, left out here", counted(damaged_lines, "damaged line")));
 }
 
 void add_plan(PageRun& run, const Path& plan_file) {

@@ -11,10 +11,10 @@
 
 namespace hearth::report {
 
-// The texts and continued recordings of `run.history`. A long run keeps kMostSamples, or kMostRasters where the samples
-// are recordings, spread over its steps, with the last ones.
+// Thins out a long run's samples, which are in the order of steps: kMostSamples stay, or kMostRasters where they are
+// recordings. These are the last ones, and an even choice of earlier steps.
 inline constexpr size_t kMostSamples = 400, kMostRasters = 60;
-void add_samples(PageRun& run);
+void thin_out(std::vector<metrics::SampleText>& samples);
 
 // RUN/scores.jsonl: a line {"step": N, "name": "arc_easy", "value": 0.25} for each score of a checkpoint. The last one
 // of a step and name counts.

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
@@ -22,8 +23,8 @@ void note_damage(PageRun& run) {
   const metrics::History& history = run.history;
   if (history.records.empty()) run.notes.push_back("metrics.jsonl has no steps");
   if (!history.damaged_lines.empty())
-    run.notes.push_back(fmt::format("metrics.jsonl has {} damaged {}, left out here; the first is line {}",
-                                    history.damaged_lines.size(), history.damaged_lines.size() == 1 ? "line" : "lines",
+    run.notes.push_back(fmt::format("metrics.jsonl has {}, left out here; the first is line {}",
+                                    counted(std::ssize(history.damaged_lines), "damaged line"),
                                     history.damaged_lines.front()));
   if (history.torn)
     run.notes.push_back("metrics.jsonl ends within a line: the training writes it now, or was killed while it did");
@@ -37,7 +38,7 @@ void add_schedule(PageRun& run, const config::RunConfig& config) {
   const plan::LrSchedule schedule = plan::lr_schedule(config.lr_scheduler, config.optimizer.lr, run.planned_steps);
   const int64_t stride = std::max<int64_t>(run.planned_steps / kPoints, 1);
   for (int64_t step = 1; step <= run.planned_steps; step += stride)
-    run.planned_lr.emplace_back(step, plan::learning_rate(schedule, step));
+    run.planned_lr[step] = plan::learning_rate(schedule, step);
 }
 
 std::optional<config::RunConfig> add_configuration(PageRun& run, const Path& file) {
@@ -102,7 +103,7 @@ PageRun page_run(const std::string& name, const Path& metrics_file) {
   const std::optional<config::RunConfig> config = add_configuration(run, folder / runfolder::kRunFile);
   const std::optional<checkpoint::Manifest> newest =
       add_origin(run, config ? config->checkpoint_folder() : folder / "checkpoints");
-  add_samples(run);
+  thin_out(run.history.samples);
   add_scores(run, folder / runfolder::kScoresFile);
   add_plan(run, folder / runfolder::kPlanFile);
   if (config) add_mixture(run, *config, newest);

@@ -25,6 +25,12 @@ struct Chart {
   std::optional<double> (*value)(const Record& record);
 };
 
+double in_GiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+std::optional<double> only_if(bool is_measured, double value) {
+  return is_measured ? std::optional(value) : std::nullopt;
+}
+
 // "validation" and "scores" have points of their own.
 constexpr Chart kCharts[] = {
     {"loss", "Training loss", "nats a token", [](const Record& r) { return r.loss; }},
@@ -33,17 +39,13 @@ constexpr Chart kCharts[] = {
     {"grad_norm", "Gradient norm, before clipping", "", [](const Record& r) { return r.grad_norm; }},
     {"lr", "Learning rate", "", [](const Record& r) { return r.lr; }},
     {"tokens_per_second", "Throughput", "tokens/s",
-     [](const Record& r) { return r.step_s > 0 ? std::optional(r.tokens_per_second) : std::nullopt; }},
-    {"mfu", "Model FLOPs utilisation", "%",
-     [](const Record& r) { return r.mfu > 0 ? std::optional(100 * r.mfu) : std::nullopt; }},
-    {"step_s", "Time of a step", "s",
-     [](const Record& r) { return r.step_s > 0 ? std::optional(r.step_s) : std::nullopt; }},
+     [](const Record& r) { return only_if(r.step_s > 0, r.tokens_per_second); }},
+    {"mfu", "Model FLOPs utilisation", "%", [](const Record& r) { return only_if(r.mfu > 0, 100 * r.mfu); }},
+    {"step_s", "Time of a step", "s", [](const Record& r) { return only_if(r.step_s > 0, r.step_s); }},
     {"data_wait", "Share of a step that waits for data", "%",
-     [](const Record& r) { return r.step_s > 0 ? std::optional(100 * r.data_wait_share()) : std::nullopt; }},
+     [](const Record& r) { return only_if(r.step_s > 0, 100 * r.data_wait_share()); }},
     {"memory", "Memory, at most so far", "GiB",
-     [](const Record& r) {
-       return r.memory_bytes > 0 ? std::optional(static_cast<double>(r.memory_bytes) / (1 << 30)) : std::nullopt;
-     }},
+     [](const Record& r) { return only_if(r.memory_bytes > 0, in_GiB(r.memory_bytes)); }},
 };
 
 // Six digits show a curve; all of them would double the page.
@@ -51,16 +53,22 @@ Json rounded(double value) {
   if (!std::isfinite(value)) return nullptr;
   return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
 }
-Json rounded(const std::vector<double>& values) {
-  Json list = Json::array();
-  for (const double value : values) list.push_back(rounded(value));
-  return list;
-}
 Json maybe_number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
+// `json_of` each item.
+template <class Items, class ToJson>
+Json list_of(const Items& items, const ToJson& json_of) {
+  Json list = Json::array();
+  for (const auto& item : items) list.push_back(json_of(item));
+  return list;
+}
+Json rounded_list(const std::vector<double>& values) {
+  return list_of(values, [](double value) { return rounded(value); });
+}
+
 Json bins_json(const Bins& bins, int64_t width) {
-  Json json = {{"first", bins.first}, {"mean", rounded(bins.mean)}};
-  if (width > 1) json.update({{"low", rounded(bins.low)}, {"high", rounded(bins.high)}});
+  Json json = {{"first", bins.first}, {"mean", rounded_list(bins.mean)}};
+  if (width > 1) json.update({{"low", rounded_list(bins.low)}, {"high", rounded_list(bins.high)}});
   return json;
 }
 
@@ -72,70 +80,54 @@ Json cumulated(const std::vector<Record>& records, int64_t width, const std::fun
     values.resize(static_cast<size_t>((record.step - 1) / width + 1), values.empty() ? 0 : values.back());
     values.back() = value(record);
   }
-  return rounded(values);
+  return rounded_list(values);
+}
+
+Json points_json(const PagePoints& points) {
+  return {{"steps", list_of(points, [](const auto& point) { return Json(point.first); })},
+          {"values", list_of(points, [](const auto& point) { return rounded(point.second); })}};
+}
+
+Json named_points_json(const std::map<std::string, PagePoints>& sets) {
+  return list_of(sets, [](const auto& set) {
+    Json json = {{"name", set.first}};
+    json.update(points_json(set.second));
+    return json;
+  });
 }
 
 Json validation_json(const std::vector<Record>& records) {
-  struct Points {
-    Json steps = Json::array(), values = Json::array();
-  };
-  std::map<std::string, Points> sets;  // "": all together
+  std::map<std::string, PagePoints> sets;  // "": all together
   for (const Record& record : records) {
-    const auto add = [&](const std::string& set, double loss) {
-      sets[set].steps.push_back(record.step);
-      sets[set].values.push_back(rounded(loss));
-    };
-    if (record.validation_loss) add("", *record.validation_loss);
-    for (const auto& [name, loss] : record.validation_losses) add(name, loss);
+    if (record.validation_loss) sets[""][record.step] = *record.validation_loss;
+    for (const auto& [name, loss] : record.validation_losses) sets[name][record.step] = loss;
   }
-  Json list = Json::array();
-  for (const auto& [name, points] : sets)
-    list.push_back({{"name", name}, {"steps", points.steps}, {"values", points.values}});
-  return list;
-}
-
-Json scores_json(const std::vector<PageScores>& scores) {
-  Json list = Json::array();
-  for (const PageScores& score : scores) {
-    Json steps = Json::array(), values = Json::array();
-    for (const auto& [step, value] : score.points) steps.push_back(step), values.push_back(rounded(value));
-    list.push_back({{"name", score.name}, {"steps", steps}, {"values", values}});
-  }
-  return list;
+  return named_points_json(sets);
 }
 
 // A text for each time bin, with a character for each neuron: the digit of its count to base 36, at most "z".
 Json bins_texts(const metrics::CountBins& bins) {
   constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
-  Json list = Json::array();
-  for (const std::vector<uint8_t>& bin : bins) {
+  return list_of(bins, [&](const std::vector<uint8_t>& bin) {
     std::string text;
     for (const uint8_t count : bin) text += kDigits[std::min<size_t>(count, kDigits.size() - 1)];
-    list.push_back(text);
-  }
-  return list;
+    return text;
+  });
 }
 
-Json samples_json(const std::vector<PageSample>& samples) {
-  Json list = Json::array();
-  for (const PageSample& s : samples) {
-    list.push_back({{"step", s.step}, {"prompt", s.prompt}, {"text", s.text}});
-    if (!s.bins.made.empty())
-      list.back().update({{"made", bins_texts(s.bins.made)},
-                          {"before", bins_texts(s.bins.before)},
-                          {"real", bins_texts(s.bins.real)}});
-  }
-  return list;
+Json sample_json(const metrics::SampleText& s) {
+  Json json = {{"step", s.step}, {"prompt", s.prompt}, {"text", s.text}};
+  if (!s.bins.made.empty())
+    json.update(
+        {{"made", bins_texts(s.bins.made)}, {"before", bins_texts(s.bins.before)}, {"real", bins_texts(s.bins.real)}});
+  return json;
 }
 
-Json mixture_json(const std::vector<PageShare>& mixture) {
-  Json list = Json::array();
-  for (const PageShare& share : mixture)
-    list.push_back({{"source", share.source},
-                    {"planned", maybe_number(share.planned)},
-                    {"realised", maybe_number(share.realised)},
-                    {"sequences", share.sequences}});
-  return list;
+Json share_json(const PageShare& share) {
+  return {{"source", share.source},
+          {"planned", maybe_number(share.planned)},
+          {"realised", maybe_number(share.realised)},
+          {"sequences", share.sequences}};
 }
 
 // What the plan and the metrics both say. The peak of memory is the process's, so that it has what was there before
@@ -144,26 +136,25 @@ Json plan_json(const PageRun& run) {
   Json plan = Json::object();
   int64_t peak_bytes = 0;
   for (const Record& record : run.history.records) peak_bytes = std::max(peak_bytes, record.memory_bytes);
-  constexpr double kGiB = 1 << 30;
   if (run.plan.tokens_per_second) plan["tokens_per_second"] = *run.plan.tokens_per_second;
   if (run.plan.memory_bytes) {
-    plan["memory_GiB"] = static_cast<double>(*run.plan.memory_bytes) / kGiB;
-    plan["before_GiB"] = static_cast<double>(run.plan.before_bytes) / kGiB;
-    if (peak_bytes > 0) plan["peak_GiB"] = static_cast<double>(peak_bytes) / kGiB;
+    plan["memory_GiB"] = in_GiB(*run.plan.memory_bytes);
+    plan["before_GiB"] = in_GiB(run.plan.before_bytes);
+    if (peak_bytes > 0) plan["peak_GiB"] = in_GiB(peak_bytes);
   }
   return plan;
 }
 
-Json events_json(const metrics::History& history) {
-  Json list = Json::array();
-  for (const metrics::Event& event : history.events) {
-    list.push_back({{"name", event.name},
-                    {"step", event.step},
-                    {"from_step", event.from_step},
-                    {"reason", event.reason},
-                    {"time", event.time}});
-  }
-  return list;
+Json event_json(const metrics::Event& event) {
+  return {{"name", event.name},
+          {"step", event.step},
+          {"from_step", event.from_step},
+          {"reason", event.reason},
+          {"time", event.time}};
+}
+
+Json job_json(const PageJobEvent& event) {
+  return {{"time", event.time}, {"job", event.job}, {"what", event.what}, {"reason", event.reason}};
 }
 
 Json skipped_json(const std::vector<Record>& records) {
@@ -173,17 +164,8 @@ Json skipped_json(const std::vector<Record>& records) {
   return list;
 }
 
-Json jobs_json(const std::vector<PageJobEvent>& jobs) {
-  Json list = Json::array();
-  for (const PageJobEvent& e : jobs)
-    list.push_back({{"time", e.time}, {"job", e.job}, {"what", e.what}, {"reason", e.reason}});
-  return list;
-}
-
 Json texts_json(const std::vector<NamedText>& texts) {
-  Json list = Json::array();
-  for (const auto& [name, text] : texts) list.push_back({name, text});
-  return list;
+  return list_of(texts, [](const NamedText& named) { return Json::array({named.first, named.second}); });
 }
 
 // The figures of the overview.
@@ -235,18 +217,14 @@ Json run_json(const PageRun& run, int64_t width) {
   double seconds = 0;
   json["hours"] = cumulated(records, width, [&seconds](const Record& r) { return (seconds += r.step_s) / 3600; });
   json["validation"] = validation_json(records);
-  json["scores"] = scores_json(run.scores);
-  json["samples"] = samples_json(run.samples);
+  json["scores"] = named_points_json(run.scores);
+  json["samples"] = list_of(run.history.samples, sample_json);
   json["plan"] = plan_json(run);
-  json["mixture"] = mixture_json(run.mixture);
-  json["events"] = events_json(run.history);
-  json["jobs"] = jobs_json(run.jobs);
+  json["mixture"] = list_of(run.mixture, share_json);
+  json["events"] = list_of(run.history.events, event_json);
+  json["jobs"] = list_of(run.jobs, job_json);
   json["skipped"] = skipped_json(records);
-  if (!run.planned_lr.empty()) {
-    Json steps = Json::array(), values = Json::array();
-    for (const auto& [step, lr] : run.planned_lr) steps.push_back(step), values.push_back(rounded(lr));
-    json["planned_lr"] = {{"steps", steps}, {"values", values}};
-  }
+  if (!run.planned_lr.empty()) json["planned_lr"] = points_json(run.planned_lr);
   json["configuration"] = texts_json(run.configuration);
   json["origin"] = texts_json(run.origin);
   return json;
@@ -257,40 +235,32 @@ Json page_json(const RunPage& page) {
   for (const PageRun& run : page.runs)
     if (!run.history.records.empty()) last_step = std::max(last_step, run.history.records.back().step);
   const int64_t width = bin_width(last_step);
-  Json json = {
-      {"title", page.title},    {"footer", fmt::format("Made by Hearth {}. Charts: dygraphs (MIT).", HEARTH_VERSION)},
-      {"width", width},         {"charts", Json::array()},
-      {"runs", Json::array()},  {"defaults", texts_json(page.defaults)},
-      {"version", page.version}};
-  for (const Chart& chart : kCharts)
-    json["charts"].push_back({{"key", chart.key}, {"title", chart.title}, {"unit", chart.unit}});
-  for (const PageRun& run : page.runs) json["runs"].push_back(run_json(run, width));
-  return json;
+  return {{"title", page.title},
+          {"footer", fmt::format("Made by Hearth {}. Charts: dygraphs (MIT).", HEARTH_VERSION)},
+          {"width", width},
+          {"charts", list_of(kCharts,
+                             [](const Chart& chart) -> Json {
+                               return {{"key", chart.key}, {"title", chart.title}, {"unit", chart.unit}};
+                             })},
+          {"runs", list_of(page.runs, [width](const PageRun& run) { return run_json(run, width); })},
+          {"defaults", texts_json(page.defaults)},
+          {"version", page.version}};
 }
 
-// As the content of a <script>: no "<" may end it.
-std::string for_script(const Json& json) {
-  std::string text = json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace), safe;
-  for (const char c : text) c == '<' ? safe += "\\u003c" : safe += c;
-  return safe;
-}
-
-// `connects`: the source with which the page may talk, for its content security policy.
+// `connects`: the source with which the page may talk, for its content security policy. A browser then refuses to load
+// anything else.
 std::string page_of(const RunPage& page, std::string_view connects) {
-  std::string html = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n";
-  html += "<meta name=\"viewport\" content=\"width=device-width\">\n";
-  // A browser then refuses to load anything else.
-  html += fmt::format(
+  std::string data;  // the content of a <script>: no "<" may end it
+  for (const char c : run_page_data(page)) c == '<' ? data += "\\u003c" : data += c;
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
-      "style-src 'unsafe-inline'; img-src data:; connect-src {}\">\n",
-      connects);
-  html += fmt::format("<title>{}</title>\n", escaped_for_svg(page.title));
-  html += fmt::format("<style>{}</style>\n<style>{}</style>\n", page_assets::kDygraphsStyle, page_assets::kStyle);
-  html += fmt::format("</head><body data-live=\"{}\">\n<script>{}</script>\n", connects == "'none'" ? "no" : "yes",
-                      page_assets::kDygraphs);
-  html += fmt::format("<script type=\"application/json\" id=\"data\">{}</script>\n", for_script(page_json(page)));
-  html += fmt::format("<script>{}</script>\n</body></html>\n", page_assets::kScript);
-  return html;
+      "style-src 'unsafe-inline'; img-src data:; connect-src {}\">\n"
+      "<title>{}</title>\n<style>{}</style>\n<style>{}</style>\n</head><body data-live=\"{}\">\n<script>{}</script>\n"
+      "<script type=\"application/json\" id=\"data\">{}</script>\n<script>{}</script>\n</body></html>\n",
+      connects, escaped_for_svg(page.title), page_assets::kDygraphsStyle, page_assets::kStyle,
+      connects == "'none'" ? "no" : "yes", page_assets::kDygraphs, data, page_assets::kScript);
 }
 
 }  // namespace

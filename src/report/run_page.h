@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,18 +16,7 @@ namespace hearth::report {
 
 using NamedText = std::pair<std::string, std::string>;
 
-// A text, or the continuation of a recording, that the model made at a step.
-struct PageSample {
-  int64_t step = 0;
-  std::string prompt, text;
-  metrics::SampleBins bins{};  // of a recording
-};
-
-// Scores of one name at some steps, ascending.
-struct PageScores {
-  std::string name;
-  std::vector<std::pair<int64_t, double>> points;
-};
+using PagePoints = std::map<int64_t, double>;  // by step
 
 // What was expected of the run at its newest start (run/plan_record.h).
 struct PagePlan {
@@ -49,14 +39,13 @@ struct PageJobEvent {
 };
 
 struct PageRun {
-  std::string name;  // two runs have different ones
-  metrics::History history{};
-  int64_t planned_steps = 0;                             // of the whole run; 0: not known
-  std::vector<std::pair<int64_t, double>> planned_lr{};  // some steps, with their learning rates
-  std::vector<NamedText> configuration{};                // each key with its value
-  std::vector<NamedText> origin{};                       // "dataset", "code", ...
-  std::vector<PageSample> samples{};                     // in the order of steps
-  std::vector<PageScores> scores{};                      // by name
+  std::string name;                            // two runs have different ones
+  metrics::History history{};                  // of a long run with a choice of its samples
+  int64_t planned_steps = 0;                   // of the whole run; 0: not known
+  PagePoints planned_lr{};                     // the learning rates of some steps
+  std::vector<NamedText> configuration{};      // each key with its value
+  std::vector<NamedText> origin{};             // "dataset", "code", ...
+  std::map<std::string, PagePoints> scores{};  // by name
   PagePlan plan{};
   std::vector<PageShare> mixture{};  // empty: one source, or not known
   std::vector<PageJobEvent> jobs{};  // in the order of time; empty: the run was started by hand

@@ -34,23 +34,21 @@ function section(title, id) {
 
 // `rows`: arrays of texts, or of {text, mark}. A marked cell stands out.
 function table(parent, headings, rows) {
-  const frame = element("div", null, parent, {class: "frame"});
-  const made = element("table", null, frame);
+  const made = element("table", null, element("div", null, parent, {class: "frame"}));
   const head = element("tr", null, element("thead", null, made));
   for (const heading of headings) element("th", heading, head);
   const body = element("tbody", null, made);
   for (const row of rows) {
     const line = element("tr", null, body);
-    for (const cell of row) {
-      const marked = cell !== null && typeof cell === "object";
-      element("td", marked ? cell.text : cell, line, marked && cell.mark ? {class: "mark"} : {});
-    }
+    for (const cell of row) element("td", cell?.text ?? cell, line, cell?.mark ? {class: "mark"} : {});
   }
   return made;
 }
 
+const isMissing = (value) => value === null || value === undefined || Number.isNaN(value);
+
 function number(value) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "";
+  if (isMissing(value)) return "";
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-3 || size >= 1e7)) return String(Number(value.toPrecision(4)).toExponential());
   return String(Number(value.toPrecision(6)));
@@ -58,7 +56,7 @@ function number(value) {
 
 // Three digits of a large number, such as "1.68 k".
 function count(value) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "";
+  if (isMissing(value)) return "";
   const units = ["", " k", " M", " B", " T"];
   let unit = 0;
   for (; Math.abs(value) >= 999.5 && unit + 1 < units.length; ++unit) value /= 1000;
@@ -83,7 +81,7 @@ function xTicks(low, high, pixels, options, graph, values) {
 
 // Four digits, with zeros at the end, so that the numbers of a column compare.
 function digits(value) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "";
+  if (isMissing(value)) return "";
   const size = Math.abs(value);
   return size !== 0 && (size < 1e-3 || size >= 1e4) ? number(value) : value.toPrecision(4);
 }
@@ -133,35 +131,29 @@ function plannedLevel(chart, run) {
 // The lines of a chart: {label, run, dashed, points: [[x, low, middle, high], ...]}.
 function linesOf(chart) {
   const lines = [];
+  const flat = (x, y) => [x, y, y, y];
   data.runs.forEach((run, index) => {
+    const add = (name, dashed, points) =>
+        lines.push({label: name ? `${run.name}: ${name}` : run.name, run: index, dashed, points});
     if (chart.key === "validation" || chart.key === "scores") {
-      for (const set of run[chart.key]) {
-        const points = set.steps.map((step, i) => [xOf(run, step), set.values[i], set.values[i], set.values[i]]);
-        lines.push({label: set.name ? `${run.name}: ${set.name}` : run.name, run: index,
-                    dashed: chart.key === "validation" && set.name !== "", points});
-      }
+      for (const set of run[chart.key])
+        add(set.name, chart.key === "validation" && set.name !== "",
+            set.steps.map((step, i) => flat(xOf(run, step), set.values[i])));
       return;
     }
     const bins = run.bins[chart.key];
     if (!bins) return;
     const middle = smoothed(bins.mean, Math.round(smoothedSteps / data.width));
-    const points = [];
-    for (let i = 0; i < middle.length; ++i) {
-      if (middle[i] === null) continue;
+    const points = middle.map((value, i) => {
       const x = xOf(run, Math.min((i + bins.first + 1) * data.width, run.last_step));
-      points.push([x, bins.low ? bins.low[i] : middle[i], middle[i], bins.high ? bins.high[i] : middle[i]]);
-    }
-    lines.push({label: run.name, run: index, dashed: false, points});
-    if (chart.key === "lr" && run.planned_lr) {
-      const planned = run.planned_lr.steps.map((step, i) => [step, ...Array(3).fill(run.planned_lr.values[i])]);
-      if (xAxis === "step") lines.push({label: `${run.name}: planned`, run: index, dashed: true, points: planned});
-    }
+      return bins.low ? [x, bins.low[i], value, bins.high[i]] : flat(x, value);
+    }).filter((point) => point[2] !== null);
+    add("", false, points);
+    if (chart.key === "lr" && run.planned_lr && xAxis === "step")
+      add("planned", true, run.planned_lr.steps.map((step, i) => flat(step, run.planned_lr.values[i])));
     const level = plannedLevel(chart, run);
-    if (level !== null && points.length > 0) {
-      const ends = [points[0][0], points[points.length - 1][0]];
-      lines.push({label: `${run.name}: planned`, run: index, dashed: true,
-                  points: ends.map((x) => [x, level, level, level])});
-    }
+    if (level !== null && points.length > 0)
+      add("planned", true, [points[0], points[points.length - 1]].map(([x]) => flat(x, level)));
   });
   return lines;
 }
@@ -171,11 +163,12 @@ function linesOf(chart) {
 function rowsOf(lines) {
   const ends = data.runs.map((run) => xOf(run, run.last_step) ?? 0);
   const least = xAxis === "step" ? 2 : 0;  // so that the point of a single step does not lie on the edge
-  const rows = new Map([0, Math.max(...ends, least)].map((x) => [x, [x, ...Array(lines.length).fill(null)]]));
+  const empty = (x) => [x, ...Array(lines.length).fill(null)];
+  const rows = new Map([0, Math.max(...ends, least)].map((x) => [x, empty(x)]));
   lines.forEach((line, column) => {
     for (const [x, low, middle, high] of line.points) {
       if (x === null) continue;
-      if (!rows.has(x)) rows.set(x, [x, ...Array(lines.length).fill(null)]);
+      if (!rows.has(x)) rows.set(x, empty(x));
       rows.get(x)[column + 1] = [low, middle, high];
     }
   });
@@ -243,8 +236,8 @@ function drawLabels(context, area, graph) {
     const marks = run.events.map((event) => ({x: graph.toDomXCoord(xOf(run, event.step)), events: [event]}))
         .filter((mark) => mark.x >= area.x - 0.5 && mark.x <= area.x + area.w + 0.5);
     for (const label of labelsOf(marks, (text) => Math.ceil(context.measureText(text).width), area.x + area.w)) {
-      const rewinds = label.events.every((event) => event.name === "rewind");
-      const colour = rewinds ? eventColour(label.events[0], index) : colourOf(index);
+      const other = label.events.find((event) => event.name !== "rewind");
+      const colour = eventColour(other ?? label.events[0], index);
       element("span", label.text, parent,
               {class: "event", style: `left: ${label.left}px; top: ${kLabelRow * row}px; color: ${colour}`});
     }
@@ -316,18 +309,13 @@ function zoomAll(graph) {
 }
 
 function optionsOf(lines) {
-  const series = {};
-  const colorsOfLines = [];
-  lines.forEach((line) => {
-    series[line.label] = line.dashed ? {strokePattern: [6, 3]} : {};
-    colorsOfLines.push(colourOf(line.run));
-  });
+  const series = Object.fromEntries(lines.map((line) => [line.label, line.dashed ? {strokePattern: [6, 3]} : {}]));
   // dygraphs keeps the strip above the curves free for a title.
   const rows = labelledRuns().length;
   return {
     title: rows > 0 ? " " : null, titleHeight: kLabelRow * rows,
-    file: rowsOf(lines), labels: [xAxis, ...lines.map((line) => line.label)], series, colors: colorsOfLines,
-    visibility: lines.map((line) => shown[line.run]),
+    file: rowsOf(lines), labels: [xAxis, ...lines.map((line) => line.label)], series,
+    colors: lines.map((line) => colourOf(line.run)), visibility: lines.map((line) => shown[line.run]),
   };
 }
 
@@ -359,18 +347,9 @@ function addChart(chart, parent) {
   charts[chart.key] = graph;
 }
 
-function redraw() {
-  for (const chart of data.charts) {
-    if (!charts[chart.key]) continue;
-    charts[chart.key].updateOptions({...optionsOf(linesOf(chart)), dateWindow: null, valueRange: null});
-  }
-}
-
-// Smoothing, and hidden runs, leave the zoom as it is.
-function update() {
-  for (const chart of data.charts) {
-    if (charts[chart.key]) charts[chart.key].updateOptions(optionsOf(linesOf(chart)));
-  }
+// Smoothing, and hidden runs, leave the zoom as it is; `zoom`: another one.
+function update(zoom) {
+  for (const chart of data.charts) charts[chart.key]?.updateOptions({...optionsOf(linesOf(chart)), ...zoom});
 }
 
 function select(parent, text, id, choices, change) {
@@ -386,7 +365,7 @@ function addCurves() {
   const made = section("Curves", "curves");
   const bar = element("div", null, made, {class: "bar"});
   select(bar, "over", "x-axis", [["step", "steps"], ["tokens", "tokens"], ["hours", "hours of training"]],
-         (value) => { xAxis = value; redraw(); });
+         (value) => { xAxis = value; update({dateWindow: null, valueRange: null}); });
   const last = Math.max(...data.runs.map((run) => run.last_step), 1);
   const windows = [5, 10, 50, 100, 500, 1000, 5000, 10000].filter((steps) => steps >= 2 * data.width && steps < last);
   smoothedSteps = Number(select(
@@ -412,15 +391,16 @@ function addCurves() {
 
 // --- tables ------------------------------------------------------------------
 
+const kLongTable = 200;
+
 function addOverview() {
   const rows = data.runs.map((run) => [
     run.name, run.state, number(run.last_step) + (run.planned_steps ? ` of ${number(run.planned_steps)}` : ""),
     digits(run.loss), digits(run.validation_loss), count(run.total_tokens), duration(run.seconds),
     count(run.tokens_per_second), run.mfu === null ? "" : (100 * run.mfu).toFixed(1) + " %",
     run.restarts, run.rewinds, run.skipped.length, run.repeated_steps]);
-  const made = section("Runs", "runs");
-  table(made, ["run", "state", "steps", "loss", "best validation loss", "tokens", "time in steps", "tokens/s", "mfu",
-               "restarts", "rewinds", "skipped", "repeated"], rows);
+  tableSection("Runs", "runs", ["run", "state", "steps", "loss", "best validation loss", "tokens", "time in steps",
+                                "tokens/s", "mfu", "restarts", "rewinds", "skipped", "repeated"], rows);
 }
 
 function addNotes() {
@@ -430,11 +410,13 @@ function addNotes() {
   for (const note of notes) element("li", note, list);
 }
 
-// A table with the last rows of a long list only.
-function longTable(parent, headings, rows) {
-  const most = 200;
-  if (rows.length > most) element("p", `The last ${most} of ${rows.length}:`, parent, {class: "hint"});
-  return table(parent, headings, rows.slice(-most));
+// A section with a table, unless that is empty; of a long list with `most` rows, the last ones.
+function tableSection(title, id, headings, rows, most = rows.length) {
+  if (rows.length === 0) return null;
+  const made = section(title, id);
+  if (rows.length > most) element("p", `The last ${most} of ${rows.length}:`, made, {class: "hint"});
+  table(made, headings, rows.slice(-most));
+  return made;
 }
 
 function eventText(event) {
@@ -446,24 +428,20 @@ function eventText(event) {
 }
 
 function addEvents() {
-  const rows = [];
-  for (const run of data.runs) {
-    for (const event of run.events)
-      rows.push([run.name, event.step, eventText(event),
-                 event.name === "rewind" ? `step ${event.from_step}: ${event.reason}` : event.reason, event.time]);
-    for (const skip of run.skipped) rows.push([run.name, skip.step, "update skipped", skip.why, skip.time]);
-  }
-  if (rows.length === 0) return;
+  const why = (event) => event.name === "rewind" ? `step ${event.from_step}: ${event.reason}` : event.reason;
+  const rows = data.runs.flatMap((run) => [
+    ...run.events.map((event) => [run.name, event.step, eventText(event), why(event), event.time]),
+    ...run.skipped.map((skip) => [run.name, skip.step, "update skipped", skip.why, skip.time])]);
   if (rows.every((row) => row[4])) rows.sort((a, b) => a[4] - b[4]);
   for (const row of rows) row[4] = date(row[4]);
-  longTable(section("Restarts, rewinds and skipped updates", "events"), ["run", "step", "what", "why", "time (UTC)"], rows);
+  tableSection("Restarts, rewinds and skipped updates", "events", ["run", "step", "what", "why", "time (UTC)"], rows,
+               kLongTable);
 }
 
 function addJobs() {
   const rows = data.runs.flatMap((run) =>
       run.jobs.map((event) => [run.name, date(event.time), event.job, event.what, event.reason]));
-  if (rows.length === 0) return;
-  longTable(section("Jobs", "jobs"), ["run", "time (UTC)", "job", "what", "why"], rows);
+  tableSection("Jobs", "jobs", ["run", "time (UTC)", "job", "what", "why"], rows, kLongTable);
 }
 
 // Rows of several runs by a name: [name, [value of each run]].
@@ -479,6 +457,8 @@ function byName(field) {
 }
 
 const differ = (values) => values.some((value) => value !== values[0]);
+// Of one run nothing differs.
+const marked = (values) => values.map((text) => ({text, mark: differ(values)}));
 const runNames = () => data.runs.map((run) => run.name);
 
 function addConfiguration() {
@@ -486,46 +466,40 @@ function addConfiguration() {
   if (rows.length === 0) return;
   const made = section("Configuration", "configuration");
   const defaults = new Map(data.defaults);
-  const several = data.runs.length > 1;
   let body = null;
   const draw = (which) => {
     if (body) body.parentNode.remove();
     const chosen = rows.filter(([name, values]) => which === "all" ||
         (which === "differ" ? differ(values) : values.some((value) => value !== "" && value !== defaults.get(name))));
-    body = table(made, ["key", ...runNames(), "default"], chosen.map(([name, values]) => [
-      name, ...values.map((text) => ({text, mark: several && differ(values)})), defaults.get(name) || ""]));
+    body = table(made, ["key", ...runNames(), "default"],
+                 chosen.map(([name, values]) => [name, ...marked(values), defaults.get(name) || ""]));
   };
   const bar = element("div", null, made, {class: "bar"});
   const choices = [["given", "keys with another value than their default"], ["all", "all keys"]];
-  if (several) choices.unshift(["differ", "keys that differ between the runs"]);
+  if (data.runs.length > 1) choices.unshift(["differ", "keys that differ between the runs"]);
   draw(select(bar, "show", "config-rows", choices, draw));
 }
 
 function addOrigin() {
-  const rows = byName("origin");
-  if (rows.length === 0) return;
-  const several = data.runs.length > 1;
-  table(section("Origin", "origin"), ["", ...runNames()],
-        rows.map(([name, values]) => [name, ...values.map((text) => ({text, mark: several && differ(values)}))]));
+  const rows = byName("origin").map(([name, values]) => [name, ...marked(values)]);
+  tableSection("Origin", "origin", ["", ...runNames()], rows);
 }
 
 function addPlan() {
   const rows = [];
-  const ratio = (measured, planned) => planned > 0 ? `${(100 * measured / planned).toFixed(1)} %` : "";
   const add = (run, what, planned, measured, unit) => {
     if (!planned || !measured) return;
-    rows.push([run.name, what, `${count(planned)} ${unit}`, `${count(measured)} ${unit}`, ratio(measured, planned)]);
+    const share = planned > 0 ? `${(100 * measured / planned).toFixed(1)} %` : "";
+    rows.push([run.name, what, `${count(planned)} ${unit}`, `${count(measured)} ${unit}`, share]);
   };
   for (const run of data.runs) {
     add(run, "throughput", run.plan.tokens_per_second, run.tokens_per_second, "tokens/s");
     if (run.plan.peak_GiB)
       add(run, "memory of a rank's tensors", run.plan.memory_GiB, run.plan.peak_GiB - run.plan.before_GiB, "GiB");
   }
-  if (rows.length === 0) return;
-  const made = section("Plan and measurement", "plan");
-  table(made, ["run", "what", "planned", "measured", "of the plan"], rows);
-  element("p", "Measured memory is the peak of rank 0 without what its process had before the training's tensors.", made,
-          {class: "hint"});
+  const made = tableSection("Plan and measurement", "plan", ["run", "what", "planned", "measured", "of the plan"], rows);
+  const hint = "Measured memory is the peak of rank 0 without what its process had before the training's tensors.";
+  if (made !== null) element("p", hint, made, {class: "hint"});
 }
 
 function addMixture() {
@@ -533,9 +507,8 @@ function addMixture() {
   const rows = data.runs.flatMap((run) => run.mixture.map((source) =>
       [run.name, source.source, share(source.planned), share(source.realised),
        source.realised === null ? "" : number(source.sequences)]));
-  if (rows.length === 0) return;
-  table(section("Mixture of sources", "mixture"), ["run", "source", "planned share", "realised share", "sequences so far"],
-        rows);
+  tableSection("Mixture of sources", "mixture",
+               ["run", "source", "planned share", "realised share", "sequences so far"], rows);
 }
 
 // Counts of spikes: a row a neuron, a column a time bin, darker with more spikes. A line marks the end of `before`.
@@ -605,16 +578,9 @@ function drawAll() {
   if (root) root.remove();
   root = element("main", null, document.body);
   element("h1", data.title, root);
-  addNotes();
-  addOverview();
-  addCurves();
-  addPlan();
-  addMixture();
-  addSamples();
-  addEvents();
-  addJobs();
-  addConfiguration();
-  addOrigin();
+  const parts = [addNotes, addOverview, addCurves, addPlan, addMixture, addSamples, addEvents, addJobs, addConfiguration,
+                 addOrigin];
+  for (const add of parts) add();
   element("footer", data.footer, root);
   if (zoomed) for (const graph of Object.values(charts)) graph.updateOptions({dateWindow: zoomed});
   window.scrollTo(0, place);

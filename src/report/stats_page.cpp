@@ -7,6 +7,7 @@
 
 #include "base/quantity.h"
 #include "data/formats/utf8.h"
+#include "report/svg.h"
 
 namespace hearth::report {
 namespace {
@@ -34,26 +35,10 @@ std::string escaped_for_html(std::string_view text) {
   const bool is_utf8 = data::count_invalid_utf8(text) == 0;  // a token may be part of a character
   std::string result;
   for (const char c : text) {
-    if (!is_utf8 && static_cast<unsigned char>(c) >= 0x80) {
+    if (!is_utf8 && static_cast<unsigned char>(c) >= 0x80)
       result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-      continue;
-    }
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += c;
-    }
+    else
+      result += c == '>' ? "&gt;" : c == '"' ? "&quot;" : escaped_for_svg(std::string(1, c));
   }
   return result;
 }
@@ -92,10 +77,8 @@ std::string bars(const std::string& title, const std::vector<Bar>& rows, int64_t
 // The counts of tokens by rank of frequency; both axes are logarithmic.
 std::string frequency_curve(const SplitStats& s) {
   constexpr double kLeft = 60, kTop = 10, kWidth = 720, kHeight = 240;
-  std::vector<int64_t> counts;
-  for (const int64_t count : s.token_counts) {
-    if (count > 0) counts.push_back(count);
-  }
+  std::vector<int64_t> counts(s.token_counts.begin(), s.token_counts.end());
+  std::erase_if(counts, [](int64_t count) { return count <= 0; });
   if (counts.size() < 2) return {};
   std::sort(counts.begin(), counts.end(), std::greater<>());
   const double ranks = std::log10(static_cast<double>(counts.size()));

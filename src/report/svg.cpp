@@ -1,5 +1,7 @@
 #include "report/svg.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -32,16 +34,16 @@ std::vector<double> ticks(const Axis& axis, double count) {
 
 std::string escaped_for_svg(const std::string& text) {
   std::string result;
-  for (const char c : text) {
-    if (c == '&') {
-      result += "&amp;";
-    } else if (c == '<') {
-      result += "&lt;";
-    } else {
-      result += c;
-    }
-  }
+  for (const char c : text) result += c == '&' ? "&amp;" : c == '<' ? "&lt;" : std::string(1, c);
   return result;
+}
+
+std::string svg_begin(double width, double height, double title_x, const std::string& title) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
+      "font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"#374151\">\n"
+      "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n<text x=\"{2}\" y=\"24\" font-size=\"15\">{3}</text>\n",
+      width, height, title_x, escaped_for_svg(title));
 }
 
 }  // namespace hearth::report

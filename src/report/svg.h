@@ -8,6 +8,9 @@ namespace hearth::report {
 
 std::string escaped_for_svg(const std::string& text);
 
+// The begin of a picture with a white ground, and its title (plain text) at `title_x`. "</svg>" ends it.
+std::string svg_begin(double width, double height, double title_x, const std::string& title);
+
 // Maps values to pixels.
 struct Axis {
   double low, high, first_pixel, last_pixel;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,10 +20,7 @@ namespace {
 using nlohmann::json;
 
 std::string whole_text(const Path& file) {
-  std::string start(16, '\0');
-  const File opened = File::open_read(file);
-  start.resize(static_cast<size_t>(std::min<int64_t>(opened.size_bytes(), 16)));
-  opened.read_at(0, std::as_writable_bytes(std::span(start)));
+  const std::string start = data::first_bytes(file, data::Compression::kNone, 16);
   const auto stream = data::open_stream(file, data::compression_of(start));
   std::string text;
   constexpr size_t kPortion = size_t{1} << 20;
@@ -111,10 +109,10 @@ class TraceReader {
   }
 
   void take_facts(const json& rest) {
-    const auto facts = rest.is_object() ? rest.find("distributedInfo") : rest.end();
-    if (!rest.is_object() || facts == rest.end() || !facts->is_object()) return;
-    trace_.rank = facts->value("rank", int64_t{0});
-    trace_.ranks = facts->value("world_size", int64_t{1});
+    const json facts = rest.is_object() ? rest.value("distributedInfo", json()) : json();
+    if (!facts.is_object()) return;
+    trace_.rank = facts.value("rank", int64_t{0});
+    trace_.ranks = facts.value("world_size", int64_t{1});
   }
 
   Trace trace_;
@@ -145,14 +143,14 @@ std::vector<Path> traces_in(const Path& folder) {
   return files;
 }
 
-std::optional<Path> newest_iteration(const Path& folder) {
-  std::optional<std::pair<int64_t, Path>> newest;
+// The newest iteration_N in `folder`, or `folder` itself if it has none.
+Path newest_iteration(const Path& folder) {
+  std::pair<int64_t, Path> newest{std::numeric_limits<int64_t>::min(), folder};
   for (const std::string& name : list_folder(folder)) {
     const auto number = number_after(name, "iteration_");
-    if (number && folder_exists(folder / name) && (!newest || *number > newest->first))
-      newest = {*number, folder / name};
+    if (number && *number > newest.first && folder_exists(folder / name)) newest = {*number, folder / name};
   }
-  return newest ? std::optional(newest->second) : std::nullopt;
+  return newest.second;
 }
 
 // The traces' folder of a run folder, which has JSON files of other kinds itself. nullopt: `given` is no run folder.
@@ -178,7 +176,7 @@ std::vector<Path> trace_files(const Path& given) {
   if (!folder_exists(given)) return {given};
   const Path folder = traces_of_run(given).value_or(given);
   std::vector<Path> files;
-  if (folder_exists(folder)) files = traces_in(newest_iteration(folder).value_or(folder));
+  if (folder_exists(folder)) files = traces_in(newest_iteration(folder));
   if (files.empty())
     throw user_error(fmt::format("{} has no traces", folder.string()),
                      "no file in it, or in the newest iteration_N, ends in .json or .json.gz",

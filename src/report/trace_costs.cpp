@@ -17,6 +17,7 @@ namespace {
 
 using Interval = std::pair<double, double>;
 using Json = nlohmann::ordered_json;
+using TimesByName = std::map<std::string, TraceTime>;
 
 enum class Role { kComputation, kCommunication, kDataWait, kStep, kOther, kNothing };
 
@@ -112,32 +113,34 @@ void sort_nested(std::vector<const TraceEvent*>& events) {
   });
 }
 
+// Adds to the time of a name, which is returned.
+TraceTime& add_time(TimesByName& times, const TraceTime& more) {
+  TraceTime& time = times[more.name];
+  time.name = more.name;
+  time.calls += more.calls;
+  time.us += more.us;
+  return time;
+}
+
 // Adds the outermost phases of a thread's events, which are sorted.
-void add_phases(const std::vector<const TraceEvent*>& events, std::map<std::string, TracePhase>& phases) {
+void add_phases(const std::vector<const TraceEvent*>& events, TimesByName& phases) {
   double end_us = std::numeric_limits<double>::lowest();
   for (const TraceEvent* event : events) {
     if (event->category != "phase" || event->begin_us < end_us) continue;
     end_us = event->end_us;
-    TracePhase& phase = phases[event->name];
-    phase.name = event->name;
-    ++phase.calls;
-    phase.us += event->end_us - event->begin_us;
+    add_time(phases, {event->name, 1, event->end_us - event->begin_us});
   }
 }
 
 // Adds the self times of a thread's events, which are sorted.
-void add_self_times(const std::vector<const TraceEvent*>& events, std::map<std::string, TraceCost>& costs) {
-  std::vector<std::pair<const TraceEvent*, TraceCost*>> around;
+void add_self_times(const std::vector<const TraceEvent*>& events, TimesByName& costs) {
+  std::vector<std::pair<const TraceEvent*, TraceTime*>> around;
   for (const TraceEvent* event : events) {
     while (!around.empty() && around.back().first->end_us <= event->begin_us) around.pop_back();
-    const std::string name = cost_name(*event);
-    TraceCost& cost = costs[name];
-    cost.name = name;
-    ++cost.calls;
-    cost.self_us += event->end_us - event->begin_us;
+    TraceTime& cost = add_time(costs, {cost_name(*event), 1, event->end_us - event->begin_us});
     // An event may end later than the one around it by the rounding of its numbers.
     if (!around.empty())
-      around.back().second->self_us -= std::min(event->end_us, around.back().first->end_us) - event->begin_us;
+      around.back().second->us -= std::min(event->end_us, around.back().first->end_us) - event->begin_us;
     around.emplace_back(event, &cost);
   }
 }
@@ -160,39 +163,26 @@ std::string shown(std::string name, size_t most) {
   return name.substr(0, end) + "...";
 }
 
-// By the time that `member` has, the longest first.
-template <class Item>
-std::vector<Item> sorted(const std::map<std::string, Item>& items, double Item::*member) {
-  std::vector<Item> list;
-  for (const auto& [name, item] : items) list.push_back(item);
-  std::stable_sort(list.begin(), list.end(), [&](const Item& a, const Item& b) { return a.*member > b.*member; });
+// The longest first.
+std::vector<TraceTime> sorted(const TimesByName& times) {
+  std::vector<TraceTime> list;
+  for (const auto& [name, time] : times) list.push_back(time);
+  std::stable_sort(list.begin(), list.end(), [](const TraceTime& a, const TraceTime& b) { return a.us > b.us; });
   return list;
 }
 
-// A row for each of the `most` longest items, as means over `ranks`; `total_us` is a sum over them.
-template <class Item>
-std::string format_times(const char* heading, const char* column, const std::vector<Item>& items, double Item::*member,
-                         size_t most, double total_us, double ranks) {
-  const size_t rows = std::min(items.size(), most);
+// A row for each of the `most` longest times, as means over `ranks`; `total_us` is a sum over them.
+std::string format_times(const char* heading, const char* column, const TimesByName& of_names, size_t most,
+                         double total_us, double ranks) {
+  std::vector<TraceTime> times = sorted(of_names);
+  times.resize(std::min(times.size(), most));
   size_t width = 44;  // names of kernels are longer
-  for (size_t i = 0; i < rows; ++i) width = std::min<size_t>(64, std::max(width, items[i].name.size()));
+  for (const TraceTime& time : times) width = std::min<size_t>(64, std::max(width, time.name.size()));
   std::string text = fmt::format("{:{}}  {:>10}  {:>8}  {:>8}\n", heading, width, column, "share", "calls");
-  for (size_t i = 0; i < rows; ++i)
-    text += fmt::format("{:{}}  {:>10}  {:>8}  {:>8.6g}\n", shown(items[i].name, width), width,
-                        duration(items[i].*member / ranks), share(items[i].*member, total_us),
-                        static_cast<double>(items[i].calls) / ranks);
+  for (const TraceTime& time : times)
+    text += fmt::format("{:{}}  {:>10}  {:>8}  {:>8.6g}\n", shown(time.name, width), width, duration(time.us / ranks),
+                        share(time.us, total_us), static_cast<double>(time.calls) / ranks);
   return text;
-}
-
-// Adds the items of a rank to those of all.
-template <class Item>
-void add_to(std::map<std::string, Item>& sums, const std::vector<Item>& items, double Item::*member) {
-  for (const Item& item : items) {
-    Item& sum = sums[item.name];
-    sum.name = item.name;
-    sum.calls += item.calls;
-    sum.*member += item.*member;
-  }
 }
 
 std::string format_ranks(const std::vector<TraceCosts>& ranks) {
@@ -238,15 +228,14 @@ TraceCosts trace_costs(const Trace& trace) {
   if (!whole.empty())
     result.total_us = std::max_element(whole.begin(), whole.end(), by_end)->second -
                       std::min_element(whole.begin(), whole.end())->first;
-  std::map<std::string, TraceCost> costs;
-  std::map<std::string, TracePhase> phases;
+  TimesByName costs, phases;
   for (auto& [track, events] : tracks) {
     sort_nested(events);
     add_self_times(events, costs);
     add_phases(events, phases);
   }
-  result.costs = sorted(costs, &TraceCost::self_us);
-  result.phases = sorted(phases, &TracePhase::us);
+  result.costs = sorted(costs);
+  result.phases = sorted(phases);
   const std::vector<Interval> computation = merged(intervals[Role::kComputation]),
                               communication = merged(intervals[Role::kCommunication]);
   result.computation_us = length(computation);
@@ -257,37 +246,32 @@ TraceCosts trace_costs(const Trace& trace) {
 }
 
 std::string format_trace_costs(const std::vector<TraceCosts>& ranks, int64_t largest) {
-  std::map<std::string, TraceCost> costs;
-  std::map<std::string, TracePhase> phases;
+  TimesByName costs, phases;
   double total_us = 0;
   for (const TraceCosts& rank : ranks) {
     total_us += rank.total_us;
-    add_to(costs, rank.costs, &TraceCost::self_us);
-    add_to(phases, rank.phases, &TracePhase::us);
+    for (const TraceTime& cost : rank.costs) add_time(costs, cost);
+    for (const TraceTime& phase : rank.phases) add_time(phases, phase);
   }
   const auto count = static_cast<double>(ranks.size());
   std::string text =
       fmt::format("{}, {}, {}{}\n\n",
                   ranks.size() == 1 ? fmt::format("rank {}", ranks[0].rank) : counted(std::ssize(ranks), "rank"),
                   counted(ranks[0].steps, "step"), duration(total_us / count), ranks.size() == 1 ? "" : " in the mean");
-  text += format_times(ranks.size() == 1 ? "largest costs" : "largest costs of a rank", "self time",
-                       sorted(costs, &TraceCost::self_us), &TraceCost::self_us, static_cast<size_t>(largest), total_us,
-                       count);
-  if (!phases.empty())
-    text += "\n" + format_times("phases", "time", sorted(phases, &TracePhase::us), &TracePhase::us, phases.size(),
-                                total_us, count);
+  text += format_times(ranks.size() == 1 ? "largest costs" : "largest costs of a rank", "self time", costs,
+                       static_cast<size_t>(largest), total_us, count);
+  if (!phases.empty()) text += "\n" + format_times("phases", "time", phases, phases.size(), total_us, count);
   return text + format_ranks(ranks);
 }
 
 std::string trace_costs_json(const std::vector<TraceCosts>& ranks) {
+  const auto times_json = [](const std::vector<TraceTime>& times, const char* unit) {
+    Json list = Json::array();
+    for (const TraceTime& time : times) list.push_back({{"name", time.name}, {"calls", time.calls}, {unit, time.us}});
+    return list;
+  };
   Json list = Json::array();
-  for (const TraceCosts& rank : ranks) {
-    Json costs = Json::array();
-    for (const TraceCost& cost : rank.costs)
-      costs.push_back({{"name", cost.name}, {"calls", cost.calls}, {"self_us", cost.self_us}});
-    Json phases = Json::array();
-    for (const TracePhase& phase : rank.phases)
-      phases.push_back({{"name", phase.name}, {"calls", phase.calls}, {"us", phase.us}});
+  for (const TraceCosts& rank : ranks)
     list.push_back({{"rank", rank.rank},
                     {"ranks", rank.ranks},
                     {"steps", rank.steps},
@@ -296,9 +280,8 @@ std::string trace_costs_json(const std::vector<TraceCosts>& ranks) {
                     {"communication_us", rank.communication_us},
                     {"exposed_us", rank.exposed_us},
                     {"data_wait_us", rank.data_wait_us},
-                    {"costs", costs},
-                    {"phases", phases}});
-  }
+                    {"costs", times_json(rank.costs, "self_us")},
+                    {"phases", times_json(rank.phases, "us")}});
   return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -4,7 +4,7 @@
 // GPU, only what ran on the GPU counts, and waits of the host do not.
 //
 // Communication is the time in which any collective or transfer runs. The part of it in which nothing is computed is
-// exposed: a step would be that much shorter without it. Hearth's events have categories (mesh/spans.h). In PyTorch's
+// exposed: a step would be that much shorter without it. Hearth's events have categories (trace/spans.h). In PyTorch's
 // traces communication has names like "gloo:all_reduce" on the host, and "ncclDevKernel..." on a GPU.
 #pragma once
 
@@ -16,14 +16,8 @@
 
 namespace hearth::report {
 
-struct TraceCost {
-  std::string name;  // without the number of a step or layer; a kernel's without namespaces and arguments
-  int64_t calls = 0;
-  double self_us = 0;
-};
-
-// A part of the steps, such as "forward", "validation" and "checkpoint", with all that happens in it.
-struct TracePhase {
+// The calls of one name, and their time.
+struct TraceTime {
   std::string name;
   int64_t calls = 0;
   double us = 0;
@@ -31,13 +25,16 @@ struct TracePhase {
 
 struct TraceCosts {
   int64_t rank = 0, ranks = 1;
-  int64_t steps = 0;             // that the trace has
-  double total_us = 0;           // from the first step's beginning to the last one's end; of all events on a GPU, and
-                                 // without steps
-  std::vector<TraceCost> costs;  // the largest first
-  // Of Hearth's traces, the largest first. One within another one, such as the forward of a validation, is a part of
-  // that one. Phases of different threads may overlap.
-  std::vector<TracePhase> phases;
+  int64_t steps = 0;    // that the trace has
+  double total_us = 0;  // from the first step's beginning to the last one's end; of all events on a GPU, and
+                        // without steps
+  // Self times, the largest first. Names are without the number of a step or layer, and a kernel's without namespaces
+  // and arguments.
+  std::vector<TraceTime> costs;
+  // The parts of the steps in Hearth's traces, such as "forward", "validation" and "checkpoint", with all that happens
+  // in them; the largest first. One within another one, such as the forward of a validation, is a part of that one.
+  // Phases of different threads may overlap.
+  std::vector<TraceTime> phases;
   double computation_us = 0;  // in which something is computed
   double communication_us = 0, exposed_us = 0, data_wait_us = 0;
 };

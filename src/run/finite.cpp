@@ -1,7 +1,6 @@
 #include "run/finite.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -18,22 +17,18 @@ namespace {
 constexpr size_t kNonfiniteNamed = 8;
 constexpr int64_t kAtATime = int64_t{1} << 22;  // elements read at once
 
-template <class T>
-bool all_finite(std::span<const std::byte> bytes) {
-  const T* values = reinterpret_cast<const T*>(bytes.data());
-  return std::all_of(values, values + bytes.size() / sizeof(T), [](T value) { return std::isfinite(value); });
-}
-
-// For 16-bit elements: the exponent of a NaN or an infinity is all ones.
-bool all_finite(std::span<const std::byte> bytes, uint16_t exponent) {
-  const auto* values = reinterpret_cast<const uint16_t*>(bytes.data());
-  return std::all_of(values, values + bytes.size() / 2, [=](uint16_t value) { return (value & exponent) != exponent; });
+// The exponent of a NaN or an infinity is all ones.
+template <class Bits>
+bool all_finite(std::span<const std::byte> bytes, Bits exponent) {
+  const auto* values = reinterpret_cast<const Bits*>(bytes.data());
+  const std::span<const Bits> all(values, bytes.size() / sizeof(Bits));
+  return std::ranges::all_of(all, [exponent](Bits value) { return (value & exponent) != exponent; });
 }
 
 // True for types that are not floating-point: another check reports them.
 bool all_finite(std::span<const std::byte> bytes, DType dtype) {
-  if (dtype == DType::kFloat32) return all_finite<float>(bytes);
-  if (dtype == DType::kFloat64) return all_finite<double>(bytes);
+  if (dtype == DType::kFloat32) return all_finite(bytes, uint32_t{0x7F80'0000});
+  if (dtype == DType::kFloat64) return all_finite(bytes, uint64_t{0x7FF0'0000'0000'0000});
   if (dtype == DType::kBFloat16) return all_finite(bytes, uint16_t{0x7F80});
   return dtype != DType::kFloat16 || all_finite(bytes, uint16_t{0x7C00});
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "checkpoint/retain.h"
 #include "checkpoint/save.h"
 #include "convert/convert.h"
 #include "convert/hugging_face/config.h"
@@ -41,9 +40,7 @@ std::vector<std::string> write_hugging_face(const Run& run, int64_t step, bool m
         fmt::format("warning: {} has a part of an export that was interrupted; remove this folder, and start the run "
                     "again to have the export",
                     folder.string())};
-  Path fresh = folder, old = folder;
-  fresh += in_store ? "" : ".new";
-  old += ".old";
+  const Path fresh = in_store ? folder : Path(folder.native() + ".new");
   if (!in_store) remove_tree(fresh);
   convert::Options options{};
   options.in = native;
@@ -52,7 +49,7 @@ std::vector<std::string> write_hugging_face(const Run& run, int64_t step, bool m
   convert::Progress progress;
   const convert::Result result = convert::convert(options, progress);
   if (const auto lease = run.folder.lease()) lease->check();
-  if (!in_store) replace_folder(fresh, folder, old);
+  if (!in_store) replace_folder(fresh, folder, folder.native() + ".old");
   std::vector<std::string> lines = {fmt::format("wrote {} in Hugging Face's format", folder.string())};
   lines.insert(lines.end(), result.notes.begin(), result.notes.end());
   return lines;
@@ -69,10 +66,9 @@ std::optional<DType> weights_alone(const Run& run, int64_t step) {
 std::string write_weights(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces, DType dtype,
                           const std::stop_token& stop) {
   std::vector<mesh::TensorPiece> weights;
-  std::copy_if(pieces.begin(), pieces.end(), std::back_inserter(weights),
-               [](const mesh::TensorPiece& piece) { return !plan::is_optimizer_state(piece.info.name); });
-  const auto has_type = [dtype](const mesh::TensorPiece& piece) { return piece.info.dtype == dtype; };
-  if (std::all_of(weights.begin(), weights.end(), has_type))
+  for (const mesh::TensorPiece& piece : pieces)
+    if (!plan::is_optimizer_state(piece.info.name)) weights.push_back(piece);
+  if (std::ranges::all_of(weights, [dtype](const mesh::TensorPiece& piece) { return piece.info.dtype == dtype; }))
     return checkpoint::write_rank_file(temporary, rank, weights, stop);
   checkpoint::RankFile file(temporary, rank);
   std::vector<std::byte> rounded;
@@ -100,11 +96,7 @@ void require_moments(const checkpoint::Reader& reader, const Run& run) {
                   go_back));
 }
 
-Path hugging_face_folder(const Path& step) {
-  Path folder = step;
-  folder += "-hf";
-  return folder;
-}
+Path hugging_face_folder(const Path& step) { return step.native() + "-hf"; }
 
 void check_hugging_face(const config::RunConfig& config, const plan::ModelShape& shape) {
   convert::Description d;

@@ -59,8 +59,7 @@ void check_initial_load(const config::RunConfig& config, const plan::ParameterPl
     if (!all) return;
     std::vector<bool> fresh;
     for (const plan::Parameter& p : plan.parameters)
-      fresh.push_back(std::any_of(keys.fresh.begin(), keys.fresh.end(),
-                                  [&p](const std::string& pattern) { return plan::matches(pattern, p.name); }));
+      fresh.push_back(std::ranges::any_of(keys.fresh, [&p](const auto& of) { return plan::matches(of, p.name); }));
     check_finite(reader, plan, fresh);
   });
 }

@@ -1,6 +1,7 @@
 #include "run/run.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -58,8 +59,7 @@ void agree(std::vector<plan::Recompute>& levels, comm::Control& control) {
   std::string text;
   for (const plan::Recompute level : levels) text += static_cast<char>('0' + static_cast<int>(level));
   text = control.broadcast("what is recomputed", text);
-  std::transform(text.begin(), text.end(), levels.begin(),
-                 [](char digit) { return static_cast<plan::Recompute>(digit - '0'); });
+  for (size_t i = 0; i < text.size(); ++i) levels[i] = static_cast<plan::Recompute>(text[i] - '0');
 }
 
 // What a rank has opened. Rank 0's paths stand in the run file of all, but their content may differ between hosts.
@@ -168,8 +168,7 @@ std::string Run::describe(bool verbose) const {
   }
   s.run_folder = folder.path().string();
   if (!verbose && s.sources.size() > kLinesOfSources + 1) {
-    std::stable_sort(s.sources.begin(), s.sources.end(),
-                     [](const auto& a, const auto& b) { return a.share > b.share; });
+    std::ranges::stable_sort(s.sources, std::greater(), [](const auto& source) { return source.share; });
     s.more_sources = static_cast<int64_t>(s.sources.size() - kLinesOfSources);
     s.sources.resize(kLinesOfSources);
   }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
-#include <utility>
 
 #include "base/hash.h"
 #include "checkpoint/manifest.h"

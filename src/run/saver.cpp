@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/save.h"
-#include "mesh/spans.h"
 #include "metrics/throughput.h"
 #include "run/last_save.h"
+#include "trace/spans.h"
 
 namespace hearth::run {
 
@@ -55,10 +55,10 @@ void Saver::save(checkpoint::Manifest manifest, std::optional<DType> weights_as)
 void Saver::start(std::function<void(const std::stop_token&)> work) {
   std::promise<void> promise;
   done_ = promise.get_future();
-  const auto run = [work = std::move(work), spans = mesh::span_recorder()](const std::stop_token& stop,
-                                                                           std::promise<void>& result) {
-    const mesh::SpanSeat seat(spans, "checkpoints");
-    const mesh::SpanScope span(mesh::SpanKind::kPhase, "checkpoint file");
+  const auto run = [work = std::move(work), spans = trace::span_recorder()](const std::stop_token& stop,
+                                                                            std::promise<void>& result) {
+    const trace::SpanSeat seat(spans, "checkpoints");
+    const trace::SpanScope span(trace::SpanKind::kPhase, "checkpoint file");
     try {
       work(stop);
       result.set_value();

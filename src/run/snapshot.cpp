@@ -1,7 +1,6 @@
 #include "run/snapshot.h"
 
 #include <bit>
-#include <string>
 
 #include "parallel/shard_pieces.h"
 #include "plan/tensor_names.h"

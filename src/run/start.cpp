@@ -10,17 +10,15 @@
 #include "base/object_cache.h"
 #include "base/text.h"
 #include "checkpoint/load.h"
-#include "checkpoint/retain.h"
-#include "checkpoint/save.h"
 #include "config/derived.h"
 #include "config/load.h"
 #include "config/resume.h"
 #include "data/shard/same_tokenizer.h"
 #include "metrics/jsonl.h"
 #include "plan/tensor_names.h"
-#include "run/chat_template.h"
 #include "run/last_save.h"
 #include "run/same_run.h"
+#include "tokenizer/formats/chat_template.h"
 
 namespace hearth::run {
 namespace {
@@ -29,6 +27,10 @@ namespace {
 config::RunConfig config_of(const checkpoint::Reader& reader) {
   return config::from_toml_text(reader.manifest().config_toml, (reader.folder() / checkpoint::kManifestFile).string(),
                                 ".");
+}
+
+void add(std::vector<std::string>& lines, const std::vector<std::string>& more) {
+  lines.insert(lines.end(), more.begin(), more.end());
 }
 
 void check_same_tokenizer(const Run& run, const checkpoint::Manifest& manifest, const Path& folder) {
@@ -81,8 +83,30 @@ void repeat_rewind(const Path& metrics_file, Start& start) {
                   last->from_step, last->reason));
 }
 
+// Whether a folder of another program, which has no hash of ours, has this tokenizer file.
+bool has_tokenizer_file(const Path& folder, std::string_view content) {
+  for (const char* name : {"tokenizer.json", "tokenizer.model"})
+    if (path_exists(folder / name)) return read_file(folder / name) == content;
+  return false;
+}
+
+// The chat template of the model that the training starts from. The template of another tokenizer than the data's is
+// left out, with a note.
 std::string chat_template_for(const Run& run, const checkpoint::Reader& reader, Start& start) {
-  return chat_template_of(reader, run.data.manifest().tokenizer_hash, run.tokenizer_file, start.notes);
+  std::string found;
+  bool same = false;
+  if (reader.has_manifest()) {
+    const checkpoint::Manifest& manifest = reader.manifest();
+    if (manifest.states.contains(tokenizer::kChatTemplateState)) found = manifest.state(tokenizer::kChatTemplateState);
+    same = manifest.tokenizer_hash == run.data.manifest().tokenizer_hash;
+  } else {
+    found = tokenizer::read_chat_templates(reader.folder());
+    same = has_tokenizer_file(reader.folder(), run.tokenizer_file);
+  }
+  if (found.empty() || same) return found;
+  start.notes.push_back(
+      fmt::format("the chat template of {} stays behind: its tokenizer is not the data's", reader.folder().string()));
+  return {};
 }
 
 // Continues exactly from `folder`, a checkpoint of this run.
@@ -124,10 +148,6 @@ std::optional<std::string> conversion_note(const Run& run, const checkpoint::Rea
   return fmt::format("{} weights are converted from {} to {}", count, fmt::join(types, " and "), dtype_name(masters));
 }
 
-void check_model(const Run& run, const convert::Source& source, Start& start) {
-  for (std::string& note : convert::check_same_model(source, run.config)) start.notes.push_back(std::move(note));
-}
-
 void check_vocabulary(const Run& run, const checkpoint::Manifest& manifest, const Path& folder, Start& start) {
   if (convert::is_without_tokenizer(manifest))
     start.notes.push_back("the checkpoint has no tokenizer: that its ids are the data's is not checked");
@@ -144,9 +164,9 @@ void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
   start.initial_load = convert::plan_initial_load(run.config.checkpoint, run.plan, reader);
   if (reader.has_manifest() && !start.initial_load.new_vocabulary(run.plan))
     check_vocabulary(run, reader.manifest(), folder, start);
-  check_model(run, source, start);
+  add(start.notes, convert::check_same_model(source, run.config));
   start.chat_template = chat_template_for(run, reader, start);
-  start.notes.insert(start.notes.end(), source.notes.begin(), source.notes.end());
+  add(start.notes, source.notes);
   if (const auto note = conversion_note(run, reader, start.initial_load)) start.notes.push_back(*note);
   start.checkpoint = folder;
   start.from_elsewhere = true;
@@ -221,14 +241,10 @@ void branch_off(const Path& folder, Run& run, Start& start) {
   } else if (reader.has_manifest() && !start.initial_load.new_vocabulary(run.plan)) {
     check_vocabulary(run, reader.manifest(), folder, start);
   }
-  if (reader.has_manifest()) {
-    for (std::string& note : allowed_changes(reader, run, new_data, new_optimizer))
-      start.notes.push_back(std::move(note));
-  } else {
-    check_model(run, source, start);
-  }
+  add(start.notes, reader.has_manifest() ? allowed_changes(reader, run, new_data, new_optimizer)
+                                         : convert::check_same_model(source, run.config));
   start.chat_template = chat_template_for(run, reader, start);
-  start.notes.insert(start.notes.end(), source.notes.begin(), source.notes.end());
+  add(start.notes, source.notes);
   start.checkpoint = folder;
   start.from_elsewhere = true;
   start.moments = !new_optimizer;
@@ -316,16 +332,16 @@ Start start_at(const std::optional<Path>& own, Run& run) {
   } else if (!options.initial_load_path.empty()) {
     branch_off(convert::find_weights(normal_path(run.config.initial_load_path())).folder, run, start);
   }
-  start.notes.insert(start.notes.end(), start.initial_load.notes.begin(), start.initial_load.notes.end());
+  add(start.notes, start.initial_load.notes);
   if (!run.config.checkpoint.freeze.empty()) start.notes.push_back(frozen_note(run));
   run.data.check_epochs(data::sampler_of(run.data.splits(), run.loading(0)), run.samples(), run.global_batch_size);
-  for (const std::string& note : run.data.notes()) start.notes.push_back(note);
+  add(start.notes, run.data.notes());
   for (const data::TrainingData::Source& source : run.data.sources())
     if (const data::Split& split = source.dataset.split("train"); split.weights())
       start.notes.push_back(
           fmt::format("{}: {}", source.path, data::describe_weights(*split.weights(), split.tokens())));
-  for (const std::string& note : run.schedule.notes) start.notes.push_back(note);
-  for (std::string& doubt : doubts(run)) start.warnings.push_back(std::move(doubt));
+  add(start.notes, run.schedule.notes);
+  add(start.warnings, doubts(run));
   if (start.progress.step >= run.steps)
     start.notes.push_back(fmt::format("nothing to do: {} of {} steps are done; {}", start.progress.step, run.steps,
                                       start.moments || start.from_elsewhere

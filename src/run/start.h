@@ -21,7 +21,7 @@ struct Start {
   bool from_elsewhere = false;        // the checkpoint is from another training
   bool moments = false;               // moments come from the checkpoint; else they start at zero
   convert::InitialLoad initial_load;  // the parts that are not taken over
-  std::string chat_template;          // of the checkpoint's model (run/chat_template.h); empty: none
+  std::string chat_template;          // of the checkpoint's model, for its own checkpoints; empty: none
   std::vector<std::string> notes;     // for the console
   std::vector<std::string> warnings;  // the same, for doubtful settings
   // The open checkpoint, for fill() or check(): thousands of ranks read its lists from one file system.

@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 #include <vector>
 
 #include "base/error.h"
 #include "base/program.h"
-#include "checkpoint/save.h"
+#include "checkpoint/step_folder.h"
 #include "mesh/tensor_box.h"
 #include "model/init.h"
 #include "ops/tensor.h"

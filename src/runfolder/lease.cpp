@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <cstdlib>
 #include <random>
 
 #include "base/error.h"
@@ -11,14 +10,6 @@
 #include "base/quantity.h"
 
 namespace hearth::runfolder {
-namespace {
-
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-}  // namespace
 
 bool JobOfStart::replaces(const LeaseHolder& holder) const {
   if (job.empty() || holder.job.empty()) return false;
@@ -26,10 +17,10 @@ bool JobOfStart::replaces(const LeaseHolder& holder) const {
 }
 
 JobOfStart job_of_start() {
-  JobOfStart mine{.job = variable("HEARTH_JOB")};
+  JobOfStart mine{.job = environment_variable("HEARTH_JOB")};
   mine.submitted = !mine.job.empty();
-  if (!mine.submitted) mine.job = variable("SLURM_JOB_ID");
-  const std::string requeues = variable("SLURM_RESTART_COUNT");
+  if (!mine.submitted) mine.job = environment_variable("SLURM_JOB_ID");
+  const std::string requeues = environment_variable("SLURM_RESTART_COUNT");
   std::from_chars(requeues.data(), requeues.data() + requeues.size(), mine.requeues);
   return mine;
 }

@@ -66,18 +66,13 @@ RunLock::RunLock(const Path& run, const Path& checkpoints, const LockTimes& time
   lease_.emplace(take_lease(run, checkpoints));
   if (!has_lock_) wait_for_older_start(times);
   // The same file as long as the lease is ours: a newer start gives its name to another one.
-  file_ = ::open(lease_->file().c_str(), O_RDWR | O_CLOEXEC);
-  if (file_ >= 0) {
-    std::array<char, 1024> bytes{};
-    const std::string_view text(
-        bytes.data(), static_cast<size_t>(std::max<ssize_t>(0, ::pread(file_, bytes.data(), bytes.size(), 0))));
-    const size_t at = text.find("beat = ");
-    beat_at_ = static_cast<int64_t>(at + std::string_view("beat = ").size());
-    if (at == std::string_view::npos || text.find(lease_->id()) == std::string_view::npos) {
-      ::close(file_);
-      file_ = -1;
-    }
-  }
+  file_ = Descriptor(::open(lease_->file().c_str(), O_RDWR | O_CLOEXEC));
+  std::array<char, 1024> bytes{};
+  const ssize_t size = std::max<ssize_t>(0, ::pread(file_.number(), bytes.data(), bytes.size(), 0));
+  const std::string_view text(bytes.data(), static_cast<size_t>(size));
+  const size_t at = text.find("beat = ");
+  beat_at_ = static_cast<int64_t>(at + std::string_view("beat = ").size());
+  if (at == std::string_view::npos || text.find(lease_->id()) == std::string_view::npos) file_.close();
   thread_ = std::thread([this, times] { watch(times); });
 }
 
@@ -89,7 +84,6 @@ RunLock::~RunLock() {
   changed_.notify_all();
   thread_.join();
   write_beat("ended       ");
-  if (file_ >= 0) ::close(file_);
 }
 
 void RunLock::check() const {
@@ -183,9 +177,9 @@ void RunLock::look() {
 void RunLock::beat() { write_beat(fmt::format("{:012}", ++beats_)); }
 
 void RunLock::write_beat(const std::string& text) {
-  if (file_ < 0 || ::pwrite(file_, text.data(), text.size(), beat_at_) < 0) return;
+  if (::pwrite(file_.number(), text.data(), text.size(), beat_at_) < 0) return;
   // At a close, NFS sends what was written. A local disk need not be woken up.
-  if (const int again = ::dup(file_); again >= 0) ::close(again);
+  Descriptor(::dup(file_.number())).close();
 }
 
 }  // namespace hearth::runfolder

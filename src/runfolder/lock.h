@@ -64,7 +64,7 @@ class RunLock {
   const Path run_;
   std::unique_ptr<FileLock> lock_;  // null: an older start still has it
   std::optional<Lease> lease_;
-  int file_ = -1;  // the lease's, for beats: never a newer start's
+  Descriptor file_;  // the lease's, for beats: never a newer start's
   int64_t beat_at_ = 0, beats_ = 0;
   int misses_ = 0;  // looks in a row that found no lease
   std::atomic<bool> has_lock_ = false, replaced_ = false;

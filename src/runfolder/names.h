@@ -11,7 +11,7 @@
 //   RUN/config.toml     every key with its value, written by the newest start; a checkpoint has its own copy
 //   RUN/plan.json       what was expected of memory and speed, by the newest start (run/plan_record.h)
 //   RUN/starts.jsonl    what happened to the run's jobs (cluster/starts.h)
-//   RUN/flight/         rank-00000.ring: the last calls of each of several ranks (mesh/flight.h)
+//   RUN/flight/         rank-00000.ring: the last calls of each of several ranks (trace/flight.h)
 //   RUN/logs/           rank-00000.log: notes, warnings and the error of a failed training; output of jobs
 //   RUN/old-1/          an earlier training that --restart moved aside: all of these but lock, lease and flight
 #pragma once

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/save.h"
 #include "checkpoint/step_folder.h"
 #include "config/load.h"
 #include "runfolder/names.h"
@@ -41,7 +40,7 @@ Path newest_step(const Path& checkpoints) {
   const std::vector<StepFolder> ours = list_step_folders(checkpoints);
   Path newest = ours.empty() ? Path() : ours.back().folder;
   int64_t most = ours.empty() ? -1 : ours.back().step;
-  for (const std::string& name : (path_exists(checkpoints) ? list_folder(checkpoints) : std::vector<std::string>())) {
+  for (const std::string& name : checkpoint::names_in(checkpoints)) {
     const int64_t step = torchtitan_step(name);
     if (step <= most || !path_exists(checkpoints / name / kMetadataFile)) continue;
     most = step;

@@ -1,11 +1,8 @@
 #include "runfolder/run_folder.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/error.h"
-#include "checkpoint/retain.h"
-#include "checkpoint/save.h"
 
 namespace hearth::runfolder {
 namespace {

@@ -12,11 +12,12 @@ using Kind = StoreResult::Kind;
 
 constexpr size_t kMostText = 4096;
 
+constexpr std::array<std::pair<std::string_view, char>, 5> kEntities{
+    {{"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}}};
+
 // `name` is what stands between "&" and ";". An unknown one stays as it is.
 std::string entity(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, char>, 5> kNamed{
-      {{"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}}};
-  for (const auto& [text, c] : kNamed)
+  for (const auto& [text, c] : kEntities)
     if (name == text) return {c};
   if (name.starts_with("#")) {
     const bool is_hex = name.starts_with("#x");
@@ -73,16 +74,11 @@ std::string element(std::string_view xml, std::string_view name) {
 std::string escaped(std::string_view text) {
   std::string xml;
   for (const char c : text) {
-    if (c == '&')
-      xml += "&amp;";
-    else if (c == '<')
-      xml += "&lt;";
-    else if (c == '>')
-      xml += "&gt;";
-    else if (c == '"')
-      xml += "&quot;";
-    else
+    const auto* const found = std::ranges::find(kEntities, c, &std::pair<std::string_view, char>::second);
+    if (found == kEntities.end() || c == '\'')
       xml += c;
+    else
+      xml += "&" + std::string(found->first) + ";";
   }
   return xml;
 }

@@ -41,18 +41,17 @@ std::string text_of(const arrow::Status& status) {
 StoreResult result_of(const arrow::Status& status) {
   if (status.ok()) return {};
   const std::string text = text_of(status);
-  const auto says = [&](std::string_view word) { return text.find(word) != std::string::npos; };
-  const bool is_missing = says("NoSuchKey") || says("NoSuchBucket") || says("NO_SUCH_KEY") || says("NO_SUCH_BUCKET") ||
-                          says("RESOURCE_NOT_FOUND") || says("HTTP status 404") || says("Path does not exist") ||
-                          says("does not exist");
-  if (is_missing) return {Kind::kMissing, text};
-  for (const std::string_view word :
-       {"ACCESS_DENIED", "AccessDenied", "INVALID_ACCESS_KEY_ID", "InvalidAccessKeyId", "SIGNATURE_DOES_NOT_MATCH",
-        "SignatureDoesNotMatch", "INVALID_CLIENT_TOKEN_ID", "MISSING_AUTHENTICATION", "HTTP status 403",
-        "HTTP status 401", "HTTP status 301", "ExpiredToken", "InvalidBucketName", "No credentials"})
-    if (says(word)) return {Kind::kRefused, text};
-  if (status.IsInvalid() || status.IsNotImplemented()) return {Kind::kRefused, text};
-  return {Kind::kUnreachable, text};
+  const auto says_one_of = [&](std::initializer_list<std::string_view> words) {
+    return std::ranges::any_of(words, [&](std::string_view word) { return text.find(word) != std::string::npos; });
+  };
+  if (says_one_of({"NoSuchKey", "NoSuchBucket", "NO_SUCH_KEY", "NO_SUCH_BUCKET", "RESOURCE_NOT_FOUND",
+                   "HTTP status 404", "does not exist"}))
+    return {Kind::kMissing, text};
+  const bool is_refused = says_one_of({"ACCESS_DENIED", "AccessDenied", "INVALID_ACCESS_KEY_ID", "InvalidAccessKeyId",
+                                       "SIGNATURE_DOES_NOT_MATCH", "SignatureDoesNotMatch", "INVALID_CLIENT_TOKEN_ID",
+                                       "MISSING_AUTHENTICATION", "HTTP status 403", "HTTP status 401",
+                                       "HTTP status 301", "ExpiredToken", "InvalidBucketName", "No credentials"});
+  return {is_refused || status.IsInvalid() || status.IsNotImplemented() ? Kind::kRefused : Kind::kUnreachable, text};
 }
 
 ObjectInfo info_of(const arrow::fs::FileInfo& file) {

@@ -99,25 +99,9 @@ Request request_of(const Place& place, const Call& call, std::string& url) {
   return request;
 }
 
-}  // namespace
-
-struct Connection::Handle {
-  CURL* curl = curl_easy_init();
-  Handle() = default;
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  ~Handle() { curl_easy_cleanup(curl); }
-
-  // Returns what curl says: empty if there was an answer.
-  std::string send(const Place& place, const std::string& url, const Request& request, Answer& answer,
-                   CURLcode& code) const;
-};
-
-Connection::Connection() : handle_(std::make_unique<Handle>()) {}
-Connection::~Connection() = default;
-
-std::string Connection::Handle::send(const Place& place, const std::string& url, const Request& request, Answer& answer,
-                                     CURLcode& code) const {
+// Returns what curl says: empty if there was an answer.
+std::string send_once(CURL* curl, const Place& place, const std::string& url, const Request& request, Answer& answer,
+                      CURLcode& code) {
   curl_slist* list = nullptr;
   for (const auto& [name, value] : request.headers) list = curl_slist_append(list, (name + ": " + value).c_str());
   list = curl_slist_append(list, "Expect:");
@@ -158,6 +142,10 @@ std::string Connection::Handle::send(const Place& place, const std::string& url,
   return {};
 }
 
+}  // namespace
+
+Connection::Connection() : curl_(curl_easy_init(), curl_easy_cleanup) {}
+
 StoreResult Connection::send(const Place& place, const Call& call, Answer& answer, const std::atomic<bool>* stop) {
   if (call.name.find('/') == std::string::npos) return {Kind::kRefused, "a bucket is no object"};
   std::string url;
@@ -169,7 +157,7 @@ StoreResult Connection::send(const Place& place, const Call& call, Answer& answe
     Request request = unsigned_request;
     sign(request, place.credentials, utc_now("%Y%m%dT%H%M%SZ"));
     CURLcode code = CURLE_OK;
-    if (std::string why = handle_->send(place, url, request, answer, code); code != CURLE_OK) {
+    if (std::string why = send_once(curl_.get(), place, url, request, answer, code); code != CURLE_OK) {
       result = {is_final(code) ? Kind::kRefused : Kind::kUnreachable, std::move(why)};
       if (is_final(code)) return result;
       continue;

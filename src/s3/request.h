@@ -40,16 +40,11 @@ struct Answer {
 class Connection {
  public:
   Connection();
-  ~Connection();
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
-
   // Sends until the request is done, or another try will not help, or `stop` is set, or all attempts are made.
   StoreResult send(const Place& place, const Call& call, Answer& answer, const std::atomic<bool>* stop = nullptr);
 
  private:
-  struct Handle;
-  std::unique_ptr<Handle> handle_;
+  std::shared_ptr<void> curl_;
 };
 
 // What a write may replace: nothing, or the content with this ETag. Arrow cannot ask for it:

@@ -59,11 +59,10 @@ std::string read_settings(Settings& settings) {
   settings.region = variable("AWS_REGION", variable("AWS_DEFAULT_REGION", of_profile("region")));
   std::string why = read_endpoint(settings);
   const std::string attempts = variable("AWS_MAX_ATTEMPTS");
-  if (why.empty()) {
+  if (why.empty())
     why = attempts.empty()
               ? read_number("max_attempts of the profile", of_profile("max_attempts"), kMostAttempts, settings.attempts)
               : read_number("AWS_MAX_ATTEMPTS", attempts, kMostAttempts, settings.attempts);
-  }
   for (const auto& [name, seconds] : {std::pair{"HEARTH_S3_CONNECT_TIMEOUT", &settings.connect_timeout_s},
                                       std::pair{"HEARTH_S3_REQUEST_TIMEOUT", &settings.request_timeout_s}})
     if (why.empty()) why = read_number(name, variable(name), kMostSeconds, *seconds);

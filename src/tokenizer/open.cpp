@@ -44,12 +44,21 @@ Path file_of(const std::string& name) {
                    fmt::format("give one of: {}", kKinds));
 }
 
-template <typename Kind>
-std::unique_ptr<Tokenizer> finish(std::unique_ptr<Kind> tokenizer, const OpenOptions& options,
-                                  const DocumentTokenSearch& search) {
-  const std::vector<SpecialToken> special = tokenizer->special_tokens();
+// Null if the content is none of such a kind.
+std::unique_ptr<FileTokenizer> open_text_file(std::string content, const std::string& origin, bool meta_cuts) {
+  if (looks_like_huggingface_file(content)) return std::make_unique<HuggingFaceTokenizer>(std::move(content), origin);
+  if (looks_like_sentencepiece_file(content))
+    return std::make_unique<SentencePieceTokenizer>(std::move(content), origin);
+  if (looks_like_tiktoken_file(content))
+    return std::make_unique<TiktokenTokenizer>(std::move(content), origin, meta_cuts);
+  return nullptr;
+}
+
+std::unique_ptr<Tokenizer> finish(std::unique_ptr<FileTokenizer> tokenizer, const OpenOptions& options,
+                                  DocumentTokenSearch search) {
+  search.in_file = tokenizer->file_tokens();
   const DocumentTokens tokens =
-      options.document_tokens ? *options.document_tokens : find_document_tokens(special, search);
+      options.document_tokens ? *options.document_tokens : find_document_tokens(tokenizer->special_tokens(), search);
   for (const auto id : {tokens.bos, tokens.eos})
     if (id && *id >= tokenizer->vocab_size())
       throw damaged(fmt::format("{}: BOS or EOS is token {}", search.origin, *id),
@@ -86,24 +95,8 @@ std::unique_ptr<Tokenizer> open_any(const std::string& name, const OpenOptions& 
     refuse_names();
     return std::make_unique<PatchTokenizer>(std::move(content), search.origin);
   }
-  if (looks_like_huggingface_file(content)) {
-    auto tokenizer = std::make_unique<HuggingFaceTokenizer>(std::move(content), search.origin);
-    search.before = tokenizer->template_tokens().bos;
-    search.after = tokenizer->template_tokens().eos;
+  if (auto tokenizer = open_text_file(std::move(content), search.origin, !options.without_meta_cuts))
     return finish(std::move(tokenizer), options, search);
-  }
-  if (looks_like_sentencepiece_file(content)) {
-    auto tokenizer = std::make_unique<SentencePieceTokenizer>(std::move(content), search.origin);
-    search.file_bos = tokenizer->file_tokens().bos;
-    search.file_eos = tokenizer->file_tokens().eos;
-    return finish(std::move(tokenizer), options, search);
-  }
-  if (looks_like_tiktoken_file(content)) {
-    auto tokenizer = std::make_unique<TiktokenTokenizer>(std::move(content), search.origin, !options.without_meta_cuts);
-    search.file_bos = tokenizer->bos();
-    search.file_eos = tokenizer->eos();
-    return finish(std::move(tokenizer), options, search);
-  }
   throw user_error(fmt::format("{} is not a tokenizer that Hearth reads", path.string()),
                    "its content is of an unknown kind", fmt::format("give one of: {}", kKinds));
 }

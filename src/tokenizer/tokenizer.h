@@ -47,7 +47,10 @@ class Encoder {
 
   // Appends the ids of `text` to `ids`. Adds no BOS and no EOS.
   virtual void encode(std::string_view text, std::vector<uint32_t>& ids) = 0;
-  virtual const EncodeCounts& counts() const = 0;
+  const EncodeCounts& counts() const { return counts_; }
+
+ protected:
+  EncodeCounts counts_;
 };
 
 class ArrayTokenizer;
@@ -91,6 +94,10 @@ class Tokenizer {
   virtual std::string_view file_content() const { return {}; }
   // A hash over everything that determines ids (32 hexadecimal digits).
   virtual std::string content_hash() const = 0;
+
+ protected:
+  // Throws user_error if `id` is outside the vocabulary. `who_has` begins the reason: "the tokenizer has".
+  void check_id(uint32_t id, std::string_view who_has) const;
 };
 
 struct OpenOptions {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "mesh/spans.h"
 #include "ops/tensor.h"
+#include "trace/spans.h"
 
 namespace hearth::train {
 
@@ -24,7 +24,7 @@ MicroBatchGraph::MicroBatchGraph(model::Transformer& model, parallel::ShardedWei
 }
 
 void MicroBatchGraph::run(const at::Tensor& sums_2, const model::MicroBatch& batch, const at::Tensor& scale_1) {
-  const mesh::SpanScope span(mesh::SpanKind::kPhase, "recorded micro-batch");
+  const trace::SpanScope span(trace::SpanKind::kPhase, "recorded micro-batch");
   for (int64_t unit = 0; unit < weights_.num_units(); ++unit) {
     weights_.gather(unit);
     weights_.gradient(unit);  // zero where a sum begins

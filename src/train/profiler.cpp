@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 // The beginning of an operator's span.
 struct OperatorContext final : at::ObserverContext {
-  int64_t begin_ns = mesh::monotonic_ns();
+  int64_t begin_ns = trace::monotonic_ns();
 };
 
 std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction&) {
@@ -27,25 +27,25 @@ std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction&) 
 }
 
 void operator_ends(const at::RecordFunction& function, at::ObserverContext* context) {
-  mesh::SpanRecorder* const recorder = mesh::span_recorder();
+  trace::SpanRecorder* const recorder = trace::span_recorder();
   if (recorder == nullptr || context == nullptr) return;
-  recorder->add({.kind = mesh::SpanKind::kOp,
-                 .thread = mesh::span_place.thread,
+  recorder->add({.kind = trace::SpanKind::kOp,
+                 .thread = trace::span_place.thread,
                  .begin_ns = static_cast<OperatorContext*>(context)->begin_ns,
-                 .end_ns = mesh::monotonic_ns(),
+                 .end_ns = trace::monotonic_ns(),
                  .name = recorder->kept(function.name())});
 }
 
-mesh::SpanKind kind_of(const ops::GpuActivity& activity) {
+trace::SpanKind kind_of(const ops::GpuActivity& activity) {
   switch (activity.kind) {
     case ops::GpuActivity::Kind::kKernel:
-      return mesh::SpanKind::kKernel;
+      return trace::SpanKind::kKernel;
     case ops::GpuActivity::Kind::kCopy:
-      return mesh::SpanKind::kGpuCopy;
+      return trace::SpanKind::kGpuCopy;
     case ops::GpuActivity::Kind::kFill:
       break;
   }
-  return mesh::SpanKind::kGpuFill;
+  return trace::SpanKind::kGpuFill;
 }
 
 Json items_json(const std::vector<plan::MemoryItem>& items) {
@@ -101,7 +101,7 @@ void Profiler::begin_step(int64_t t) {
   step_ = t;
   if (!p.enable_profiling) return;
   if (first_step_ == 0 && (t - 1) % p.profile_freq >= p.profile_freq - p.profiler_active) start_window(t);
-  if (first_step_ > 0) span_.emplace(mesh::SpanKind::kStep, "step", t);
+  if (first_step_ > 0) span_.emplace(trace::SpanKind::kStep, "step", t);
 }
 
 void Profiler::finish() {
@@ -147,7 +147,7 @@ void Profiler::write_trace(int64_t t) {
   operators_.reset();
   if (gpu_) try_to("the GPU's work is not in a trace", [&] { add_gpu_work(); });
   const int64_t first = std::exchange(first_step_, 0);
-  const mesh::SpanRecorder::Window window = recorder_.stop();
+  const trace::SpanRecorder::Window window = recorder_.stop();
   const Path file = metrics::trace_file(run_.folder.traces(), t, rank_);
   try_to("a trace was not written", [&] {
     metrics::write_gzip(file, metrics::trace_json(window, {rank_, run_.ranks, first, t}));

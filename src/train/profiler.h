@@ -22,9 +22,9 @@
 
 #include "base/log.h"
 #include "comm/control.h"
-#include "mesh/spans.h"
 #include "ops/gpu/trace.h"
 #include "run/run.h"
+#include "trace/spans.h"
 
 namespace hearth::train {
 
@@ -57,13 +57,13 @@ class Profiler {
   const run::Run& run_;
   const int64_t rank_;
   const Say say_;
-  mesh::SpanRecorder recorder_;
-  std::optional<mesh::SpanSeat> seat_;  // of the training's thread, with enable_profiling
+  trace::SpanRecorder recorder_;
+  std::optional<trace::SpanSeat> seat_;  // of the training's thread, with enable_profiling
   std::unique_ptr<Operators> operators_;
-  std::unique_ptr<ops::GpuTrace> gpu_;   // in a window on a GPU
-  std::optional<mesh::SpanScope> span_;  // of the step
-  int64_t step_ = 0;                     // under way; 0: none
-  int64_t first_step_ = 0;               // of the window under way; 0: none
+  std::unique_ptr<ops::GpuTrace> gpu_;    // in a window on a GPU
+  std::optional<trace::SpanScope> span_;  // of the step
+  int64_t step_ = 0;                      // under way; 0: none
+  int64_t first_step_ = 0;                // of the window under way; 0: none
   int64_t before_bytes_ = 0;
 };
 

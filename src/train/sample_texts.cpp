@@ -9,10 +9,10 @@
 #include "data/batch/masking.h"
 #include "data/batch/prompt.h"
 #include "decode/sampling.h"
-#include "mesh/spans.h"
 #include "metrics/throughput.h"
 #include "ops/tensor.h"
 #include "plan/memory.h"
+#include "trace/spans.h"
 
 namespace hearth::train {
 namespace {
@@ -55,7 +55,7 @@ int64_t SampleTexts::column_tokens(size_t prompt) const {
 std::vector<metrics::SampleText> SampleTexts::after(int64_t step, parallel::ShardedWeights& weights) {
   const std::vector<std::string>& prompts = run_.config.validation.generate;
   if (prompts.empty()) return {};
-  const mesh::SpanScope span(mesh::SpanKind::kPhase, "samples");
+  const trace::SpanScope span(trace::SpanKind::kPhase, "samples");
   std::vector<Row> rows;
   for (size_t i = 0; i < prompts.size(); ++i) rows.push_back(row_of(i, step));
   const auto together = static_cast<size_t>(plan::sample_batch(run_.config, 0).B);

@@ -4,10 +4,10 @@
 #include <limits>
 
 #include "base/error.h"
-#include "mesh/spans.h"
 #include "metrics/throughput.h"
 #include "ops/tensor.h"
 #include "optim/clip.h"
+#include "trace/spans.h"
 
 namespace hearth::train {
 namespace {
@@ -122,7 +122,7 @@ model::MicroBatch to_tensors(const data::Batch& batch, at::Device device, const 
 
 StepResult PendingStep::result() {
   if (!decision_) return result_;
-  const mesh::SpanScope span(mesh::SpanKind::kWait, "wait for the step");
+  const trace::SpanScope span(trace::SpanKind::kWait, "wait for the step");
   const kernels::Decision decision = ops::read_decision(decision_->wait());
   result_.loss = decision.loss;
   result_.z_loss = decision.z_loss;
@@ -189,14 +189,14 @@ PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double>
   decision_.total(totals_2, sums_A2, paired);
   times.forward_backward_s = watch.lap();
   {
-    const mesh::SpanScope span(mesh::SpanKind::kPhase, "gradient norm");
+    const trace::SpanScope span(trace::SpanKind::kPhase, "gradient norm");
     const at::Tensor grad_squares_1 = optim::squared_gradient_norm(weights_);
     decision_.decide(totals_2, grad_squares_1, options_.z_factor, options_.max_norm);
   }
   times.norm_s = watch.lap();
 
   {
-    const mesh::SpanScope span(mesh::SpanKind::kPhase, "optimizer");
+    const trace::SpanScope span(trace::SpanKind::kPhase, "optimizer");
     optimizer_.step(lr, step, decision_.decision());
     weights_.end_step();
   }

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "mesh/spans.h"
 #include "metrics/throughput.h"
+#include "trace/spans.h"
 #include "train/signals.h"
 #include "train/step.h"
 
@@ -24,7 +24,7 @@ void StepFeed::prepare(int64_t t) {
   const double waited_before_s = loader_->waited_s();
   StepNote mine;
   try {
-    const mesh::SpanScope span(mesh::SpanKind::kData, "data wait");
+    const trace::SpanScope span(trace::SpanKind::kData, "data wait");
     next.step.batch = loader_->next();
     mine.counts = counted_weights(next.step.batch);
     mine.substitutes = next.step.batch.substitutes;
@@ -43,7 +43,7 @@ void StepFeed::prepare(int64_t t) {
 const StepNote& StepFeed::note() {
   HEARTH_CHECK(prepared_, "no step is prepared");
   if (!prepared_->note) {
-    const mesh::SpanScope span(mesh::SpanKind::kWait, "wait for notes");
+    const trace::SpanScope span(trace::SpanKind::kWait, "wait for notes");
     prepared_->note = agreed_note(control_.collect(prepared_->posted), std::ssize(data_ranks_));
     asked_to_leave_ |= prepared_->note->leave;
     asked_to_save_ |= prepared_->note->save;

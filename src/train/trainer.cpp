@@ -13,7 +13,6 @@
 #include "checkpoint/load.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
-#include "mesh/spans.h"
 #include "metrics/peak_rate.h"
 #include "metrics/throughput.h"
 #include "ops/gpu/gpu.h"
@@ -25,6 +24,7 @@
 #include "run/state.h"
 #include "runfolder/run_checkpoints.h"
 #include "runfolder/run_folder.h"
+#include "trace/spans.h"
 #include "train/guard.h"
 #include "train/journal.h"
 #include "train/libtorch_error.h"
@@ -283,7 +283,7 @@ class Trainer {
   }
 
   void save(const metrics::Record& record) {
-    const mesh::SpanScope span(mesh::SpanKind::kPhase, "checkpoint");
+    const trace::SpanScope span(trace::SpanKind::kPhase, "checkpoint");
     journal_->sync();
     saver_.finish();
     report_save();

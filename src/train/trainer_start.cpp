@@ -11,12 +11,12 @@
 #include "base/text.h"
 #include "comm/ranks.h"
 #include "config/load.h"
-#include "mesh/flight_recorder.h"
 #include "run/last_save.h"
 #include "run/plan_record.h"
 #include "run/run.h"
 #include "run/start.h"
 #include "runfolder/run_folder.h"
+#include "trace/flight_recorder.h"
 #include "train/signals.h"
 #include "train/trainer.h"
 #include "train/voice.h"
@@ -40,7 +40,7 @@ void write_copies(run::Run& run, comm::Control& control, bool is_done, bool& rec
     write_file_atomic(run.folder.plan_file(), run::plan_record(run));
   }
   if (control.is_process() && control.size() > 1 && !std::exchange(recording, true))
-    mesh::start_flight(run.folder.flight(), control.rank(), control.size());
+    trace::start_flight(run.folder.flight(), control.rank(), control.size());
 }
 
 Outcome check_done(run::Start& start, comm::Control& control) {

@@ -6,7 +6,7 @@
 #include "base/quantity.h"
 #include "config/derived.h"
 #include "data/batch/loader.h"
-#include "mesh/spans.h"
+#include "trace/spans.h"
 #include "train/step.h"
 
 namespace hearth::train {
@@ -23,7 +23,7 @@ double counted_units(const data::Batch& batch, std::span<const int64_t> token_un
 
 ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& weights, const data::Split& split,
                           const ValidationOptions& options) {
-  const mesh::SpanScope span(mesh::SpanKind::kPhase, "validation");
+  const trace::SpanScope span(trace::SpanKind::kPhase, "validation");
   comm::Group& group = weights.group();
   const plan::SequencePart part = model.sequence_part();  // neighbours in the group share the sequences
   data::LoaderOptions loading;

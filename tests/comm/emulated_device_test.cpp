@@ -13,13 +13,13 @@
 #include "comm/nccl_watch.h"
 #include "group_suite.h"
 #include "launch/local_ranks.h"
-#include "mesh/flight_recorder.h"
 #include "ops/gpu/gpu.h"
 #include "ops/readback.h"
 #include "ops/tensor.h"
 #include "support/emulated/queues.h"
 #include "support/emulated_ranks.h"
 #include "support/environment.h"
+#include "trace/flight_recorder.h"
 
 namespace hearth::comm {
 namespace {
@@ -198,8 +198,8 @@ TEST(EmulatedGroups, RecordTheEndOfACallOnTheDevice) {
   const test::ScratchFolder scratch;
   const launch::LocalEnd end = launch::run_local_ranks(1, [&](const launch::Place&) {
     at::set_num_threads(1);
-    mesh::start_flight(scratch, 0, 2);
-    const auto calls = [&] { return mesh::read_flight(mesh::flight_file(scratch, 0)).calls; };
+    trace::start_flight(scratch, 0, 2);
+    const auto calls = [&] { return trace::read_flight(trace::flight_file(scratch, 0)).calls; };
     on_device({.ranks = 2, .seed = 3}, [&](Group& group) {
       const at::Tensor values = filled<float>(1, group.rank(), 100);
       Work work;
@@ -215,7 +215,7 @@ TEST(EmulatedGroups, RecordTheEndOfACallOnTheDevice) {
       expect_elements<float>(values, [](int64_t i) { return sum_at<float>(1, 2, i); });
     });
     EXPECT_EQ(calls().size(), 2U);
-    for (const mesh::FlightCall& call : calls()) EXPECT_FALSE(call.under_way());
+    for (const trace::FlightCall& call : calls()) EXPECT_FALSE(call.under_way());
     return testing::Test::HasFailure() ? 1 : 0;
   });
   EXPECT_EQ(end.code, 0);

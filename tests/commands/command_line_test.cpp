@@ -25,14 +25,14 @@ constexpr Command kCommand = {"Data", "data build", "build it", "data build --ou
 
 CommandLine declare(Values& v, std::vector<std::string> words) {
   CommandLine line("hearth", kCommand, std::move(words));
-  line.option("--out", "DIR", &v.folder, "folder to make").required();
-  line.option("--name", "NAME", &v.name, "a name").choices({"bytes", "words"});
-  line.option("--count", "N", &v.count, "how many").range(1, 10);
-  line.option("--seed", "S", &v.seed, "a seed");
-  line.option("--share", "X", &v.share, "a share").range(0);
+  line.option("--out DIR", &v.folder, "folder to make").required();
+  line.option("--name NAME", &v.name, one_of({"bytes", "words"}), "a name");
+  line.option("--count N", &v.count, within(1, 10), "how many");
+  line.option("--seed S", &v.seed, "a seed");
+  line.option("--share X", &v.share, at_least(0), "a share");
   line.flag("--fast", &v.fast, "be fast");
-  line.option("--set", "K=V", &v.sets, "more");
-  line.option("--order", "N", &v.orders, "orders").range(1, 7);
+  line.option("--set K=V", &v.sets, "more");
+  line.option("--order N", &v.orders, within(1, 7), "orders");
   line.positional("FIRST", &v.first, "the first file");
   line.positional("PATH", &v.rest, "the others").optional();
   return line;
@@ -110,8 +110,8 @@ TEST(CommandLine, AWordThatIsNotTakenSaysWhatToWriteInstead) {
     CommandLine line("hearth", kCommand, words);
     Path checkpoint, first;
     std::vector<std::string> sets;
-    line.option("--checkpoint", "DIR", &checkpoint, "a checkpoint").required();
-    line.option("--set", "KEY=VALUE", &sets, "another value");
+    line.option("--checkpoint DIR", &checkpoint, "a checkpoint").required();
+    line.option("--set KEY=VALUE", &sets, "another value");
     line.elsewhere({"--resume", "--load"}, "leave it out: it is always so");
     try {
       return line.parse() ? std::string("no error") : std::string("help");

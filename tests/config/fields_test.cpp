@@ -150,7 +150,7 @@ TEST(Fields, EveryChoiceIsTakenAndGivenBackByItsName) {
     EXPECT_FALSE(place.assign(place.member, "no choice")) << field.name();
   }
   EXPECT_GT(num_choices, 0u);
-  for (const auto& [dtype, name] : kChoices<DType>) EXPECT_EQ(name, dtype_name(dtype));
+  for (const std::string_view name : choice_names(DType{})) EXPECT_EQ(name, dtype_name(*find_choice<DType>(name)));
 }
 
 TEST(Fields, EveryConditionNamesAKeyAndValuesThatItMayHave) {

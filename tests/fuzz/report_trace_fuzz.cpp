@@ -21,12 +21,12 @@ void run(std::string_view input) {
 }
 
 std::vector<std::string> seeds() {
-  mesh::SpanRecorder::Window window;
+  trace::SpanRecorder::Window window;
   window.threads = {"training", "communication"};
   window.spans = {
-      {.kind = mesh::SpanKind::kStep, .begin_ns = 0, .end_ns = 90'000, .name = "step", .number = 3},
-      {.kind = mesh::SpanKind::kOp, .begin_ns = 1'000, .end_ns = 50'000, .name = "matmul"},
-      {.kind = mesh::SpanKind::kCollective,
+      {.kind = trace::SpanKind::kStep, .begin_ns = 0, .end_ns = 90'000, .name = "step", .number = 3},
+      {.kind = trace::SpanKind::kOp, .begin_ns = 1'000, .end_ns = 50'000, .name = "matmul"},
+      {.kind = trace::SpanKind::kCollective,
        .thread = 1,
        .begin_ns = 2'000,
        .end_ns = 80'000,

@@ -20,7 +20,7 @@ Record line_of(int64_t step, double loss) {
   return r;
 }
 
-TEST(Jsonl, LinesAfterTheFileWasRemovedOrReplacedAreInTheNewOne) {
+TEST(RemovedJsonl, LinesAfterTheFileWasRemovedOrReplacedAreInTheNewOne) {
   const test::ScratchFolder folder;
   const Path path = folder / "metrics.jsonl";
   JsonlWriter writer(path);

@@ -48,18 +48,20 @@ std::vector<int64_t> steps_of(const std::vector<Record>& records) {
   return steps;
 }
 
-// An older Hearth wrote what a busy machine had measured.
-TEST(Jsonl, AShareOfTheProductsRateIsReadAsAtMostOne) {
-  test::ScratchFolder scratch;
-  Record r = record(1, 2);
-  r.mfu = 1.21;
-  JsonlWriter(scratch / "metrics.jsonl").append(r);
-  EXPECT_EQ(read_metrics(scratch / "metrics.jsonl").front().mfu, 1);
-}
-
-TEST(Jsonl, EveryNumberReadsBackAsTheSameBits) {
+struct Jsonl : testing::Test {
   test::ScratchFolder scratch;
   const Path path = scratch / "metrics.jsonl";
+};
+
+// An older Hearth wrote what a busy machine had measured.
+TEST_F(Jsonl, AShareOfTheProductsRateIsReadAsAtMostOne) {
+  Record r = record(1, 2);
+  r.mfu = 1.21;
+  JsonlWriter(path).append(r);
+  EXPECT_EQ(read_metrics(path).front().mfu, 1);
+}
+
+TEST_F(Jsonl, EveryNumberReadsBackAsTheSameBits) {
   const double awkward[] = {1.0 / 3,
                             5.545177444479562,
                             1e-300,
@@ -67,11 +69,9 @@ TEST(Jsonl, EveryNumberReadsBackAsTheSameBits) {
                             4.9e-324,
                             123456789.0,
                             std::numeric_limits<double>::max()};
-  {
-    JsonlWriter writer(path);
-    int64_t step = 0;
-    for (const double value : awkward) writer.append(record(++step, value));
-  }
+  JsonlWriter writer(path);
+  int64_t step = 0;
+  for (const double value : awkward) writer.append(record(++step, value));
   const std::vector<Record> records = read_metrics(path);
   ASSERT_EQ(records.size(), std::size(awkward));
   for (size_t i = 0; i < records.size(); ++i) {
@@ -80,15 +80,11 @@ TEST(Jsonl, EveryNumberReadsBackAsTheSameBits) {
   }
 }
 
-TEST(Jsonl, ALineHasTheNamesThatAreDocumented) {
-  test::ScratchFolder scratch;
-  const Path path = scratch / "metrics.jsonl";
-  {
-    JsonlWriter writer(path);
-    Record r = record(7, 2.5);
-    r.validation_loss = 2.75;
-    writer.append(r);
-  }
+TEST_F(Jsonl, ALineHasTheNamesThatAreDocumented) {
+  JsonlWriter writer(path);
+  Record r = record(7, 2.5);
+  r.validation_loss = 2.75;
+  writer.append(r);
   const auto object = nlohmann::json::parse(read_file(path));
   for (const char* name : {"step", "loss", "grad_norm", "lr", "tokens", "tokens_per_second", "mfu", "first_sample",
                            "samples", "data_wait_s", "step_s", "time", "memory_bytes", "validation_loss"})
@@ -97,39 +93,31 @@ TEST(Jsonl, ALineHasTheNamesThatAreDocumented) {
   EXPECT_EQ(object["loss"], 2.5);
 }
 
-TEST(Jsonl, SubstitutesAreCountedWhereThereAreAny) {
-  test::ScratchFolder scratch;
+TEST_F(Jsonl, SubstitutesAreCountedWhereThereAreAny) {
   Record some = record(1, 2), none = record(2, 2);
   some.substituted = 3;
-  {
-    JsonlWriter writer(scratch / "metrics.jsonl");
-    writer.append(some);
-    writer.append(none);
-  }
-  EXPECT_EQ(read_metrics(scratch / "metrics.jsonl"), (std::vector<Record>{some, none}));
-  const std::string text = read_file(scratch / "metrics.jsonl");
+  JsonlWriter writer(path);
+  writer.append(some);
+  writer.append(none);
+  EXPECT_EQ(read_metrics(path), (std::vector<Record>{some, none}));
+  const std::string text = read_file(path);
   EXPECT_THAT(text, HasSubstr("\"substituted\": 3,"));
   EXPECT_THAT(text, Not(HasSubstr("\"substituted\": 0")));
 }
 
-TEST(Jsonl, NamedSetsHaveAKeyEach) {
-  test::ScratchFolder scratch;
+TEST_F(Jsonl, NamedSetsHaveAKeyEach) {
   Record r = record(1, 2);
   r.validation_loss = 1.0 / 3;
   r.validation_losses = {{"web", 1.0 / 7}, {"books-2", 3}};
-  {
-    JsonlWriter writer(scratch / "metrics.jsonl");
-    writer.append(r);
-  }
-  EXPECT_EQ(read_metrics(scratch / "metrics.jsonl"), std::vector<Record>{r});
-  const auto object = nlohmann::json::parse(read_file(scratch / "metrics.jsonl"));
+  JsonlWriter writer(path);
+  writer.append(r);
+  EXPECT_EQ(read_metrics(path), std::vector<Record>{r});
+  const auto object = nlohmann::json::parse(read_file(path));
   EXPECT_EQ(object.at("validation_loss.web"), 1.0 / 7);
   EXPECT_EQ(object.at("validation_loss.books-2"), 3);
 }
 
-TEST(Jsonl, WhatWasNotMeasuredIsLeftOut) {
-  test::ScratchFolder scratch;
-  const Path path = scratch / "metrics.jsonl";
+TEST_F(Jsonl, WhatWasNotMeasuredIsLeftOut) {
   Record r;
   r.validation_loss = 5.5;
   JsonlWriter(path).append(r);
@@ -139,50 +127,36 @@ TEST(Jsonl, WhatWasNotMeasuredIsLeftOut) {
   EXPECT_EQ(read_metrics(path), std::vector<Record>{r});
 }
 
-TEST(Jsonl, AResumeTakesBackTheStepsPastIt) {
-  test::ScratchFolder scratch;
-  const Path path = scratch / "metrics.jsonl";
-  {
-    JsonlWriter writer(path);
-    for (int64_t step = 1; step <= 5; ++step) writer.append(record(step, 10.0 + static_cast<double>(step)));
-    writer.append(Event{.name = "resume", .step = 3});
-    for (int64_t step = 4; step <= 6; ++step) writer.append(record(step, 20.0 + static_cast<double>(step)));
-  }
+TEST_F(Jsonl, AResumeTakesBackTheStepsPastIt) {
+  JsonlWriter writer(path);
+  for (int64_t step = 1; step <= 5; ++step) writer.append(record(step, 10.0 + static_cast<double>(step)));
+  writer.append(Event{.name = "resume", .step = 3});
+  for (int64_t step = 4; step <= 6; ++step) writer.append(record(step, 20.0 + static_cast<double>(step)));
   const auto records = read_metrics(path);
   EXPECT_EQ(steps_of(records), (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(*records[2].loss, 13);
   EXPECT_EQ(*records[3].loss, 24);
 }
 
-TEST(Jsonl, AResumeThatTrainedNothingYetTakesBackItsStepsToo) {
-  test::ScratchFolder scratch;
-  const Path path = scratch / "metrics.jsonl";
-  {
-    JsonlWriter writer(path);
-    for (int64_t step = 1; step <= 5; ++step) writer.append(record(step, 1));
-    writer.append(Event{.name = "resume", .step = 3});
-  }
+TEST_F(Jsonl, AResumeThatTrainedNothingYetTakesBackItsStepsToo) {
+  JsonlWriter writer(path);
+  for (int64_t step = 1; step <= 5; ++step) writer.append(record(step, 1));
+  writer.append(Event{.name = "resume", .step = 3});
   EXPECT_EQ(steps_of(read_metrics(path)), (std::vector<int64_t>{1, 2, 3}));
 }
 
 // A run that was killed before its first checkpoint begins again at step 1.
-TEST(Jsonl, AStepThatIsToldTwiceCountsOnceAsToldLast) {
-  test::ScratchFolder scratch;
-  const Path path = scratch / "metrics.jsonl";
-  {
-    JsonlWriter writer(path);
-    for (int64_t step = 1; step <= 5; ++step) writer.append(record(step, 10));
-    for (int64_t step = 1; step <= 2; ++step) writer.append(record(step, 20));
-  }
+TEST_F(Jsonl, AStepThatIsToldTwiceCountsOnceAsToldLast) {
+  JsonlWriter writer(path);
+  for (int64_t step = 1; step <= 5; ++step) writer.append(record(step, 10));
+  for (int64_t step = 1; step <= 2; ++step) writer.append(record(step, 20));
   const auto records = read_metrics(path);
   EXPECT_EQ(steps_of(records), (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(*records[1].loss, 20);
 }
 
 // Steps between two resumes count unless a later resume goes back behind them.
-TEST(Jsonl, EventsAreReadBackButForThoseThatWereUndone) {
-  test::ScratchFolder scratch;
-  const Path path = scratch / "metrics.jsonl";
+TEST_F(Jsonl, EventsAreReadBackButForThoseThatWereUndone) {
   const Event rewind{.name = "rewind",
                      .step = 4,
                      .next_sample = 60,
@@ -191,14 +165,12 @@ TEST(Jsonl, EventsAreReadBackButForThoseThatWereUndone) {
                      .reason = "the loss is \"nan\"",
                      .loss = 1.0 / 3};
   const Event resume{.name = "resume", .step = 4, .next_sample = 60}, later{.name = "resume", .step = 8};
-  {
-    JsonlWriter writer(path);
-    for (int64_t step = 1; step <= 6; ++step) writer.append(record(step, 1));
-    writer.append(rewind);
-    writer.append(resume);
-    for (int64_t step = 5; step <= 9; ++step) writer.append(record(step, 1));
-    writer.append(later);
-  }
+  JsonlWriter writer(path);
+  for (int64_t step = 1; step <= 6; ++step) writer.append(record(step, 1));
+  writer.append(rewind);
+  writer.append(resume);
+  for (int64_t step = 5; step <= 9; ++step) writer.append(record(step, 1));
+  writer.append(later);
   EXPECT_EQ(read_events(path), (std::vector<Event>{rewind, resume, later}));
   EXPECT_EQ(steps_of(read_metrics(path)), (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8}));
   JsonlWriter(path).append(Event{.name = "resume", .step = 3});
@@ -211,18 +183,14 @@ TEST(Jsonl, EventsAreReadBackButForThoseThatWereUndone) {
   EXPECT_FALSE(object.contains("grad_norm")) << "it was no number";
 }
 
-TEST(Jsonl, ANumberThatIsNoneIsOurBugAndWritesNothing) {
-  test::ScratchFolder scratch;
-  const Path path = scratch / "metrics.jsonl";
+TEST_F(Jsonl, ANumberThatIsNoneIsOurBugAndWritesNothing) {
   JsonlWriter writer(path);
   for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()})
     EXPECT_EQ(test::error_of([&] { writer.append(record(1, bad)); }).code(), ExitCode::kBug);
   EXPECT_EQ(read_file(path), "");
 }
 
-TEST(Jsonl, AKillAnywhereInALineLeavesAFileThatIsReadAndContinued) {
-  test::ScratchFolder scratch;
-  const Path path = scratch / "metrics.jsonl";
+TEST_F(Jsonl, AKillAnywhereInALineLeavesAFileThatIsReadAndContinued) {
   {
     JsonlWriter writer(path);
     writer.append(record(1, 1));
@@ -246,14 +214,9 @@ TEST(Jsonl, AKillAnywhereInALineLeavesAFileThatIsReadAndContinued) {
   }
 }
 
-TEST(Jsonl, AMissingFileIsNoSteps) {
-  test::ScratchFolder scratch;
-  EXPECT_TRUE(read_metrics(scratch / "none.jsonl").empty());
-}
+TEST_F(Jsonl, AMissingFileIsNoSteps) { EXPECT_TRUE(read_metrics(scratch / "none.jsonl").empty()); }
 
-TEST(Jsonl, AWrongLineInTheMiddleIsNamed) {
-  test::ScratchFolder scratch;
-  const Path path = scratch / "metrics.jsonl";
+TEST_F(Jsonl, AWrongLineInTheMiddleIsNamed) {
   for (const char* line : {"{\"step\": 2, \"lo\n", "{\"event\": \"resume\", \"step\": 1e300}\n"}) {
     remove_file(path);
     JsonlWriter(path).append(record(1, 1));
@@ -270,9 +233,7 @@ TEST(Jsonl, AWrongLineInTheMiddleIsNamed) {
 }
 
 // What the strict readers refuse, and what they leave out.
-TEST(Jsonl, AHistoryHasAllThatADamagedFileSays) {
-  test::ScratchFolder scratch;
-  const Path path = scratch / "metrics.jsonl";
+TEST_F(Jsonl, AHistoryHasAllThatADamagedFileSays) {
   {
     JsonlWriter writer(path);
     for (int64_t step = 1; step <= 5; ++step) writer.append(record(step, 1));
@@ -298,9 +259,7 @@ TEST(Jsonl, AHistoryHasAllThatADamagedFileSays) {
   EXPECT_FALSE(read_history(scratch / "none").torn);
 }
 
-TEST(Jsonl, AStepThatNoTrainingHasIsADamagedLine) {
-  const test::ScratchFolder scratch;
-  const Path path = scratch / "metrics.jsonl";
+TEST_F(Jsonl, AStepThatNoTrainingHasIsADamagedLine) {
   JsonlWriter(path).append(record(1, 1));
   const std::string line = read_file(path);
   for (const char* step : {"-1", "9223372036854775807", "18446744073709551615", "1.5", "1e300"})
@@ -311,21 +270,17 @@ TEST(Jsonl, AStepThatNoTrainingHasIsADamagedLine) {
   EXPECT_EQ(history.damaged_lines, (std::vector<int64_t>{2, 3, 4, 5, 6, 7}));
 }
 
-TEST(Jsonl, ATextOfTheModelIsALineOfItsOwnThatReadersOfStepsSkip) {
-  const test::ScratchFolder scratch;
-  const Path path = scratch / "metrics.jsonl";
-  {
-    JsonlWriter writer(path);
-    writer.append(record(1, 1));
-    writer.append(SampleText{.step = 1,
-                             .prompt = "say \"\n\"",
-                             .text = "half a character: \xE2\x82",
-                             .tokens = 4,
-                             .ended = true,
-                             .seed = 4294967295,
-                             .time = 1764083000.5});
-    writer.append(record(2, 1));
-  }
+TEST_F(Jsonl, ATextOfTheModelIsALineOfItsOwnThatReadersOfStepsSkip) {
+  JsonlWriter writer(path);
+  writer.append(record(1, 1));
+  writer.append(SampleText{.step = 1,
+                           .prompt = "say \"\n\"",
+                           .text = "half a character: \xE2\x82",
+                           .tokens = 4,
+                           .ended = true,
+                           .seed = 4294967295,
+                           .time = 1764083000.5});
+  writer.append(record(2, 1));
   EXPECT_EQ(steps_of(read_metrics(path)), (std::vector<int64_t>{1, 2}));
   EXPECT_TRUE(read_events(path).empty());
   const History history = read_history(path);
@@ -351,9 +306,7 @@ TEST(Jsonl, ATextOfTheModelIsALineOfItsOwnThatReadersOfStepsSkip) {
                             {"time", 1764083000.5}}));
 }
 
-TEST(Jsonl, AContinuedRecordingHasItsBins) {
-  const test::ScratchFolder scratch;
-  const Path path = scratch / "metrics.jsonl";
+TEST_F(Jsonl, AContinuedRecordingHasItsBins) {
   const SampleText sample{.step = 4,
                           .prompt = "a.npy",
                           .tokens = 8,
@@ -366,9 +319,7 @@ TEST(Jsonl, AContinuedRecordingHasItsBins) {
   EXPECT_EQ(read_history(path).samples, std::vector<SampleText>{sample});
 }
 
-TEST(Jsonl, DamagedBinsAreADamagedLine) {
-  const test::ScratchFolder scratch;
-  const Path path = scratch / "metrics.jsonl";
+TEST_F(Jsonl, DamagedBinsAreADamagedLine) {
   int64_t lines = 0;
   for (const char* bins : {"[[0, 256]]", "[[0, -1]]", "[[0], [0, 1]]", "[[]]", "[]", "[[0.5]]", "7", "[3]"}) {
     append_raw(path,

@@ -60,20 +60,6 @@ TEST(PipelineStages, OutputAndEmbeddingCountAsLayers) {
   EXPECT_THAT(stage_layers(3, 2, 0, 1), ElementsAre(StageLayers{0, 2}, StageLayers{2, 3}));
 }
 
-TEST(PipelineStages, MayBeGiven) {
-  EXPECT_THAT(given_stage_layers(6, 3, {1, 3, 2}),
-              ElementsAre(StageLayers{0, 1}, StageLayers{1, 4}, StageLayers{4, 6}));
-  for (const std::vector<int64_t>& wrong : {std::vector<int64_t>{3, 3}, {1, 3, 1}, {6, 1, -1}, {0, 3, 3}, {}})
-    EXPECT_THAT(error_of([&] { given_stage_layers(6, 3, wrong); }).message(),
-                testing::EndsWith("do not make up a model of 6 layers in 3 stages"));
-  EXPECT_STREQ(error_of([] {
-                 given_stage_layers(6, 3, {1, 3, 1});
-               }).what(),
-               "error: stages of 1, 3, 1 layers do not make up a model of 6 layers in 3 stages\n"
-               "  why: each stage needs one number of at least 1, and together they are the model's layers\n"
-               "  fix: correct the numbers, or leave them out: the layers are then shared by work");
-}
-
 TEST(PipelineStages, MoreStagesThanLayersIsAnError) {
   for (const int64_t stages : {5, 0})
     EXPECT_EQ(error_of([&] { stage_layers(4, stages); }).why(),

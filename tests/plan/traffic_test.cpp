@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kB = 2, kS = 24, kA = 3;
 const TrafficStep kStep = {.micro_batches = kA, .batch = kB, .seq_len = kS};
+const PipelinePlan kWhole = {{}, {{0, 6}}};
 const Precision kTypes(DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32);
 
 ModelShape traffic_shape() {
@@ -22,9 +23,8 @@ ModelShape traffic_shape() {
 }
 
 StepTraffic traffic(const mesh::Degrees& degrees, const Sharding& sharding = {}, const TrafficStep& step = kStep) {
-  const PipelinePart whole = pipeline_part({}, 0, {0, 6});
   return step_traffic(traffic_shape(), unit_counts(parameter_plan(traffic_shape())), degrees, sharding, kTypes, step,
-                      whole);
+                      kWhole, 0);
 }
 
 TEST(Traffic, OneRankSendsNothing) {
@@ -76,8 +76,8 @@ TEST(Traffic, TensorParallelRanksGatherAndReduceFourTimesALayer) {
   ModelShape biased = traffic_shape();
   biased.qkv_bias = biased.qk_norm = true;
   const auto of = [](const ModelShape& shape) {
-    return step_traffic(shape, unit_counts(parameter_plan(shape)), {.dp_shard = 2, .tp = 3}, {}, kTypes, kStep,
-                        pipeline_part({}, 0, {0, 6}));
+    return step_traffic(shape, unit_counts(parameter_plan(shape)), {.dp_shard = 2, .tp = 3}, {}, kTypes, kStep, kWhole,
+                        0);
   };
   EXPECT_DOUBLE_EQ(of(biased).shard - of(traffic_shape()).shard, 0.5 * 6 * 6 * ((12 + 6 + 6) * 4 / 3.0 + 2 * 4));
   // A norm of all heads adds up two numbers a token, in float32, forward and backward: an all-reduce each.
@@ -91,8 +91,8 @@ TEST(Traffic, LayersThatDifferCountEachForItself) {
   ModelShape shape = traffic_shape();
   shape.layers[1].F = shape.layers[4].F = 192;
   const auto of = [](const ModelShape& model) {
-    return step_traffic(model, unit_counts(parameter_plan(model)), {.dp_shard = 2, .tp = 3}, {}, kTypes, kStep,
-                        pipeline_part({}, 0, {0, 6}));
+    return step_traffic(model, unit_counts(parameter_plan(model)), {.dp_shard = 2, .tp = 3}, {}, kTypes, kStep, kWhole,
+                        0);
   };
   EXPECT_DOUBLE_EQ(of(shape).shard - of(traffic_shape()).shard, 0.5 * 6 * 2 * 3 * 48 * 96 / 3);
   EXPECT_EQ(of(shape).tensor, of(traffic_shape()).tensor);
@@ -128,13 +128,12 @@ TEST(Traffic, RanksBeyondTheHeadsSendKeysAndValues) {
 TEST(Traffic, APipelineSendsWhatItsScheduleSends) {
   for (const int64_t ranks : {1, 3}) {
     const Pipeline pipeline = {PipelineSchedule::kInterleaved1F1B, ranks, 2, kA};
-    const std::vector<StageLayers> layers = stage_layers(6, pipeline.num_stages());
+    const PipelinePlan plan = {pipeline, stage_layers(6, pipeline.num_stages())};
     std::vector<double> sent(static_cast<size_t>(ranks)), expected(sent);
     for (int64_t stage = 0; stage < pipeline.num_stages(); ++stage) {
-      const PipelinePart part = pipeline_part(pipeline, stage, layers[static_cast<size_t>(stage)]);
       sent[static_cast<size_t>(pipeline.rank_of(stage))] +=
           step_traffic(traffic_shape(), unit_counts(parameter_plan(traffic_shape())), {.cp = 2, .tp = 3, .pp = ranks},
-                       {}, kTypes, kStep, part)
+                       {}, kTypes, kStep, plan, stage)
               .pipeline;
     }
     const auto lists = with_transfers(pipeline, compute_actions(pipeline));
@@ -153,10 +152,9 @@ TEST(Traffic, StagesHaveTheirOwnWeights) {
     ModelShape shape = traffic_shape();
     shape.tied = tied;
     double sum = 0;
-    const std::vector<StageLayers> layers = stage_layers(6, 3);
+    const PipelinePlan plan = {pipeline, stage_layers(6, 3)};
     for (int64_t stage = 0; stage < 3; ++stage) {
-      const PipelinePart part = pipeline_part(pipeline, stage, layers[static_cast<size_t>(stage)]);
-      sum += step_traffic(shape, unit_counts(parameter_plan(shape)), degrees, {}, kTypes, kStep, part).shard;
+      sum += step_traffic(shape, unit_counts(parameter_plan(shape)), degrees, {}, kTypes, kStep, plan, stage).shard;
     }
     // A tied embedding is on the first and on the last stage.
     const auto N = static_cast<double>(parameter_plan(shape).num_parameters + (tied ? 64 * 48 : 0));

@@ -14,9 +14,9 @@
 namespace hearth::report {
 namespace {
 
-using mesh::Flight;
-using mesh::FlightCall;
 using testing::HasSubstr;
+using trace::Flight;
+using trace::FlightCall;
 
 nlohmann::json calls_shown(const std::vector<Flight>& flights, int64_t last = 0) {
   const test::ScratchFolder scratch;
@@ -31,7 +31,7 @@ nlohmann::json calls_shown(const std::vector<Flight>& flights, int64_t last = 0)
 constexpr int64_t kStart = 1'790'000'000'000'000'000;  // ns
 
 // Times in milliseconds; end 0: under way.
-FlightCall call(const char* name, int64_t step, double begin, double end, int32_t peer = mesh::kAllPeers) {
+FlightCall call(const char* name, int64_t step, double begin, double end, int32_t peer = trace::kAllPeers) {
   FlightCall result{1, 7, step, 64, kStart + static_cast<int64_t>(1e6 * begin), 0, 0, peer, ""};
   if (end > 0) result.end_ns = kStart + static_cast<int64_t>(1e6 * end);
   std::snprintf(result.name, sizeof result.name, "%s", name);
@@ -42,7 +42,7 @@ std::vector<Flight> two_ranks() {
   std::vector<Flight> flights;
   for (int64_t rank = 0; rank < 2; ++rank) flights.push_back({rank, 2, 100 + rank, "node", false, {{0, 1, 2}}, {}});
   flights[0].calls = {call("all_gather", 1, 10, 11), call("all_gather", 2, 20, 24), call("reduce_scatter", 2, 25, 31),
-                      call("counts <&>", 3, 32, 33, mesh::kAwaitedMessage), call("send", 3, 33, 40, 1)};
+                      call("counts <&>", 3, 32, 33, trace::kAwaitedMessage), call("send", 3, 33, 40, 1)};
   flights[1].calls = {call("all_gather", 2, 21, 24), call("all_to_all", 3, 34, 38), call("recv", 3, 39, 0, 0)};
   return flights;
 }

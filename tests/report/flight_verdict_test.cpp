@@ -5,15 +5,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "mesh/flight.h"
+#include "trace/flight.h"
 
 namespace hearth::report {
 namespace {
 
-using mesh::Flight;
-using mesh::FlightCall;
-using mesh::kAllPeers;
 using testing::HasSubstr;
+using trace::Flight;
+using trace::FlightCall;
+using trace::kAllPeers;
 
 // The records of four ranks. Group 0: all; group 1: pairs (0, 1) and (2, 3).
 class Ranks {
@@ -65,8 +65,8 @@ TEST(FlightVerdict, FollowsWhatTheMissingRanksWaitFor) {
 TEST(FlightVerdict, NamesWhoeverDidNotSendItsMessage) {
   Ranks ranks;
   for (int64_t rank = 0; rank < 4; ++rank) {
-    if (rank != 3) ranks.call(rank, "the counts of a step", 0, 9, 10, 0.1, mesh::kPostedMessage);
-    if (rank < 2) ranks.call(rank, "the counts of a step", 0, 9, 11, 0, mesh::kAwaitedMessage);
+    if (rank != 3) ranks.call(rank, "the counts of a step", 0, 9, 10, 0.1, trace::kPostedMessage);
+    if (rank < 2) ranks.call(rank, "the counts of a step", 0, 9, 11, 0, trace::kAwaitedMessage);
   }
   EXPECT_EQ(ranks.verdict().rank, 3);
   EXPECT_THAT(ranks.verdict().text, HasSubstr("rank 0 waits in \"the counts of a step\" (message 9)"));
@@ -76,7 +76,7 @@ TEST(FlightVerdict, NamesWhoeverDidNotSendItsMessage) {
 // Each rank of an exchange of unequal parts has a number of bytes of its own.
 TEST(FlightVerdict, TakesUnequalPartsForOneCall) {
   Ranks ranks;
-  for (const int64_t rank : {0, 1, 2, 3}) ranks.call(rank, mesh::kUnequalExchange, 0, 1, 10, 1, kAllPeers, 8 * rank);
+  for (const int64_t rank : {0, 1, 2, 3}) ranks.call(rank, trace::kUnequalExchange, 0, 1, 10, 1, kAllPeers, 8 * rank);
   for (const int64_t rank : {0, 1, 3}) ranks.call(rank, "all_reduce", 0, 2, 12, 0);
   EXPECT_THAT(ranks.verdict().text, testing::Not(HasSubstr("different calls")));
   EXPECT_EQ(ranks.verdict().rank, 2);

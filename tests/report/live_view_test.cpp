@@ -67,17 +67,17 @@ TEST(LiveView, TheTimeLeftHasWhatIsBetweenSteps) {
 TEST(LiveView, ARankIsShownWithItsLastCall) {
   LiveRun run = live_run(3);
   run.now = 100;
-  mesh::Flight flight;
+  trace::Flight flight;
   flight.rank = 1;
   flight.ranks = 2;
   flight.groups = {{.first = 0, .step = 1, .count = 2}};
-  mesh::FlightCall call{};
+  trace::FlightCall call{};
   call.number = 1;
   call.sequence = 7;
   call.step = 4;
   call.bytes = 64;
   call.begin_ns = 98'000'000'000;
-  call.peer = mesh::kAllPeers;
+  call.peer = trace::kAllPeers;
   std::snprintf(call.name, sizeof call.name, "all_reduce");
   flight.calls = {call};
   run.ranks = {flight};

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "report/png.h"
 #include "support/environment.h"
 
 namespace hearth::report {

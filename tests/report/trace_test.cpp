@@ -31,7 +31,7 @@ Path written(const Path& file, const json& events) {
 
 std::map<std::string, std::pair<int64_t, double>> by_name(const TraceCosts& costs) {
   std::map<std::string, std::pair<int64_t, double>> map;
-  for (const TraceCost& cost : costs.costs) map[cost.name] = {cost.calls, cost.self_us};
+  for (const TraceTime& cost : costs.costs) map[cost.name] = {cost.calls, cost.us};
   return map;
 }
 
@@ -130,12 +130,13 @@ TEST(TraceOfPyTorch, SelfTimesAreThoseOfItsOwnTable) {
 // What the trainer's side writes is what this side reads.
 TEST(TraceOfHearth, IsReadBackFromGzip) {
   const test::ScratchFolder scratch;
-  mesh::SpanRecorder::Window window;
+  trace::SpanRecorder::Window window;
   window.threads = {"training"};
   window.begin_wall_ns = 1'700'000'000'123'456'789;
   window.begin_ns = 5'000;
-  window.spans = {{.kind = mesh::SpanKind::kOp, .begin_ns = 6'001, .end_ns = 8'500, .name = "a \"name\""},
-                  {.kind = mesh::SpanKind::kLayer, .begin_ns = 6'000, .end_ns = 9'000, .name = "forward", .number = 2}};
+  window.spans = {
+      {.kind = trace::SpanKind::kOp, .begin_ns = 6'001, .end_ns = 8'500, .name = "a \"name\""},
+      {.kind = trace::SpanKind::kLayer, .begin_ns = 6'000, .end_ns = 9'000, .name = "forward", .number = 2}};
   const Path file = metrics::trace_file(scratch, 10, 3);
   EXPECT_EQ(file, scratch / "iteration_10" / "rank3_trace.json.gz");
   metrics::write_gzip(file, metrics::trace_json(window, {3, 8, 10, 10}));

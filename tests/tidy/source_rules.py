@@ -7,10 +7,10 @@ import re
 
 # The rooms of src/, in include order: a room includes itself and what stands to its left. Rooms that no file needs yet
 # have their places: storage (local disk, S3), convert (name maps), launch (ranks, Slurm).
-CORE = ["base", "machine", "hub", "storage", "mesh", "config", "models", "plan", "formats", "tokenizer", "data",
-        "checkpoint", "runfolder", "convert", "metrics", "report", "launch", "cluster", "commands"]
-TORCH = ["base", "machine", "hub", "storage", "mesh", "config", "models", "plan", "comm", "kernels", "ops", "model",
-         "decode", "parallel", "optim", "run", "train", "infer", "bench"]
+CORE = ["base", "machine", "hub", "storage", "mesh", "trace", "config", "models", "plan", "formats", "tokenizer",
+        "data", "checkpoint", "runfolder", "convert", "metrics", "report", "launch", "cluster", "commands"]
+TORCH = ["base", "machine", "hub", "storage", "mesh", "trace", "config", "models", "plan", "comm", "kernels", "ops",
+         "model", "decode", "parallel", "optim", "run", "train", "infer", "bench"]
 # The first folder is the namespace: a second level would make each use longer, and no two folders of a room need the
 # same name. ops::gpu is the one exception: it repeats names of ops. The folders of a room, in include order. All of
 # them share the headers in the room itself, which stand to their left. The sources in the room itself put the parts
@@ -39,9 +39,7 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70
 # Files and functions over the limit, each with its reason. A ratchet: a number here may only shrink.
 LONG_FILES = {}  # path: (lines, reason)
-LONG_FUNCTIONS = {  # (path, start of its first line): (lines, reason)
-    ("src/config/field_table.cpp", "std::vector<Field> run_fields()"): (130, "a table: a row or two a key"),
-}
+LONG_FUNCTIONS = {}  # (path, start of its first line): (lines, reason)
 
 # How many lines a file has over MAX_COLUMNS: a ratchet, too. A key is the end of a path, so that the file may move.
 MAX_COLUMNS = 120
@@ -332,5 +330,4 @@ def run_files(tree):
 
 
 RULES = [block_words, run_files, include_order, room_sizes, heavy_headers, file_length, function_length, line_width,
-         plain_text,
-         promises_and_machines, names, build_flags, readers_that_leave, test_hooks]
+         plain_text, promises_and_machines, names, build_flags, readers_that_leave, test_hooks]

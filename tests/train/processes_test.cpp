@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/retain.h"
-#include "mesh/flight.h"
 #include "report/flight_verdict.h"
 #include "run_process.h"
 #include "runfolder/lease.h"
+#include "trace/flight.h"
 
 namespace hearth::train {
 namespace {
@@ -144,7 +144,7 @@ TEST_F(Processes, ThatHangAreNamedByTheRecordsOfTheirCalls) {
   const std::string flight = (c.run_folder() / "flight").string();
   EXPECT_THAT(read_file(log),
               HasSubstr(fmt::format("\n  calls: `hearth inspect {}` shows the last ones of each rank\n", flight)));
-  const report::FlightVerdict verdict = report::flight_verdict(mesh::read_flights(flight));
+  const report::FlightVerdict verdict = report::flight_verdict(trace::read_flights(flight));
   // A rank that is stopped within a call looks as those that wait for it there.
   const bool is_clear = verdict.text.find("which all its ranks have begun") == std::string::npos;
   EXPECT_EQ(verdict.rank.value_or(1), 1) << verdict.text;
@@ -303,7 +303,7 @@ TEST_F(Processes, ThatHangThroughMpiAreNamed) {
     c.comm.backend = config::CommBackend::kMpi;
     const auto process = started_with_timeout(c, [&] { return steps_logged(c) >= 3; },
                                               {"--allow-run-as-root", "--oversubscribe", "-n", "3"});
-    ::kill(static_cast<pid_t>(mesh::read_flight(mesh::flight_file(c.run_folder() / "flight", victim)).process),
+    ::kill(static_cast<pid_t>(trace::read_flight(trace::flight_file(c.run_folder() / "flight", victim)).process),
            SIGSTOP);
     EXPECT_EQ(process->wait(), 4);
     EXPECT_THAT(read_file(log),

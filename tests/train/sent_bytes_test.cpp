@@ -4,10 +4,10 @@
 #include "config/derived.h"
 #include "config/families.h"
 #include "data/order/data_facts.h"
-#include "mesh/flight.h"
 #include "plan/run_shape.h"
 #include "plan/traffic.h"
 #include "run_process.h"
+#include "trace/flight.h"
 
 namespace hearth::train {
 namespace {
@@ -30,11 +30,11 @@ TEST_F(SentBytes, InsideLayersAreThoseOfThePlan) {
       config::apply(config::find_family(family), c.model);
       RunProcess process({"train", write_run_file(c).string()}, log);
       ASSERT_EQ(process.wait(), 0) << read_file(log);
-      const mesh::Flight flight = mesh::read_flight(mesh::flight_file(c.run_folder() / "flight", 0));
+      const trace::Flight flight = trace::read_flight(trace::flight_file(c.run_folder() / "flight", 0));
       // The stream's rows [T, D]; and a norm of all heads' sums, two numbers a token. Other calls are small.
       const int64_t T = config::micro_batch_size(c) * c.training.seq_len, rows = T * c.model.dim * 4, sums = 2 * T * 4;
       double sent = 0;
-      for (const mesh::FlightCall& call : flight.calls) {
+      for (const trace::FlightCall& call : flight.calls) {
         if (call.step != 1 || flight.groups[static_cast<size_t>(call.group)].count < 2) continue;
         const std::string_view name = call.name;
         if ((name == "all_gather" || name == "reduce_scatter") && call.bytes == rows)

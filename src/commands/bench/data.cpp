@@ -1,7 +1,6 @@
 // `hearth bench data`: the cost of the order of samples, of opening many shards and of reading batches on this machine.
 //
 // Times are CPU time of the one working thread, the best of several calls: other programs on the machine matter little.
-#include <fmt/format.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -9,7 +8,6 @@
 #include <limits>
 
 #include "base/disk_space.h"
-#include "base/quantity.h"
 #include "base/random.h"
 #include "commands/commands.h"
 #include "data/batch/loader.h"
@@ -41,21 +39,7 @@ double best_of(int turns, Body body) {
 
 struct Results {
   double sample_one_ns = 0, sample_six_ns = 0, locate_ns = 0, open_ms = 0, tokens_per_second = 0;
-  int64_t shards = 0;
-};
-
-// A folder for the benchmark's own datasets; removed at the end.
-class Scratch {
- public:
-  Scratch() : path_(temporary_directory() / fmt::format("hearth-bench-data-{}", ::getpid())) { make_folders(path_); }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const Path& path() const { return path_; }
-
- private:
-  Path path_;
+  int64_t shards = 10000;
 };
 
 void write(const Path& path, std::string_view text) {
@@ -153,23 +137,23 @@ void time_loader(const Path& folder, int64_t corpus_bytes, Results& results) {
 
 int bench_data(CommandLine& line) {
   Results r;
-  r.shards = 10000;
   int64_t megabytes = 32;
   bool json = false;
-  line.option("--shards", "N", &r.shards, "small shards to open and to search in").range(1, 100'000);
-  line.option("--megabytes", "N", &megabytes, "text that the loader reads, as tokens").range(1, 1024);
+  line.option("--shards N", &r.shards, within(1, 100'000), "small shards to open and to search in");
+  line.option("--megabytes N", &megabytes, within(1, 1024), "text that the loader reads, as tokens");
   line.flag("--json", &json, "one JSON object instead of lines for people");
   if (!line.parse()) return 0;
-  const Scratch scratch;
+  const Path scratch = temporary_directory() / fmt::format("hearth-bench-data-{}", ::getpid());
+  std::error_code ignored;
+  const std::shared_ptr<void> at_the_end(nullptr, [&](void*) { std::filesystem::remove_all(scratch, ignored); });
   r.sample_one_ns = time_sample(1);
   r.sample_six_ns = time_sample(6);
-  time_many_shards(scratch.path(), r);
-  time_loader(scratch.path(), megabytes << 20, r);
+  time_many_shards(scratch, r);
+  time_loader(scratch, megabytes << 20, r);
   if (json) {
     fmt::print(
         "{{\"sample_one_source_ns\": {}, \"sample_six_sources_ns\": {}, \"shards\": {}, \"locate_ns\": {}, "
-        "\"open_ms\": "
-        "{}, \"loader_tokens_per_second\": {}}}\n",
+        "\"open_ms\": {}, \"loader_tokens_per_second\": {}}}\n",
         r.sample_one_ns, r.sample_six_ns, r.shards, r.locate_ns, r.open_ms, r.tokens_per_second);
     return 0;
   }

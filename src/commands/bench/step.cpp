@@ -1,12 +1,8 @@
-// `hearth bench step` and `hearth bench ops`: check the shape, then become `hearth-train`.
-#include <fmt/format.h>
-
+// The options of `hearth bench step` and `hearth bench ops`, which check their shape.
 #include <algorithm>
 
-#include "commands/commands.h"
-#include "commands/hearth_train.h"
-#include "commands/run/options.h"
 #include "commands/run_file.h"
+#include "commands/torch_options.h"
 #include "config/check.h"
 #include "config/load.h"
 
@@ -43,23 +39,20 @@ constexpr const char* kShapeKeys[] = {"model.flavor",     "model.dim",        "m
 constexpr const char* kStepKeys[] = {"training.global_batch_size", "training.device", "training.dtype",
                                      "training.mixed_precision_param", "numerics.fp8"};
 
-std::string option_name(const config::Field& field) {
+// "--n-layers N"
+std::string spec_of(const config::Field& field) {
   std::string name(field.key);
   std::replace(name.begin(), name.end(), '_', '-');
-  return "--" + name;
-}
-
-std::string value_name(const config::Field& field) {
-  return field.type() == "bool"     ? "true|false"
-         : field.type() == "string" ? "NAME"
-         : field.type() == "number" ? "X"
-                                    : "N";
+  return fmt::format("--{} {}", name,
+                     field.type() == "bool"     ? "true|false"
+                     : field.type() == "string" ? "NAME"
+                     : field.type() == "number" ? "X"
+                                                : "N");
 }
 
 config::Value default_of(const config::Field& field) {
-  for (const Default& row : kDefaults) {
+  for (const Default& row : kDefaults)
     if (row.name == field.name()) return row.value;
-  }
   return field.default_value();
 }
 
@@ -89,28 +82,26 @@ std::optional<config::BenchStepOptions> bench_options(CommandLine& line, bool is
     const std::string shown =
         std::holds_alternative<std::string>(value) ? std::get<std::string>(value) : config::to_toml_value(value);
     if (!shown.empty()) help += fmt::format(" (default: {})", shown);
-    line.option(option_name(field), value_name(field), &option.value, help);
+    line.option(spec_of(field), &option.value, help);
   }
-  line.option("--set", "SECTION.KEY=VALUE", &sets, kSetHelp);
-  line.option("--steps", "N", &options.steps, is_step ? "steps that are timed" : "calls of each kernel that are timed")
-      .range(1);
-  line.option("--warmup", "N", &options.warmup, is_step ? "steps before, which are not" : "calls before, which are not")
-      .range(0);
+  line.option("--set SECTION.KEY=VALUE", &sets, kSetHelp);
+  line.option("--steps N", &options.steps, at_least(1),
+              is_step ? "steps that are timed" : "calls of each kernel that are timed");
+  line.option("--warmup N", &options.warmup, at_least(0),
+              is_step ? "steps before, which are not" : "calls before, which are not");
   line.flag("--json", &options.json, "print one JSON object");
   if (is_step)
     line.flag("--turns", &options.turns,
               "wait for a line on stdin before each step and print its seconds after it, to run in alternation with "
               "other programs");
   if (!line.parse()) return std::nullopt;
-  for (const ShapeOption& option : shape) {
+  for (const ShapeOption& option : shape)
     if (!option.value.empty()) sets.push_back(fmt::format("{}={}", option.field->name(), option.value));
-  }
   config::LoadResult loaded = config::read_run(run_toml, sets);
   if (run_toml.empty()) fill_defaults(loaded);
   config::check(loaded, config::Purpose::kBench);
-  for (config::Problem& problem : loaded.problems) {
+  for (config::Problem& problem : loaded.problems)
     if (problem.where == "--set") problem.where = "command line";  // --dim and the like are passed as --set, too
-  }
   config::throw_problems(run_toml.empty() ? "the command line" : run_toml.string(), loaded.problems);
   options.config = loaded.config;
   if (options.config.model.vocab_size == 0 && options.config.sources().empty())  // the run file names no data yet
@@ -122,15 +113,5 @@ std::optional<config::BenchStepOptions> bench_options(CommandLine& line, bool is
 
 std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line) { return bench_options(line, true); }
 std::optional<config::BenchStepOptions> bench_ops_options(CommandLine& line) { return bench_options(line, false); }
-
-int bench_step(CommandLine& line) {
-  if (!bench_step_options(line)) return 0;
-  become_hearth_train(line);
-}
-
-int bench_ops(CommandLine& line) {
-  if (!bench_ops_options(line)) return 0;
-  become_hearth_train(line);
-}
 
 }  // namespace hearth::commands

@@ -1,15 +1,12 @@
 // `hearth bench tokenizer`: the speed of a tokenizer's encoding on this machine, on the user's text and on hard texts
 // for slow tokenizers.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <ctime>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <thread>
 
-#include "base/error.h"
-#include "base/quantity.h"
 #include "base/random.h"
 #include "commands/commands.h"
 #include "tokenizer/tokenizer.h"
@@ -43,18 +40,15 @@ double seconds_of(clockid_t clock) {
   ::clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
-// The processor time of this thread: other programs on the machine do not count.
-double thread_seconds() { return seconds_of(CLOCK_THREAD_CPUTIME_ID); }
 
 std::vector<Path> files_in(const std::vector<Path>& paths) {
   std::vector<Path> files;
   for (const Path& path : paths) {
-    if (!std::filesystem::is_directory(path)) {
+    if (!std::filesystem::is_directory(path))
       files.push_back(path);
-      continue;
-    }
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path))
-      if (entry.is_regular_file()) files.push_back(entry.path());
+    else
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(path))
+        if (entry.is_regular_file()) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   return files;
@@ -103,7 +97,8 @@ double bytes_of(const Documents& documents) {
   return bytes;
 }
 
-// The best of `repeat` passes, after one pass that warms caches up. If `cold`, each pass has a new encoder.
+// In processor time of this thread, where other programs on the machine do not count: the best of `repeat` passes,
+// after one pass that warms caches up. If `cold`, each pass has a new encoder.
 Timing time_passes(const std::string& name, const Documents& documents, int64_t repeat, bool cold,
                    const std::function<std::unique_ptr<Encoder>()>& make) {
   Timing best{name, bytes_of(documents), 1e300};
@@ -112,9 +107,9 @@ Timing time_passes(const std::string& name, const Documents& documents, int64_t 
   encode_all(*encoder, documents, ids);
   for (int64_t i = 0; i < repeat; ++i) {
     if (cold) encoder = make();
-    const double start = thread_seconds();
+    const double start = seconds_of(CLOCK_THREAD_CPUTIME_ID);
     best.tokens = encode_all(*encoder, documents, ids);
-    best.seconds = std::min(best.seconds, thread_seconds() - start);
+    best.seconds = std::min(best.seconds, seconds_of(CLOCK_THREAD_CPUTIME_ID) - start);
   }
   return best;
 }
@@ -128,16 +123,14 @@ Timing time_threads(const Tokenizer& tokenizer, const Documents& documents, cons
     std::vector<int64_t> tokens(static_cast<size_t>(options.threads));
     {
       std::vector<std::jthread> threads;
-      for (int64_t& count : tokens) {
+      for (int64_t& count : tokens)
         threads.emplace_back([&] {
           std::vector<uint32_t> ids;
           count = encode_all(*tokenizer.encoder(), documents, ids);
         });
-      }
     }
     best.seconds = std::min(best.seconds, seconds_of(CLOCK_MONOTONIC) - start);
-    best.tokens = 0;
-    for (const int64_t count : tokens) best.tokens += count;
+    best.tokens = std::accumulate(tokens.begin(), tokens.end(), int64_t{0});
   }
   return best;
 }
@@ -145,10 +138,9 @@ Timing time_threads(const Tokenizer& tokenizer, const Documents& documents, cons
 std::vector<Timing> measure(const Tokenizer& tokenizer, const Documents& documents, const Options& options) {
   const auto cached = [&] { return tokenizer.encoder(); };
   const auto uncached = [&] { return tokenizer.encoder_without_cache(); };
-  std::vector<Timing> timings;
-  timings.push_back(time_passes("without cache", documents, options.repeat, false, uncached));
-  timings.push_back(time_passes("with an empty cache", documents, options.repeat, true, cached));
-  timings.push_back(time_passes("with a full cache", documents, options.repeat, false, cached));
+  std::vector<Timing> timings = {time_passes("without cache", documents, options.repeat, false, uncached),
+                                 time_passes("with an empty cache", documents, options.repeat, true, cached),
+                                 time_passes("with a full cache", documents, options.repeat, false, cached)};
   if (options.threads > 1) timings.push_back(time_threads(tokenizer, documents, options));
   for (const auto& [name, text] : hard_texts())
     timings.push_back(time_passes("1 MB: " + name, {text}, options.repeat, true, cached));
@@ -160,10 +152,10 @@ std::vector<Timing> measure(const Tokenizer& tokenizer, const Documents& documen
 int bench_tokenizer(CommandLine& line) {
   Options options;
   line.positional("PATH", &options.paths, "text: files, and folders with all files in them");
-  line.option("--tokenizer", "NAME", &options.tokenizer, "\"bytes\", a tokenizer's file, or the folder that holds it")
+  line.option("--tokenizer NAME", &options.tokenizer, "\"bytes\", a tokenizer's file, or the folder that holds it")
       .required();
-  line.option("--repeat", "N", &options.repeat, "passes over the text; the best one counts").range(1, 1000);
-  line.option("--threads", "N", &options.threads, "more than 1: also that many threads at once").range(1, 1024);
+  line.option("--repeat N", &options.repeat, within(1, 1000), "passes over the text; the best one counts");
+  line.option("--threads N", &options.threads, within(1, 1024), "more than 1: also that many threads at once");
   line.flag("--json", &options.json, "print one JSON object");
   if (!line.parse()) return 0;
 

@@ -1,16 +1,9 @@
-#include "commands/checkpoint/convert.h"
-
-#include <fmt/core.h>
-
-#include <algorithm>
-#include <iterator>
-
-#include "base/error.h"
+// `hearth convert`: weights from and to the formats of other programs.
 #include "base/log.h"
-#include "base/quantity.h"
 #include "commands/commands.h"
 #include "commands/hearth_train.h"
 #include "commands/progress_line.h"
+#include "commands/torch_options.h"
 #include "config/choices.h"
 #include "hub/name.h"
 
@@ -19,28 +12,36 @@ namespace {
 
 constexpr const char* kKindHelp =
     "native: Hearth's, with hearth.json; dcp: a folder of torch.distributed.checkpoint with torchtitan's names of "
-    "2025; "
-    "torchtitan: the same with the names of torchtitan 0.3; "
-    "hf: Hugging Face's config.json and safetensors; meta: Meta's params.json and consolidated.00.pth; "
-    "neox: GPT-NeoX's global_step0; nxd: AWS Neuron's NxD";
+    "2025; torchtitan: the same with the names of torchtitan 0.3; hf: Hugging Face's config.json and safetensors; "
+    "meta: Meta's params.json and consolidated.00.pth; neox: GPT-NeoX's global_step0; nxd: AWS Neuron's NxD";
 
-std::optional<DType> dtype_of(const std::string& name) {
-  for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
-    if (dtype_name(dtype) == name) return dtype;
-  }
-  return std::nullopt;
-}
+// A word of an option, and what it means.
+template <typename Value>
+using Word = std::pair<std::string_view, Value>;
 
-constexpr std::pair<std::string_view, convert::NxdNames> kNxdNames[] = {{"v1", convert::NxdNames::kV1},
-                                                                        {"v2", convert::NxdNames::kV2},
-                                                                        {"v3", convert::NxdNames::kV3},
-                                                                        {"pretrained", convert::NxdNames::kPretrained}};
-constexpr std::pair<std::string_view, convert::NxdQkv> kNxdQkv[] = {
+constexpr Word<DType> kDtypes[] = {
+    {"bfloat16", DType::kBFloat16}, {"float16", DType::kFloat16}, {"float32", DType::kFloat32}};
+constexpr Word<convert::QkvLayout> kQkvLayouts[] = {{"slots", convert::QkvLayout::kSlots},
+                                                    {"split", convert::QkvLayout::kSplit}};
+constexpr Word<convert::NxdNames> kNxdNames[] = {{"v1", convert::NxdNames::kV1},
+                                                 {"v2", convert::NxdNames::kV2},
+                                                 {"v3", convert::NxdNames::kV3},
+                                                 {"pretrained", convert::NxdNames::kPretrained}};
+constexpr Word<convert::NxdQkv> kNxdQkv[] = {
     {"separate", convert::NxdQkv::kSeparate}, {"module", convert::NxdQkv::kModule}, {"fused", convert::NxdQkv::kFused}};
-// `word` is one of the words.
-template <typename Words>
-auto find_word(const Words& words, const std::string& word) {
-  return std::find_if(std::begin(words), std::end(words), [&](const auto& pair) { return pair.first == word; })->second;
+
+template <typename Value, size_t N>
+Allowed one_of_words(const Word<Value> (&words)[N]) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : words) names.emplace_back(name);
+  return one_of(names);
+}
+// nullopt if `given` is empty. Otherwise it is one of the words.
+template <typename Value, size_t N>
+std::optional<Value> find_word(const Word<Value> (&words)[N], const std::string& given) {
+  for (const auto& [name, value] : words)
+    if (name == given) return value;
+  return std::nullopt;
 }
 
 int64_t file_size_of(const std::string& text) {
@@ -56,22 +57,20 @@ struct NxdOptions {
   std::string names, qkv;
 
   void add_to(CommandLine& line) {
-    line.option("--nxd-names", "VERSION", &names,
+    line.option("--nxd-names VERSION", &names, one_of_words(kNxdNames),
                 "of an OUT of the kind nxd: v3 (with ep_rank), v2 (with dp_rank), v1, or pretrained (the start of a "
-                "training); by default v3")
-        .choices({"v1", "v2", "v3", "pretrained"});
-    line.option("--nxd-qkv", "LAYOUT", &qkv,
+                "training); by default v3");
+    line.option("--nxd-qkv LAYOUT", &qkv, one_of_words(kNxdQkv),
                 "of an OUT of the kind nxd: separate (q_proj, k_proj, v_proj), module (qkv_proj.weight_q, weight_k, "
-                "weight_v) or fused (one matrix); by default separate")
-        .choices({"separate", "module", "fused"});
+                "weight_v) or fused (one matrix); by default separate");
     line.flag("--xser", &given.xser, "of an OUT of the kind nxd: each tensor in a file of its own, as xser saves them");
   }
   // Empty if none was given.
   std::optional<convert::NxdLayout> layout() const {
     if (names.empty() && qkv.empty() && !given.xser) return std::nullopt;
     convert::NxdLayout found = given;
-    if (!names.empty()) found.names = find_word(kNxdNames, names);
-    if (!qkv.empty()) found.qkv = find_word(kNxdQkv, qkv);
+    found.names = find_word(kNxdNames, names).value_or(found.names);
+    found.qkv = find_word(kNxdQkv, qkv).value_or(found.qkv);
     return found;
   }
 };
@@ -87,53 +86,46 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
   for (const convert::Kind kind : convert::kKinds) kinds.emplace_back(convert::kind_name(kind));
   line.positional("IN", &options.in, "folder with the weights; of a run's folder, its newest checkpoint");
   line.positional("OUT", &options.out, "folder to write; it must not exist");
-  line.option("--to", "KIND", &to, kKindHelp).required().choices(kinds);
-  line.option("--from", "KIND", &from, "kind of IN; by default it is found from the files").choices(kinds);
-  line.option("--dtype", "TYPE", &dtype, "type of the weights in OUT; by default IN's")
-      .choices({"bfloat16", "float16", "float32"});
-  line.option("--rope-pairs", "ORDER", &pairs,
+  line.option("--to KIND", &to, one_of(kinds), kKindHelp).required();
+  line.option("--from KIND", &from, one_of(kinds), "kind of IN; by default it is found from the files");
+  line.option("--dtype TYPE", &dtype, one_of_words(kDtypes), "type of the weights in OUT; by default IN's");
+  line.option("--rope-pairs ORDER", &pairs, one_of({"halves", "interleaved"}),
               "of a native OUT: model.rope_pairs, the order of the rows of queries and keys; by default IN's order, so "
-              "that nothing moves")
-      .choices({"halves", "interleaved"});
-  line.option("--config", "RUN.toml", &options.config,
+              "that nothing moves");
+  line.option("--config RUN.toml", &options.config,
               "run file whose [model] describes an IN of the kind dcp, neox or nxd, which do not describe themselves; "
               "where IN has a training's state, the other keys say how the training goes on");
-  line.option("--qkv-layout", "LAYOUT", &layout,
+  line.option("--qkv-layout LAYOUT", &layout, one_of_words(kQkvLayouts),
               "of neox with fewer keys than queries: slots (a head's query, key and value together) or split (all "
-              "queries, all keys, all values); only needed where the names of the files leave it open")
-      .choices({"slots", "split"});
-  line.option("--to-qkv-layout", "LAYOUT", &to_layout,
+              "queries, all keys, all values); only needed where the names of the files leave it open");
+  line.option("--to-qkv-layout LAYOUT", &to_layout, one_of_words(kQkvLayouts),
               "of an OUT of the kind neox, which needs it: slots with mlp.w1, w2, w3, for Llemma's branch; split with "
-              "mlp.linear1, linear2, for GPT-NeoX since November 2024")
-      .choices({"slots", "split"});
-  line.option("--tensor-parallel", "N", &options.tensor_parallel,
+              "mlp.linear1, linear2, for GPT-NeoX since November 2024");
+  line.option("--tensor-parallel N", &options.tensor_parallel,
               "of an OUT of the kind meta, neox or nxd: number of ranks that share each layer");
-  line.option("--pipeline-parallel", "N", &options.pipeline_parallel,
+  line.option("--pipeline-parallel N", &options.pipeline_parallel,
               "of an OUT of the kind neox or nxd: number of stages of layers");
   nxd.add_to(line);
   line.flag("--resume", &options.resume,
             "of an OUT of the kind torchtitan, neox or nxd: with moments, the optimizer's settings, step and schedule, "
             "so that torchtitan 0.3, GPT-NeoX or NxD goes on with the training");
-  line.option(
-      "--data-parallel", "N", &options.data_parallel,
-      "of an OUT of the kind neox or nxd with --resume: ranks of data parallel that share the moments (ZeRO-1); "
-      "the run that goes on has as many");
-  line.option("--tokenizer", "NAME", &options.tokenizer, "tokenizer in place of IN's: a file, a folder, bytes, ids:N");
-  line.option("--max-file-size", "SIZE", &max_file,
-              "of hf: weights beyond this size go to another file; by default 5GB");
-  line.flag("--verify", &all.verify,
-            "compute the logits of a few sequences of random tokens from both sides and compare them before OUT gets "
-            "its name; equal bits, or within float32's rounding where rows change their order; exit code 3 if they "
-            "differ");
+  line.option("--data-parallel N", &options.data_parallel,
+              "of an OUT of the kind neox or nxd with --resume: ranks of data parallel that share the moments "
+              "(ZeRO-1); the run that goes on has as many");
+  line.option("--tokenizer NAME", &options.tokenizer, "tokenizer in place of IN's: a file, a folder, bytes, ids:N");
+  line.option("--max-file-size SIZE", &max_file, "of hf: weights beyond this size go to another file; by default 5GB");
+  line.flag(
+      "--verify", &all.verify,
+      "compute the logits of a few sequences of random tokens from both sides and compare them before OUT gets its "
+      "name; equal bits, or within float32's rounding where rows change their order; exit code 3 if they differ");
   if (!line.parse()) return std::nullopt;
   options.in = hub::find_fetched(options.in.string());
   options.from = convert::find_kind_name(from);
   options.to = *convert::find_kind_name(to);
-  options.dtype = dtype_of(dtype);
+  options.dtype = find_word(kDtypes, dtype);
   options.rope_pairs = config::find_choice<config::RopePairs>(pairs);
-  if (!layout.empty()) options.qkv_layout = layout == "slots" ? convert::QkvLayout::kSlots : convert::QkvLayout::kSplit;
-  if (!to_layout.empty())
-    options.to_layout = to_layout == "slots" ? convert::QkvLayout::kSlots : convert::QkvLayout::kSplit;
+  options.qkv_layout = find_word(kQkvLayouts, layout);
+  options.to_layout = find_word(kQkvLayouts, to_layout);
   options.nxd = nxd.layout();
   if (!max_file.empty()) options.max_file_bytes = file_size_of(max_file);
   return all;
@@ -148,10 +140,8 @@ std::string conversion_bar(const convert::Progress& progress, double seconds) {
 int run_convert(const convert::Options& options) {
   convert::Progress progress;
   const Stopwatch clock;
-  const convert::Result result = [&] {
-    const ProgressLine shown([&] { return conversion_bar(progress, clock.seconds()); });
-    return convert::convert(options, progress);
-  }();
+  const convert::Result result = with_progress([&] { return conversion_bar(progress, clock.seconds()); },
+                                               [&] { return convert::convert(options, progress); });
   for (const std::string& note : result.notes) fmt::print("note: {}\n", note);
   fmt::print("wrote {}: {} to {}, {} parameters in {}, {} in {}\n", options.out.string(),
              convert::kind_name(result.from), convert::kind_name(options.to),

@@ -1,8 +1,4 @@
-#include <fmt/core.h>
-
 #include "base/copy_tree.h"
-#include "base/error.h"
-#include "base/quantity.h"
 #include "checkpoint/step_folder.h"
 #include "commands/commands.h"
 #include "commands/progress_line.h"
@@ -20,11 +16,9 @@ int copy(CommandLine& line) {
     from = checkpoint::step_folder(from.parent_path(), step->step);
   const Stopwatch clock;
   CopyProgress progress;
-  const CopyResult result = [&] {
-    const ProgressLine shown(
-        [&] { return bytes_bar("copying", progress.done_bytes, progress.all_bytes, clock.seconds()); });
-    return copy_tree(from, to, progress);
-  }();
+  const CopyResult result =
+      with_progress([&] { return bytes_bar("copying", progress.done_bytes, progress.all_bytes, clock.seconds()); },
+                    [&] { return copy_tree(from, to, progress); });
   fmt::print("{}: {}, {}, read back and equal, in {}", to.string(), counted(result.files, "file"),
              format_bytes(result.bytes), format_duration(clock.seconds()));
   if (result.there > 0) fmt::print("; {} were there already", result.there);

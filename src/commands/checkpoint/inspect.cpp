@@ -1,14 +1,9 @@
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/log.h"
-#include "base/quantity.h"
-#include "base/text.h"
 #include "checkpoint/load.h"
 #include "commands/commands.h"
 #include "config/load.h"
@@ -16,9 +11,9 @@
 #include "convert/source.h"
 #include "data/order/data_state.h"
 #include "hub/name.h"
-#include "mesh/flight.h"
 #include "report/flight_picture.h"
 #include "report/flight_verdict.h"
+#include "trace/flight.h"
 
 namespace hearth::commands {
 namespace {
@@ -53,8 +48,6 @@ Totals count(const formats::Metadata& metadata) {
   return totals;
 }
 
-std::string number_text(double value) { return fmt::format("{:.6g}", value); }
-
 data::DataState data_state_of(const checkpoint::Reader& reader) {
   const checkpoint::Manifest& m = reader.manifest();
   return data::parse_data_state(m.state(data::kDataState), m.dataset_hash,
@@ -65,7 +58,7 @@ void add_manifest(std::vector<Row>& rows, const checkpoint::Reader& reader) {
   const checkpoint::Manifest& m = reader.manifest();
   const data::DataState data = data_state_of(reader);
   rows.push_back({"step", fmt::format("{}, {} tokens seen", m.step, m.tokens_seen)});
-  for (const auto& [name, value] : m.metrics) rows.push_back({name, number_text(value)});
+  for (const auto& [name, value] : m.metrics) rows.push_back({name, fmt::format("{:.6g}", value)});
   rows.push_back({"data", fmt::format("seed {}, next sample {}", data.seed, data.next_sample)});
   rows.push_back({"tokenizer", fmt::format("{} ({})", m.tokenizer, m.tokenizer_hash)});
   rows.push_back({"dataset", m.dataset_hash});
@@ -76,18 +69,8 @@ void add_manifest(std::vector<Row>& rows, const checkpoint::Reader& reader) {
 }
 
 std::string writer_of(convert::Kind kind) {
-  switch (kind) {
-    case convert::Kind::kHuggingFace:
-      return "Hugging Face's format: it can be the initial load, or be converted";
-    case convert::Kind::kMeta:
-      return "Meta's format: it can be the initial load, or be converted";
-    case convert::Kind::kNeox:
-    case convert::Kind::kNxd:
-    case convert::Kind::kNative:
-    case convert::Kind::kDcp:
-    case convert::Kind::kTorchtitan:
-      break;
-  }
+  if (kind == convert::Kind::kHuggingFace) return "Hugging Face's format: it can be the initial load, or be converted";
+  if (kind == convert::Kind::kMeta) return "Meta's format: it can be the initial load, or be converted";
   return "PyTorch (no hearth.json: it can be the initial load, not resumed)";
 }
 
@@ -200,11 +183,10 @@ void print_text(const convert::Source& source, bool all) {
   const formats::Metadata& metadata = reader.metadata();
   const Totals totals = count(metadata);
   std::vector<Row> rows;
-  if (reader.has_manifest()) {
+  if (reader.has_manifest())
     add_manifest(rows, reader);
-  } else {
+  else
     rows.push_back({"written by", writer_of(source.kind)});
-  }
   rows.push_back({"parameters", fmt::format("{} ({}) in {} weights, {}", totals.parameters,
                                             format_count(static_cast<double>(totals.parameters)), totals.weights,
                                             format_bytes(totals.weight_bytes))});
@@ -222,21 +204,20 @@ void print_text(const convert::Source& source, bool all) {
 Json json_of(const checkpoint::Reader& reader) {
   const checkpoint::Manifest& m = reader.manifest();
   const data::DataState data = data_state_of(reader);
-  Json j = {{"step", m.step},
-            {"tokens_seen", m.tokens_seen},
-            {"data", {{"seed", data.seed}, {"next_sample", data.next_sample}}},
-            {"tokenizer", m.tokenizer},
-            {"tokenizer_hash", m.tokenizer_hash},
-            {"dataset_hash", m.dataset_hash},
-            {"ranks", m.ranks},
-            {"parent", m.parent},
-            {"code_version", m.code_version},
-            {"libtorch_version", m.libtorch_version},
-            {"host", m.host},
-            {"created", m.created},
-            {"config", m.config_toml}};
-  j["metrics"] = m.metrics;
-  return j;
+  return {{"step", m.step},
+          {"tokens_seen", m.tokens_seen},
+          {"data", {{"seed", data.seed}, {"next_sample", data.next_sample}}},
+          {"tokenizer", m.tokenizer},
+          {"tokenizer_hash", m.tokenizer_hash},
+          {"dataset_hash", m.dataset_hash},
+          {"ranks", m.ranks},
+          {"parent", m.parent},
+          {"code_version", m.code_version},
+          {"libtorch_version", m.libtorch_version},
+          {"host", m.host},
+          {"created", m.created},
+          {"config", m.config_toml},
+          {"metrics", m.metrics}};
 }
 
 void print_json(const convert::Source& source) {
@@ -253,13 +234,12 @@ void print_json(const convert::Source& source) {
   j["weight_bytes"] = totals.weight_bytes;
   j["other_bytes"] = totals.other_bytes;
   j["tensors"] = Json::array();
-  for (const StoredTensor& tensor : reader.metadata().tensors) {
+  for (const StoredTensor& tensor : reader.metadata().tensors)
     j["tensors"].push_back({{"name", tensor.info.name},
                             {"dtype", dtype_name(tensor.info.dtype)},
                             {"shape", tensor.info.shape},
                             {"bytes", stored_bytes(tensor)},
                             {"items", tensor.items.size()}});
-  }
   j["others"] = Json::array();
   for (const formats::OtherEntry& other : reader.metadata().others)
     j["others"].push_back({{"name", other.name}, {"what", other.what}});
@@ -273,22 +253,22 @@ int inspect(CommandLine& line) {
   bool json = false, model = false, all = false;
   int64_t last = 0;
   Path picture;
-  line.positional("CHECKPOINT", &folder,
-                  "folder of one step, RUN/checkpoints/step-..., or of Hugging Face's or Meta's weights; or "
-                  "RUN/flight, the last calls of ranks to each other: "
-                  "after a hang or a death it says which rank did not come");
+  line.positional(
+      "CHECKPOINT", &folder,
+      "folder of one step, RUN/checkpoints/step-..., or of Hugging Face's or Meta's weights; or RUN/flight, the last "
+      "calls of ranks to each other: after a hang or a death it says which rank did not come");
   line.flag("--json", &json, "one JSON object instead of text");
   line.flag(
       "--model", &model,
       "print the section [model] alone, for a run file that begins with these weights; with [objective] for masked_lm");
   line.flag("--all", &all, "list each tensor; default: those of layers that are alike share a line");
-  line.option("--last", "N", &last, "of RUN/flight: show the last N calls of each rank").range(1, mesh::kFlightCalls);
-  line.option("--picture", "FILE.svg", &picture,
+  line.option("--last N", &last, within(1, trace::kFlightCalls), "of RUN/flight: show the last N calls of each rank");
+  line.option("--picture FILE.svg", &picture,
               "of RUN/flight: also draw the last N calls over time, or those of the last two steps");
   if (!line.parse()) return 0;
   folder = hub::find_fetched(folder.string());
-  if (mesh::has_flights(folder)) {
-    const std::vector<mesh::Flight> flights = mesh::read_flights(folder);
+  if (trace::has_flights(folder)) {
+    const std::vector<trace::Flight> flights = trace::read_flights(folder);
     if (!picture.empty()) write_file_atomic(picture, report::flight_picture(flights, last));
     fmt::print("{}", json ? report::flights_json(flights, last) : report::format_flights(flights, last));
     if (!picture.empty() && !json) fmt::print("wrote {}\n", picture.string());

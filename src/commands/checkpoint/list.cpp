@@ -1,9 +1,7 @@
-#include <fmt/core.h>
-
+// `hearth checkpoints list`: a run's checkpoints with their losses.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
-#include "base/quantity.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
 #include "checkpoint/verify.h"

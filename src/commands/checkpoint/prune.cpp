@@ -1,10 +1,6 @@
-#include <fmt/core.h>
+// `hearth checkpoints prune`: deletes the checkpoints of a run that its rules do not keep.
 #include <fmt/ranges.h>
 
-#include <map>
-
-#include "base/error.h"
-#include "base/quantity.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
 #include "commands/commands.h"
@@ -38,13 +34,11 @@ int checkpoints_prune(CommandLine& line) {
   int64_t latest = -1, every = -1, best = -1;
   bool dry_run = false;
   line.positional("RUN", &run, "run folder; the rules are those of RUN/config.toml");
-  line.option("--keep-latest", "K", &latest, "keep the K newest; default: checkpoint.keep_latest_k")
-      .range(1, 1'000'000);
-  line.option("--keep-every", "N", &every, "also keep steps that N divides; default: checkpoint.keep_every")
-      .range(0, int64_t{1} << 40);
-  line.option("--keep-best", "K", &best,
-              "also keep the K with the lowest validation losses; default: checkpoint.keep_best")
-      .range(0, 1'000'000);
+  line.option("--keep-latest K", &latest, within(1, 1'000'000), "keep the K newest; default: checkpoint.keep_latest_k");
+  line.option("--keep-every N", &every, within(0, int64_t{1} << 40),
+              "also keep steps that N divides; default: checkpoint.keep_every");
+  line.option("--keep-best K", &best, within(0, 1'000'000),
+              "also keep the K with the lowest validation losses; default: checkpoint.keep_best");
   line.flag("--dry-run", &dry_run, "only say what would be deleted");
   if (!line.parse()) return 0;
 
@@ -69,14 +63,11 @@ int checkpoints_prune(CommandLine& line) {
   const std::vector<int64_t> doomed = checkpoint::steps_to_delete(checkpoints, steps, rules);
   for (const int64_t step : doomed) bytes += folder_bytes(checkpoint::step_folder(checkpoints, step));
   if (!dry_run) checkpoint::prune(checkpoints, rules, *good.step);
-  if (doomed.empty()) {
+  if (doomed.empty())
     fmt::print("nothing to delete: the rules keep {}\n", counted(std::ssize(steps), "checkpoint"));
-  } else {
-    const bool is_one = doomed.size() == 1;
-    fmt::print("{} {} {}, {}: {} {}\n", dry_run ? "would delete" : "deleted", doomed.size(),
-               is_one ? "checkpoint" : "checkpoints", format_bytes(bytes), is_one ? "step" : "steps",
-               fmt::join(doomed, ", "));
-  }
+  else
+    fmt::print("{} {}, {}: {} {}\n", dry_run ? "would delete" : "deleted", counted(std::ssize(doomed), "checkpoint"),
+               format_bytes(bytes), doomed.size() == 1 ? "step" : "steps", fmt::join(doomed, ", "));
   return 0;
 }
 

@@ -1,11 +1,6 @@
 #include "checkpoint/verify.h"
 
-#include <fmt/core.h>
-
-#include "base/error.h"
 #include "base/log.h"
-#include "base/quantity.h"
-#include "base/text.h"
 #include "commands/commands.h"
 #include "commands/progress_line.h"
 #include "convert/verify.h"
@@ -32,8 +27,7 @@ void verify_dcp(const Path& folder) {
   } else {
     fmt::print(
         "{}: structure good: {}. There is no hearth.json (PyTorch wrote it), so there are no checksums of ours to "
-        "check; "
-        "the zip files' own CRC-32s are right\n",
+        "check; the zip files' own CRC-32s are right\n",
         folder.string(), contents);
   }
 }
@@ -54,13 +48,13 @@ void check_record(const Path& folder, convert::Verification& found) {
 
 void verify_foreign(const convert::Found& weights) {
   convert::Progress progress;
-  convert::Verification found = [&] {
-    const ProgressLine shown(
-        [&progress] { return fmt::format("verifying  {}", format_bytes(static_cast<int64_t>(progress.done_bytes))); });
-    convert::Verification result = convert::verify_weights(weights, progress);
-    check_record(weights.folder, result);
-    return result;
-  }();
+  const convert::Verification found =
+      with_progress([&] { return fmt::format("verifying  {}", format_bytes(progress.done_bytes)); },
+                    [&] {
+                      convert::Verification result = convert::verify_weights(weights, progress);
+                      check_record(weights.folder, result);
+                      return result;
+                    });
   refuse_damage(weights.folder, found.problems, "download these files again, or take another model");
   fmt::print("{}: good: {} in {}, {} (kind: {})\n", weights.folder.string(), counted(found.tensors, "tensor"),
              counted(found.files, "file"), format_bytes(found.bytes), convert::kind_name(weights.kind));
@@ -77,8 +71,8 @@ int verify(CommandLine& line) {
   for (const convert::Kind kind : convert::kKinds) kinds.emplace_back(convert::kind_name(kind));
   line.positional("CHECKPOINT", &folder,
                   "folder of one step, RUN/checkpoints/step-..., or of another program's weights");
-  line.option("--from", "KIND", &from, "kind of weights, where a folder has two; by default it is found from the files")
-      .choices(kinds);
+  line.option("--from KIND", &from, one_of(kinds),
+              "kind of weights, where a folder has two; by default it is found from the files");
   if (!line.parse()) return 0;
   folder = hub::find_fetched(folder.string());
 

@@ -2,19 +2,15 @@
 // a word for the script, and the seconds to wait first. "queued": another job goes on for this one. "current": exit
 // code 0 if no newer start has the run, else 75. "node": can this node run it? Prints "fine NODE" or "off NODE", and
 // what it has (cluster/node_reports.h). "compare": reads these lines of all nodes, and calls those unlike most off.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <set>
 #include <thread>
 
-#include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/program.h"
-#include "base/text.h"
 #include "checkpoint/retain.h"
 #include "cluster/goodput.h"
 #include "cluster/node_reports.h"
@@ -37,6 +33,12 @@ struct JobOptions {
   int64_t code = 0, max_restarts = 0, requeues = 0;
 };
 
+// The name of this node. Slurm's lists need its own name for the host.
+std::string node_name() {
+  const char* const given = std::getenv("SLURMD_NODENAME");
+  return given == nullptr ? host_name() : given;
+}
+
 int64_t newest_checkpoint_step(const Path& checkpoints) {
   const std::vector<int64_t> steps = checkpoint::list_steps(checkpoints);
   return steps.empty() ? 0 : steps.back();
@@ -44,10 +46,9 @@ int64_t newest_checkpoint_step(const Path& checkpoints) {
 
 // The names in a file of `hearth preflight --bad-nodes`; empty without one.
 std::vector<std::string> nodes_of_file(const Path& file) {
-  std::vector<std::string> nodes;
-  if (file.empty() || !path_exists(file)) return nodes;
-  for (const std::string& line : split_lines(read_file(file)))
-    if (!line.empty()) nodes.push_back(line);
+  if (file.empty() || !path_exists(file)) return {};
+  std::vector<std::string> nodes = split_lines(read_file(file));
+  std::erase(nodes, "");
   return nodes;
 }
 
@@ -155,23 +156,19 @@ std::vector<std::string> try_files(const JobOptions& options) {
     if (const std::string& weights = config.training.token_weights; !weights.empty())
       found.push_back(fmt::format("{} with the hash {}", weights, xxh3_128_hex(read_file(config.resolve(weights)))));
   }
-  const char* const node = std::getenv("SLURMD_NODENAME");
-  const Path file = options.run / fmt::format(".node-{}", node == nullptr ? host_name() : node);
+  const Path file = options.run / fmt::format(".node-{}", node_name());
   write_file_atomic(file, "The job's script looks whether its nodes can write here.\n");
   remove_file(file);
   return found;
 }
 
 int try_node(const JobOptions& options) {
-  const char* const given = std::getenv("SLURMD_NODENAME");  // Slurm's lists need its own name for the host
-  const std::string node = given == nullptr ? host_name() : given;
+  const std::string node = node_name();
   std::string wrong;
-  const std::string version = output_of_hearth_train({"--version"});
-  std::vector<std::string> found = split_lines(version);
+  std::vector<std::string> found = split_lines(output_of_hearth_train({"--version"}));
   if (found.empty()) wrong = "hearth-train does not start here";
   try {
-    if (wrong.empty())
-      for (std::string& text : try_files(options)) found.push_back(std::move(text));
+    if (wrong.empty()) std::ranges::move(try_files(options), std::back_inserter(found));
   } catch (const Error& e) {
     wrong = e.why().empty() ? e.message() : e.message() + ": " + e.why();
   }
@@ -201,19 +198,19 @@ int job(CommandLine& line) {
   JobOptions options;
   line.positional("EVENT", &options.event, "before, after, current, queued, node or compare");
   line.positional("RUN", &options.run, "the run folder");
-  line.option("--job", "ID", &options.job, "the job").required();
-  line.option("--checkpoints", "DIR", &options.checkpoints, "the run's checkpoints");
-  line.option("--max-restarts", "N", &options.max_restarts, "starts in a row without a new checkpoint")
-      .range(0, 1 << 20);
-  line.option("--code", "N", &options.code, "after: the exit code of the ranks").range(0, 255);
-  line.option("--signal", "NAME", &options.signal, "after: what the script was told")
-      .choices({"none", "limit", "leave", "preempt", "preflight", "nodes"});
-  line.option("--bad-nodes", "FILE", &options.bad_nodes, "after: nodes that can be left out, one a line");
-  line.option("--requeues", "N", &options.requeues, "how often Slurm has put the job back into the queue")
-      .range(0, 1 << 20);
-  line.option("--run-file", "FILE", &options.run_file, "node: the run file");
-  line.option("--set", "SECTION.KEY=VALUE", &options.sets, kSetHelp);
-  line.option("--next-job", "ID", &options.next_job, "queued: the job that goes on");
+  line.option("--job ID", &options.job, "the job").required();
+  line.option("--checkpoints DIR", &options.checkpoints, "the run's checkpoints");
+  line.option("--max-restarts N", &options.max_restarts, within(0, 1 << 20),
+              "starts in a row without a new checkpoint");
+  line.option("--code N", &options.code, within(0, 255), "after: the exit code of the ranks");
+  line.option("--signal NAME", &options.signal, one_of({"none", "limit", "leave", "preempt", "preflight", "nodes"}),
+              "after: what the script was told");
+  line.option("--bad-nodes FILE", &options.bad_nodes, "after: nodes that can be left out, one a line");
+  line.option("--requeues N", &options.requeues, within(0, 1 << 20),
+              "how often Slurm has put the job back into the queue");
+  line.option("--run-file FILE", &options.run_file, "node: the run file");
+  line.option("--set SECTION.KEY=VALUE", &options.sets, kSetHelp);
+  line.option("--next-job ID", &options.next_job, "queued: the job that goes on");
   if (!line.parse()) return 0;
   if (options.event == "before") return before_start(options);
   if (options.event == "after") return after_end(options);

@@ -1,12 +1,7 @@
 // `hearth logs`: the output of a run's newest job, or the log of one rank.
-#include <fmt/format.h>
-
 #include <chrono>
 #include <thread>
-#include <utility>
 
-#include "base/error.h"
-#include "base/text.h"
 #include "cluster/run_status.h"
 #include "commands/commands.h"
 #include "runfolder/names.h"
@@ -39,11 +34,9 @@ Path log_of(const Path& run, int64_t rank) {
                        "give a rank of this run, or leave out --rank");
     return log;
   }
-  Path log = newest_job_log(logs);
-  if (log.empty() && path_exists(logs / "rank-00000.log")) log = logs / "rank-00000.log";
-  if (log.empty())
-    throw user_error(fmt::format("there are no logs in {}", logs.string()), "a job or a training writes them", {});
-  return log;
+  if (Path log = newest_job_log(logs); !log.empty()) return log;
+  if (path_exists(logs / "rank-00000.log")) return logs / "rank-00000.log";
+  throw user_error(fmt::format("there are no logs in {}", logs.string()), "a job or a training writes them", {});
 }
 
 // Prints what follows `offset`, and returns the new end.
@@ -73,8 +66,8 @@ int logs(CommandLine& line) {
   int64_t rank = -1, lines = 40;
   bool follow = false;
   line.positional("RUN", &run, "a run folder, or its run file");
-  line.option("--rank", "N", &rank, "the log of this rank; -1: the output of the newest job").range(-1, 1 << 20);
-  line.option("--lines", "N", &lines, "the last lines to begin with").range(0, 1e9);
+  line.option("--rank N", &rank, within(-1, 1 << 20), "the log of this rank; -1: the output of the newest job");
+  line.option("--lines N", &lines, within(0, 1e9), "the last lines to begin with");
   line.flag("--follow", &follow, "go on printing what is written, until Ctrl-C or the run's end");
   if (!line.parse()) return 0;
   const Path folder = cluster::run_folder_of(run);

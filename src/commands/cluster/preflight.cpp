@@ -1,16 +1,11 @@
-// `hearth preflight`: reads the run's options and the cluster file's figures, then becomes `hearth-train`.
-#include <fmt/format.h>
-
+// The options of `hearth preflight`, with the cluster file's figures.
 #include <cstdlib>
 
-#include "base/error.h"
 #include "base/text.h"
 #include "cluster/cluster_file.h"
 #include "cluster/slurm.h"
-#include "commands/commands.h"
-#include "commands/hearth_train.h"
-#include "commands/run/options.h"
 #include "commands/run_file.h"
+#include "commands/torch_options.h"
 
 namespace hearth::commands {
 
@@ -18,19 +13,16 @@ std::optional<config::PreflightOptions> preflight_options(CommandLine& line) {
   config::PreflightOptions options;
   std::string name;
   line.positional("RUN.toml", &options.run_toml, "the run file; without it, the devices and nodes alone").optional();
-  line.option("--cluster", "NAME|FILE", &name, "the cluster file, whose figures of [preflight] are compared with");
-  line.option("--ranks", "N", &options.ranks,
-              "start N processes on this host; under srun and mpirun leave it out: they start the processes")
-      .range(1, 4096);
-  line.option("--steps", "N", &options.steps,
-              "steps of the run with its layout, in a folder that is removed; 0: no steps")
-      .range(0, 1000);
-  line.option("--folder", "DIR", &options.folder, "the folder in which each node writes a file and reads it back");
-  line.option("--set", "SECTION.KEY=VALUE", &options.sets, kSetHelp);
+  line.option("--cluster NAME|FILE", &name, "the cluster file, whose figures of [preflight] are compared with");
+  line.option("--ranks N", &options.ranks, within(1, 4096),
+              "start N processes on this host; under srun and mpirun leave it out: they start the processes");
+  line.option("--steps N", &options.steps, within(0, 1000),
+              "steps of the run with its layout, in a folder that is removed; 0: no steps");
+  line.option("--folder DIR", &options.folder, "the folder in which each node writes a file and reads it back");
+  line.option("--set SECTION.KEY=VALUE", &options.sets, kSetHelp);
   line.flag("--exclude-bad", &options.exclude_bad,
             "where nodes are off: this Slurm job goes back to the queue, to start again without them");
-  line.option("--bad-nodes", "FILE", &options.bad_nodes,
-              "write the names of the nodes that are off into it, one a line");
+  line.option("--bad-nodes FILE", &options.bad_nodes, "write the names of the nodes that are off into it, one a line");
   line.flag("--json", &options.json, "print one JSON object");
   if (!line.parse()) return std::nullopt;
   if (options.run_toml.empty() && !options.sets.empty())
@@ -56,11 +48,6 @@ void hand_on_bad_nodes(const config::PreflightOptions& options, const std::vecto
   const std::string job = std::getenv("SLURM_JOB_ID");
   fmt::print(stderr, "hearth: job {} goes back to the queue, to start without {}\n", job, join(nodes));
   cluster::requeue_without(job, nodes);
-}
-
-int preflight(CommandLine& line) {
-  if (!preflight_options(line)) return 0;
-  become_hearth_train(line);
 }
 
 }  // namespace hearth::commands

@@ -1,7 +1,4 @@
 // `hearth status`: the state of a run, or a line for each run of a folder.
-#include <fmt/format.h>
-
-#include "base/error.h"
 #include "cluster/run_status.h"
 #include "commands/commands.h"
 #include "runfolder/names.h"
@@ -30,7 +27,7 @@ int status(CommandLine& line) {
   Path all;
   bool json = false;
   line.positional("RUN", &run, "a run folder, or its run file").optional();
-  line.option("--all", "FOLDER", &all, "a line for each run in this folder");
+  line.option("--all FOLDER", &all, "a line for each run in this folder");
   line.flag("--json", &json, "one JSON object for each run, on a line of its own");
   if (!line.parse()) return 0;
   if (run.empty() == all.empty())

@@ -1,5 +1,4 @@
 // `hearth stop`: ends a run's job so that nothing goes on with it. Without --now the training saves first.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -7,7 +6,6 @@
 #include <csignal>
 #include <thread>
 
-#include "base/error.h"
 #include "cluster/job_script.h"
 #include "cluster/run_status.h"
 #include "cluster/slurm.h"
@@ -75,14 +73,9 @@ int stop(CommandLine& line) {
   const bool queued = status.state == cluster::RunState::kQueued;
   if (!queued && status.state != cluster::RunState::kRunning) nothing_to_stop(status);
   const std::string saves = now ? "ends at once" : "saves and ends";
-  if (status.holder) {
-    stop_holder(status, now);
-    fmt::print("the training {} (process {})\n", saves, status.holder->process);
-    return 0;
-  }
-  if (status.orphan) {
-    stop_orphan(status, now);
-    fmt::print("the training {} (process {})\n", saves, *status.orphan);
+  if (status.holder || status.orphan) {
+    status.holder ? stop_holder(status, now) : stop_orphan(status, now);
+    fmt::print("the training {} (process {})\n", saves, status.holder ? status.holder->process : *status.orphan);
     return 0;
   }
   // Written first: the script must find it when the ranks have ended.

@@ -1,19 +1,14 @@
 // `hearth submit`: writes the batch script of a run and starts its first job. The script itself asks for the next ones.
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <optional>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "base/program.h"
-#include "base/quantity.h"
-#include "base/text.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
 #include "cluster/job_script.h"
@@ -33,11 +28,10 @@ namespace {
 
 struct SubmitOptions {
   Path run_toml;
-  std::vector<std::string> sets;
   std::string cluster, account, partition, time_limit;
-  int64_t nodes = 0, max_restarts = 3;
-  std::vector<std::string> exclude;
-  bool preflight = false, dry_run = false;
+  int64_t nodes = 0;
+  bool dry_run = false;
+  cluster::JobScript job;  // with the options that go into the script; the rest of it is found
 };
 
 // Without --cluster: this machine, unless it could as well be a cluster's.
@@ -57,7 +51,7 @@ cluster::ClusterFile chosen_cluster(const SubmitOptions& options) {
   replace("--account", options.account, file.account);
   replace("--partition", options.partition, file.partition);
   replace("--time-limit", options.time_limit, file.time_limit);
-  if (!options.exclude.empty() && !file.has_slurm())
+  if (!options.job.exclude.empty() && !file.has_slurm())
     throw user_error("--exclude was given, and the cluster file has no scheduler", {}, "remove --exclude");
   if (const int64_t limit = cluster::seconds_of_time_limit(file.time_limit); !options.time_limit.empty()) {
     if (limit <= 0)
@@ -73,9 +67,10 @@ cluster::ClusterFile chosen_cluster(const SubmitOptions& options) {
 }
 
 // The number of nodes, and of ranks on each: as the options say, else the run file, else the cluster file.
-void choose_ranks(const SubmitOptions& options, cluster::JobScript& job) {
+void choose_ranks(SubmitOptions& options) {
+  cluster::JobScript& job = options.job;
   cluster::ClusterFile& file = job.cluster;
-  const config::LoadResult run = config::read_run(options.run_toml, options.sets);
+  const config::LoadResult run = config::read_run(options.run_toml, options.job.sets);
   config::throw_problems(run.file_name, run.problems);
   const int64_t degree = run.config.parallelism.data_parallel_shard_degree;
   const int64_t ranks = run.config.parallelism.ranks();
@@ -101,8 +96,8 @@ void choose_ranks(const SubmitOptions& options, cluster::JobScript& job) {
 }
 
 // What can be checked without hearth-train: the job may start in a day, and on another host.
-void check_submitted_run(const SubmitOptions& options, const cluster::JobScript& job) {
-  const config::LoadResult loaded = config::read_and_check(options.run_toml, options.sets, job.ranks());
+void check_submitted_run(const SubmitOptions& options) {
+  const config::LoadResult loaded = config::read_and_check(options.run_toml, options.job.sets, options.job.ranks());
   config::throw_problems(loaded.file_name, loaded.problems);
   config::with_places(loaded, [&loaded] {
     for (const config::DataSource& source : loaded.config.sources())
@@ -111,9 +106,10 @@ void check_submitted_run(const SubmitOptions& options, const cluster::JobScript&
 }
 
 // The steps of the run that is done and has all of them; nullopt: there is something to do. A job would only find that.
-std::optional<int64_t> steps_of_done_run(const SubmitOptions& options, const cluster::JobScript& job) {
+std::optional<int64_t> steps_of_done_run(const SubmitOptions& options) {
+  const cluster::JobScript& job = options.job;
   if (!path_exists(job.run / runfolder::kDoneFile)) return std::nullopt;
-  const config::RunConfig config = config::read_run(options.run_toml, options.sets, job.ranks()).config;
+  const config::RunConfig config = config::read_run(options.run_toml, options.job.sets, job.ranks()).config;
   const std::vector<int64_t> steps = checkpoint::list_steps(job.checkpoints);
   if (steps.empty()) return std::nullopt;
   if (config.training.epochs > 0) {  // the number of steps needs the data: as long as the last time?
@@ -180,9 +176,7 @@ std::string start_locally(const Path& run) {
   pid_t process = -1;
   const bool known = ::read(ends[0], &process, sizeof process) == sizeof process && process > 0;
   // The pipe ends when the process has become bash, by which `hearth status` knows it.
-  char none = 0;
-  while (known && ::read(ends[0], &none, 1) > 0) {
-  }
+  for (char none = 0; known && ::read(ends[0], &none, 1) > 0;) continue;
   ::close(ends[0]);
   ::waitpid(child, nullptr, 0);
   if (!known) throw Error(ExitCode::kHardware, "the job's script did not start", {}, "run it: bash " + script.string());
@@ -228,28 +222,27 @@ std::string start_job(const cluster::JobScript& job, const std::string& text) {
 int submit(CommandLine& line) {
   SubmitOptions options;
   line.positional("RUN.toml", &options.run_toml, "the run file");
-  line.option("--cluster", "NAME|FILE", &options.cluster,
+  line.option("--cluster NAME|FILE", &options.cluster,
               "the cluster file: one of those that come with Hearth, or your own; without it, this host trains");
-  line.option("--nodes", "N", &options.nodes, "nodes of a job; 0: as the run file says, else the cluster file")
-      .range(0, 1 << 20);
-  line.option("--account", "NAME", &options.account, "the project that pays, in place of the cluster file's");
-  line.option("--partition", "NAME", &options.partition, "the queue, in place of the cluster file's");
-  line.option("--time-limit", "TIME", &options.time_limit,
-              "of a job, such as 12:00:00, in place of the cluster file's");
-  line.option("--max-restarts", "N", &options.max_restarts,
-              "restarts after failures, in a row without a new checkpoint; then the run stops")
-      .range(0, 1 << 20);
-  line.option("--exclude", "NODES", &options.exclude, "nodes that the job must not get, as Slurm writes them");
-  line.flag("--preflight", &options.preflight, "check the nodes of each job before the training (hearth preflight)");
-  line.option("--set", "SECTION.KEY=VALUE", &options.sets, kSetHelp);
+  line.option("--nodes N", &options.nodes, within(0, 1 << 20),
+              "nodes of a job; 0: as the run file says, else the cluster file");
+  line.option("--account NAME", &options.account, "the project that pays, in place of the cluster file's");
+  line.option("--partition NAME", &options.partition, "the queue, in place of the cluster file's");
+  line.option("--time-limit TIME", &options.time_limit, "of a job, such as 12:00:00, in place of the cluster file's");
+  line.option("--max-restarts N", &options.job.max_restarts, within(0, 1 << 20),
+              "restarts after failures, in a row without a new checkpoint; then the run stops");
+  line.option("--exclude NODES", &options.job.exclude, "nodes that the job must not get, as Slurm writes them");
+  line.flag("--preflight", &options.job.preflight,
+            "check the nodes of each job before the training (hearth preflight)");
+  line.option("--set SECTION.KEY=VALUE", &options.job.sets, kSetHelp);
   line.flag("--dry-run", &options.dry_run, "print the script and do nothing");
   if (!line.parse()) return 0;
 
-  cluster::JobScript job;
+  cluster::JobScript& job = options.job;
   job.cluster = chosen_cluster(options);
-  choose_ranks(options, job);
-  check_submitted_run(options, job);
-  const config::RunConfig config = config::load(options.run_toml, options.sets);
+  choose_ranks(options);
+  check_submitted_run(options);
+  const config::RunConfig config = config::load(options.run_toml, options.job.sets);
   job.command = "hearth submit";
   for (const std::string& word : line.arguments()) job.command += " " + cluster::shell_word(word);
   job.hearth = job.cluster.hearth.empty() ? own_program() : Path(job.cluster.hearth);
@@ -257,10 +250,6 @@ int submit(CommandLine& line) {
   job.run = absolute_path(config.run_folder());
   job.checkpoints =
       is_object(config.checkpoint_folder()) ? config.checkpoint_folder() : absolute_path(config.checkpoint_folder());
-  job.sets = options.sets;
-  job.max_restarts = options.max_restarts;
-  job.exclude = options.exclude;
-  job.preflight = options.preflight;
   const bool shipped = job.cluster.path != Path(options.cluster);
   job.cluster_argument = shipped ? job.cluster.name : absolute_path(job.cluster.path).string();
   const std::string text = cluster::job_script(job);
@@ -268,7 +257,7 @@ int submit(CommandLine& line) {
     fmt::print("{}", text);
     return 0;
   }
-  if (const std::optional<int64_t> steps = steps_of_done_run(options, job)) {
+  if (const std::optional<int64_t> steps = steps_of_done_run(options)) {
     fmt::print("nothing to do: {} has all {} steps\nnext: hearth report {} --out report.html\n", job.run.string(),
                *steps, cluster::shell_word(job.run.string()));
     return 0;

@@ -1,21 +1,14 @@
 // `hearth top`: a run, live in a terminal.
-#include <fmt/core.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
 
-#include "base/error.h"
 #include "cluster/run_status.h"
 #include "commands/commands.h"
 #include "metrics/throughput.h"
@@ -28,27 +21,12 @@ namespace {
 
 volatile std::sig_atomic_t top_asked_to_end = 0;
 
-// SIGINT and SIGTERM end the view. Restores their actions at its end.
-class TopSignals {
- public:
-  TopSignals() {
-    top_asked_to_end = 0;
-    for (size_t i = 0; i < kSignals.size(); ++i) {
-      struct sigaction action {};
-      action.sa_handler = [](int) { top_asked_to_end = 1; };
-      ::sigaction(kSignals[i], &action, &before_[i]);
-    }
-  }
-  ~TopSignals() {
-    for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
-  }
-  TopSignals(const TopSignals&) = delete;
-  TopSignals& operator=(const TopSignals&) = delete;
-
- private:
-  static constexpr std::array<int, 2> kSignals = {SIGINT, SIGTERM};
-  std::array<struct sigaction, 2> before_{};
-};
+// SIGINT and SIGTERM end the view, and so this process.
+void end_by_signals() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { top_asked_to_end = 1; };
+  for (const int number : {SIGINT, SIGTERM}) ::sigaction(number, &action, nullptr);
+}
 
 // The terminal's other screen, without a cursor; keys come at once and are not shown. Restores all of it.
 class FullScreen {
@@ -95,9 +73,8 @@ class FullScreen {
 bool speaks_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* const value = std::getenv(name);
-    if (value == nullptr || *value == '\0') continue;
-    const std::string_view text = value;
-    return text.find("UTF-8") != std::string_view::npos || text.find("utf8") != std::string_view::npos;
+    const std::string_view text = value == nullptr ? "" : value;
+    if (!text.empty()) return text.find("UTF-8") != text.npos || text.find("utf8") != text.npos;
   }
   return false;
 }
@@ -112,8 +89,13 @@ report::Screen screen_now() {
   return screen;
 }
 
-// The run's files, which are read again where they changed. Reading a long run takes a second: so it waits ten times as
-// long as that.
+// When to read again what was read since `start_s`. Reading a long run takes a second: so it waits ten times as long.
+double after_rest(double start_s, double least_s) {
+  const double end_s = metrics::monotonic_seconds();
+  return end_s + std::max(least_s, 10 * (end_s - start_s));
+}
+
+// The run's files, which are read again where they changed.
 class LiveReader {
  public:
   explicit LiveReader(Path run) : folder_(std::move(run)) {
@@ -121,8 +103,7 @@ class LiveReader {
   }
 
   const report::LiveRun& read() {
-    const double now_s = metrics::monotonic_seconds();
-    if (now_s >= next_status_s_) {
+    if (const double now_s = metrics::monotonic_seconds(); now_s >= next_status_s_) {
       const cluster::RunStatus status = cluster::run_status(folder_);
       if (status.state == cluster::RunState::kNothing)
         throw user_error(fmt::format("{} has no training", folder_.string()),
@@ -134,18 +115,14 @@ class LiveReader {
       report::PageRun plan;
       report::add_plan(plan, folder_ / runfolder::kPlanFile);
       run_.plan = plan.plan;
-      const double end_s = metrics::monotonic_seconds();
-      next_status_s_ = end_s + std::max(5.0, 10 * (end_s - now_s));
+      next_status_s_ = after_rest(now_s, /*least_s=*/5);
     }
-    if (metrics::monotonic_seconds() >= next_history_s_) {
-      const double start_s = metrics::monotonic_seconds();
+    if (const double now_s = metrics::monotonic_seconds(); now_s >= next_history_s_) {
       run_.history = metrics::read_history(folder_ / runfolder::kMetricsFile);
-      const double end_s = metrics::monotonic_seconds();
-      next_history_s_ = end_s + 10 * (end_s - start_s);
+      next_history_s_ = after_rest(now_s, /*least_s=*/0);
     }
-    run_.ranks.clear();
-    if (mesh::has_flights(folder_ / runfolder::kFlightFolder))
-      run_.ranks = mesh::read_flights(folder_ / runfolder::kFlightFolder);
+    const Path flights = folder_ / runfolder::kFlightFolder;
+    run_.ranks = trace::has_flights(flights) ? trace::read_flights(flights) : std::vector<trace::Flight>();
     run_.now = metrics::wall_seconds();
     return run_;
   }
@@ -189,7 +166,7 @@ int top(CommandLine& line) {
   if (!line.parse()) return 0;
   LiveReader reader(cluster::run_folder_of(given));
   reader.read();  // an error about the folder comes before the screen
-  const TopSignals signals;
+  end_by_signals();
   if (::isatty(STDOUT_FILENO) == 0) {
     print_lines(reader);
     return 0;

@@ -1,10 +1,6 @@
 // `hearth config check`: finds the errors of a run file and of the weights that it begins with, and prints the values
 // that follow from its keys. `hearth train` also reads the data.
-#include <fmt/format.h>
-
 #include "base/error_list.h"
-#include "base/quantity.h"
-#include "base/text.h"
 #include "commands/commands.h"
 #include "commands/run_file.h"
 #include "config/derived.h"
@@ -68,7 +64,7 @@ int config_check(CommandLine& line) {
   Path toml;
   std::vector<std::string> sets;
   line.positional("RUN.toml", &toml, "the run file");
-  line.option("--set", "SECTION.KEY=VALUE", &sets, kSetHelp);
+  line.option("--set SECTION.KEY=VALUE", &sets, kSetHelp);
   if (!line.parse()) return 0;
   const config::LoadResult loaded = config::read_and_check(toml, sets);
   config::throw_all(loaded, {});
@@ -90,9 +86,10 @@ int config_check(CommandLine& line) {
   };
   rows.insert(rows.end(), weights.begin(), weights.end());
   if (const int64_t window = config.model.sliding_window; window > 0)
-    rows.push_back({"sliding window", fmt::format("{}: longer sequences compute something else in this model than in "
-                                                  "Hearth, and are refused",
-                                                  counted(window, "token"))});
+    rows.push_back(
+        {"sliding window",
+         fmt::format("{}: longer sequences compute something else in this model than in Hearth, and are refused",
+                     counted(window, "token"))});
   fmt::print("{}", format_rows(rows));
   return 0;
 }

@@ -1,6 +1,4 @@
 // `hearth config diff`: the keys in which two run files differ, defaults included.
-#include <fmt/core.h>
-
 #include "commands/commands.h"
 #include "config/load.h"
 #include "report/run_difference.h"

@@ -1,9 +1,4 @@
 // `hearth config docs`: writes docs/config.md from the table of fields and the table of flavors, or a section in short.
-#include <fmt/format.h>
-
-#include <utility>
-
-#include "base/quantity.h"
 #include "cluster/cluster_file.h"
 #include "commands/commands.h"
 #include "commands/run_file.h"
@@ -96,15 +91,9 @@ The tokenizer and the content of the dataset may not change either; their hashes
 )";
 
 std::string_view at_resume_text(config::AtResume at_resume) {
-  switch (at_resume) {
-    case config::AtResume::kMayChange:
-      return "may change";
-    case config::AtResume::kNoEffect:
-      return "no effect";
-    case config::AtResume::kRefuse:
-      break;
-  }
-  return "refused";
+  return at_resume == config::AtResume::kMayChange  ? "may change"
+         : at_resume == config::AtResume::kNoEffect ? "no effect"
+                                                    : "refused";
 }
 
 std::string conditions_text(const config::AppliesWhen& conditions) {
@@ -143,8 +132,7 @@ std::string section_table(std::string_view section) {
 std::string flavor_table() {
   std::string text =
       "\n## Flavors\n\n`model.flavor`, one of those of `model.name`, fills the keys of `[model]` that are not given. "
-      "Parameters are "
-      "counted\nwith the vocabulary in the table; `vocab_size` itself is the tokenizer's.\n\n"
+      "Parameters are counted\nwith the vocabulary in the table; `vocab_size` itself is the tokenizer's.\n\n"
       "| name | flavor | dim | n_layers | n_heads | n_kv_heads | hidden_dim | rope_theta | scaling | tied | vocabulary "
       "| parameters |\n"
       "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
@@ -163,8 +151,7 @@ std::string flavor_table() {
 std::string cluster_tables() {
   std::string text =
       "\n## Cluster files\n\n`hearth submit RUN.toml --cluster NAME` reads a second file, which says how jobs run on "
-      "one "
-      "cluster. Hearth comes\nwith those of `configs/clusters`: copy one, change it, and name it by its path. "
+      "one cluster. Hearth comes\nwith those of `configs/clusters`: copy one, change it, and name it by its path. "
       "[clusters.md](clusters.md) has the\nwhole way. A run file has none of these keys.\n";
   for (const cluster::ClusterSection& section : cluster::cluster_sections()) {
     text += fmt::format("\n### [{}] of a cluster file\n\n{}\n", section.name, section.help);

@@ -1,11 +1,7 @@
 // `hearth config show`: the resolved run file with every key and the origin of its value. The output is again a run
 // file.
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "base/error.h"
-#include "base/text.h"
 #include "commands/commands.h"
 #include "commands/run_file.h"
 #include "config/families.h"
@@ -60,7 +56,7 @@ int config_show(CommandLine& line) {
   Path toml;
   std::vector<std::string> sets;
   line.positional("RUN.toml", &toml, "the run file");
-  line.option("--set", "SECTION.KEY=VALUE", &sets, kSetHelp);
+  line.option("--set SECTION.KEY=VALUE", &sets, kSetHelp);
   if (!line.parse()) return 0;
   const config::LoadResult run = config::read_run(toml, sets);
   config::throw_problems(run.file_name, run.problems);

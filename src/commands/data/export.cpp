@@ -1,9 +1,6 @@
-#include <fmt/core.h>
-
+// `hearth data export`: a dataset in the formats of other programs.
 #include <set>
 
-#include "base/error.h"
-#include "base/quantity.h"
 #include "commands/commands.h"
 #include "commands/data/output_path.h"
 #include "data/export/export.h"
@@ -16,21 +13,18 @@ int data_export(CommandLine& line) {
   std::vector<std::string> columns;
   bool overwrite = false;
   line.positional("DIR", &folder, "a folder made by `hearth data build`");
-  line.option("--to", "FORMAT", &to,
+  line.option("--to FORMAT", &to, one_of({"bin-idx", "save-to-disk", "jsonl"}),
               "bin-idx: token files of Megatron and GPT-NeoX; save-to-disk: a folder for Hugging Face's "
               "load_from_disk; jsonl: the text")
-      .required()
-      .choices({"bin-idx", "save-to-disk", "jsonl"});
-  line.option(
-          "--out", "PATH", &out,
-          "file or folder to write; for bin-idx PATH.bin and PATH.idx, and PATH_label.bin and .idx where some tokens "
-          "do not count in the loss")
       .required();
-  line.option("--split", "NAME", &split_name, "train, validation or test");
-  line.option("--column", "NAME", &columns,
+  line.option("--out PATH", &out,
+              "file or folder to write; for bin-idx PATH.bin and PATH.idx, and PATH_label.bin and .idx where some "
+              "tokens do not count in the loss")
+      .required();
+  line.option("--split NAME", &split_name, "train, validation or test");
+  line.option("--column NAME", &columns, one_of(data::saved_column_names()),
               "of save-to-disk; none given: input_ids, and where the data weigh tokens labels (-100 does not count) or "
-              "weights")
-      .choices(data::saved_column_names());
+              "weights");
   line.flag("--overwrite", &overwrite, "replace what is there");
   if (!line.parse()) return 0;
   if (!columns.empty() && to != "save-to-disk")
@@ -40,10 +34,8 @@ int data_export(CommandLine& line) {
   const data::Dataset dataset = data::Dataset::open(folder);
   const data::Split& split = dataset.split(split_name);
   if (columns.empty()) columns = data::default_saved_columns(split);
-  if (to == "save-to-disk")
-    prepare_output_folder(out, overwrite);
-  else
-    prepare_output_files(to == "jsonl" ? std::vector{out} : data::indexed_files(split, out), overwrite);
+  for (const Path& path : to == "bin-idx" ? data::indexed_files(split, out) : std::vector{out})
+    prepare_output(path, overwrite, /*as_folder=*/to == "save-to-disk");
   const data::ExportResult result = to == "jsonl"     ? data::export_jsonl(dataset, split, out)
                                     : to == "bin-idx" ? data::export_indexed(dataset, split, out)
                                                       : data::export_saved(dataset, split, columns, out);

@@ -1,9 +1,6 @@
-#include <fmt/core.h>
-
+// `hearth data inspect`: what a dataset holds.
 #include <algorithm>
 
-#include "base/quantity.h"
-#include "base/text.h"
 #include "commands/commands.h"
 #include "data/shard/dataset.h"
 

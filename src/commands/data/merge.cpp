@@ -1,7 +1,4 @@
-#include <fmt/core.h>
-
-#include "base/error.h"
-#include "base/quantity.h"
+// `hearth data merge`: the parts of a build, or several datasets, become one.
 #include "commands/commands.h"
 #include "commands/data/split_rows.h"
 #include "data/build/merge_datasets.h"
@@ -30,7 +27,7 @@ int data_merge(CommandLine& line) {
   bool overwrite = false;
   line.positional("DIR", &folders,
                   "one: the --out of every `hearth data build --part I/N`; several: datasets, merged in this order");
-  line.option("--out", "DIR", &out, "of several datasets: folder to make");
+  line.option("--out DIR", &out, "of several datasets: folder to make");
   line.flag("--overwrite", &overwrite, "of several datasets: replace a dataset that is there");
   if (!line.parse()) return 0;
   if (folders.size() > 1 && out.empty())

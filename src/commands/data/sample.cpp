@@ -1,10 +1,5 @@
-#include <fmt/core.h>
-
 #include <algorithm>
-#include <optional>
 
-#include "base/error.h"
-#include "base/text.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
@@ -24,12 +19,15 @@ namespace {
 
 constexpr int64_t kNeuronsShown = 32;
 
-struct SampleRequest {
-  config::LoadResult loaded;  // the run file; empty for a dataset alone
-  config::RunConfig run;      // for a dataset alone: its path, seed and sequence length
-  bool is_run = false;
+struct Samples {
   uint64_t first = 0;
   int64_t count = 0;
+};
+
+struct SampleRequest {
+  config::LoadResult loaded;  // the run file; for a dataset alone only its path, seed and sequence length
+  bool is_run = false;
+  Samples samples;
 };
 
 // Prints one document's part of a sample: its source file and its tokens.
@@ -58,11 +56,7 @@ void print_text(const data::Split& split, const tokenizer::Tokenizer& tokenizer,
   split.read(begin, ids);
   std::string text;
   for (const int32_t id : ids) tokenizer.decode(static_cast<uint32_t>(id), text);
-  for (size_t at = 0; at < text.size();) {
-    const size_t line_end = std::min(text.find('\n', at), text.size());
-    fmt::print("    | {}\n", std::string_view(text).substr(at, line_end - at));
-    at = line_end + 1;
-  }
+  for (const std::string& line : split_lines(text)) fmt::print("    | {}\n", line);
 }
 
 void print_sample(const data::Dataset& dataset, const data::Split& split, const tokenizer::Tokenizer& tokenizer,
@@ -95,14 +89,10 @@ void print_sample(const data::Dataset& dataset, const data::Split& split, const 
   }
 }
 
-checkpoint::Manifest manifest_of(const Path& folder) {
-  return checkpoint::parse_manifest(read_file(folder / checkpoint::kManifestFile), folder / checkpoint::kManifestFile);
-}
-
 data::DataState data_state_of(const Path& folder) {
-  const checkpoint::Manifest manifest = manifest_of(folder);
-  return data::parse_data_state(manifest.state(data::kDataState), manifest.dataset_hash,
-                                (folder / checkpoint::kManifestFile).string());
+  const Path file = folder / checkpoint::kManifestFile;
+  const checkpoint::Manifest manifest = checkpoint::parse_manifest(read_file(file), file);
+  return data::parse_data_state(manifest.state(data::kDataState), manifest.dataset_hash, file.string());
 }
 
 // What a branch continues.
@@ -143,14 +133,9 @@ Position beginning_of(const config::RunConfig& run) {
   return position;
 }
 
-struct StepSamples {
-  uint64_t first;
-  int64_t count;
-};
-
 // The samples of a step. Recorded steps come from the run's records: the batch may have changed at a resume, and a
 // rewind skips samples. Later steps continue after the records, with the batch size of the run file.
-StepSamples samples_of(const config::RunConfig& run, int64_t step) {
+Samples samples_of(const config::RunConfig& run, int64_t step) {
   const int64_t batch = config::global_batch_size(run), seq_len = run.training.seq_len;
   const Path file = run.run_folder() / runfolder::kMetricsFile;
   std::optional<Position> before;
@@ -176,38 +161,38 @@ StepSamples samples_of(const config::RunConfig& run, int64_t step) {
   return {before->next_sample + static_cast<uint64_t>((step - 1 - before->step) * batch), batch};
 }
 
-SampleRequest parse(CommandLine& line, bool& help) {
+// nullopt if --help was printed.
+std::optional<SampleRequest> parse(CommandLine& line) {
   SampleRequest request;
   Path where;
   int64_t step = 0, seq_len = 0;
   uint64_t seed = 0;
   line.positional("RUN.toml|DIR", &where, "a run file, or a folder made by `hearth data build`");
-  line.option("--at", "G", &request.first, "the first sample, counted from 0 over the whole training");
-  line.option("--count", "K", &request.count, "samples to print; 0: one, or all of --step").range(0);
-  line.option("--step", "N", &step, "the samples of step N, counted from 1; needs a run file").range(0);
-  line.option("--seed", "S", &seed, "of the shuffle, when DIR is given");
-  line.option("--seq-len", "L", &seq_len, "tokens of a sequence, when DIR is given; 0: 256").range(0);
-  help = !line.parse();
-  if (help) return request;
+  line.option("--at G", &request.samples.first, "the first sample, counted from 0 over the whole training");
+  line.option("--count K", &request.samples.count, at_least(0), "samples to print; 0: one, or all of --step");
+  line.option("--step N", &step, at_least(0), "the samples of step N, counted from 1; needs a run file");
+  line.option("--seed S", &seed, "of the shuffle, when DIR is given");
+  line.option("--seq-len L", &seq_len, at_least(0), "tokens of a sequence, when DIR is given; 0: 256");
+  if (!line.parse()) return std::nullopt;
 
+  config::RunConfig& run = request.loaded.config;
   request.is_run = where.extension() == ".toml";
   if (request.is_run) {
     if (seed != 0 || seq_len != 0)
       throw user_error("--seed and --seq-len go with a dataset", fmt::format("{} decides them", where.string()));
     request.loaded = config::read_and_check(where, {});
     config::throw_problems(request.loaded.file_name, request.loaded.problems);
-    request.run = request.loaded.config;
     if (step > 0) {
-      const StepSamples samples = samples_of(request.run, step);
-      request.first = samples.first;
-      if (request.count == 0) request.count = samples.count;
+      const int64_t count = request.samples.count;
+      request.samples = samples_of(run, step);
+      if (count > 0) request.samples.count = count;
     }
   } else {
     if (step > 0)
       throw user_error("--step needs a run file", "a dataset alone has no batch size", "give RUN.toml, or use --at");
-    request.run.data.path = where.string();
-    request.run.training.seed = static_cast<int64_t>(seed);
-    request.run.training.seq_len = seq_len > 0 ? seq_len : 256;
+    run.data.path = where.string();
+    run.training.seed = static_cast<int64_t>(seed);
+    run.training.seq_len = seq_len > 0 ? seq_len : 256;
   }
   return request;
 }
@@ -215,22 +200,22 @@ SampleRequest parse(CommandLine& line, bool& help) {
 }  // namespace
 
 int data_sample(CommandLine& line) {
-  bool help = false;
-  const SampleRequest request = parse(line, help);
-  if (help) return 0;
+  const std::optional<SampleRequest> request = parse(line);
+  if (!request) return 0;
+  const config::RunConfig& run = request->loaded.config;
   std::optional<data::TrainingData> opened;
-  config::with_places(request.loaded, [&] { opened.emplace(request.run); });
+  config::with_places(request->loaded, [&] { opened.emplace(run); });
   data::TrainingData& data = *opened;
   // The past weights of the run's sources: the run file may have others by now.
-  if (const auto past = request.is_run ? state_of_data(request.run) : std::nullopt) data.continue_from(*past);
+  if (const auto past = request->is_run ? state_of_data(run) : std::nullopt) data.continue_from(*past);
   data::LoaderOptions loading;
-  loading.seed = static_cast<uint64_t>(request.run.training.seed);
-  loading.seq_len = request.run.training.seq_len;
+  loading.seed = static_cast<uint64_t>(run.training.seed);
+  loading.seq_len = run.training.seq_len;
   loading.order = data.order();
   const data::Sampler sampler = data::sampler_of(data.splits(), loading);
   const auto tokenizer = data.sources().front().dataset.open_tokenizer();
-  for (int64_t i = 0; i < std::max<int64_t>(request.count, 1); ++i) {
-    const uint64_t g = request.first + static_cast<uint64_t>(i);
+  for (int64_t i = 0; i < std::max<int64_t>(request->samples.count, 1); ++i) {
+    const uint64_t g = request->samples.first + static_cast<uint64_t>(i);
     const auto& source = data.sources()[static_cast<size_t>(sampler.sample(g).source)];
     print_sample(source.dataset, source.dataset.split("train"), *tokenizer, g, sampler, loading.seed,
                  data.sources().size() > 1 ? source.path + ", " : "");

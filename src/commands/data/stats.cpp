@@ -1,11 +1,7 @@
 // `hearth data stats`: the content of a dataset, as numbers and as a picture.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
-#include "base/quantity.h"
 #include "commands/commands.h"
 #include "data/formats/npy.h"
 #include "data/study/stats.h"
@@ -17,6 +13,7 @@ namespace hearth::commands {
 namespace {
 
 using data::SplitStats;
+using Json = nlohmann::ordered_json;
 
 constexpr int64_t kWeightCap = 10;
 
@@ -74,8 +71,7 @@ void print_split(const SplitStats& s, const tokenizer::Tokenizer& tokenizer, int
   }
 }
 
-nlohmann::ordered_json to_json(const SplitStats& s, const tokenizer::Tokenizer& tokenizer, int64_t top) {
-  using Json = nlohmann::ordered_json;
+Json to_json(const SplitStats& s, const tokenizer::Tokenizer& tokenizer, int64_t top) {
   Json lengths = Json::array(), frequent = Json::array();
   for (const data::LengthBin& bin : s.lengths)
     lengths.push_back({{"least", bin.least}, {"most", bin.most}, {"documents", bin.documents}, {"tokens", bin.tokens}});
@@ -118,13 +114,13 @@ int data_stats(CommandLine& line) {
   Path weights_file;
   bool json = false;
   line.positional("DIR", &folder, "a folder made by `hearth data build`");
-  line.option("--top", "N", &top, "most frequent tokens to show").range(0);
-  line.option("--threads", "N", &threads, "that read; 0: one per core").range(0, 4096);
-  line.option("--token-weights", "FILE", &weights_file,
+  line.option("--top N", &top, at_least(0), "most frequent tokens to show");
+  line.option("--threads N", &threads, within(0, 4096), "that read; 0: one per core");
+  line.option("--token-weights FILE", &weights_file,
               "write 1 / probability of each token of the training split, a .npy that training.token_weights reads");
-  line.option("--weight-cap", "ID", &weight_cap, "the highest weight is the weight of token ID; -1: 10").range(-1);
+  line.option("--weight-cap ID", &weight_cap, at_least(-1), "the highest weight is the weight of token ID; -1: 10");
   line.flag("--json", &json, "one JSON object instead of lines for people");
-  line.option("--plot", "FILE", &plot, "also write the statistics as one HTML page");
+  line.option("--plot FILE", &plot, "also write the statistics as one HTML page");
   if (!line.parse()) return 0;
   if (weight_cap >= 0 && weights_file.empty())
     throw user_error("--weight-cap goes with --token-weights", "", "give --token-weights FILE, or remove it");
@@ -137,12 +133,12 @@ int data_stats(CommandLine& line) {
   }
   if (!weights_file.empty()) write_token_weights(all, *tokenizer, weight_cap, weights_file);
   if (json) {
-    nlohmann::ordered_json object = {{"identity", dataset.manifest().identity},
-                                     {"vocab_size", dataset.manifest().vocab_size},
-                                     {"splits", nlohmann::ordered_json::array()}};
+    Json object = {{"identity", dataset.manifest().identity},
+                   {"vocab_size", dataset.manifest().vocab_size},
+                   {"splits", Json::array()}};
     for (const SplitStats& split : all) object["splits"].push_back(to_json(split, *tokenizer, top));
     // A token may be part of a character: bytes that are not UTF-8 are replaced.
-    fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    fmt::print("{}\n", object.dump(2, ' ', false, Json::error_handler_t::replace));
     return 0;
   }
   fmt::print("{}\n", folder.string());

@@ -1,6 +1,3 @@
-#include <fmt/core.h>
-
-#include "base/quantity.h"
 #include "commands/commands.h"
 #include "data/study/synthetic_spikes.h"
 
@@ -10,9 +7,9 @@ int data_synthetic(CommandLine& line) {
   Path out;
   int64_t rows = 0;
   uint64_t seed = 0;
-  line.option("--rows", "N", &rows, "arrays to make").required().range(1, 1000000);
-  line.option("--seed", "S", &seed, "seed of the random counts");
-  line.option("--out", "DIR", &out, "folder to make").required();
+  line.option("--rows N", &rows, within(1, 1000000), "arrays to make").required();
+  line.option("--seed S", &seed, "seed of the random counts");
+  line.option("--out DIR", &out, "folder to make").required();
   if (!line.parse()) return 0;
   data::write_synthetic_spikes(out, seed, rows);
   fmt::print("wrote {} to {}; next: hearth data build --tokenizer spikes --out DATA {}\n", counted(rows, "array"),

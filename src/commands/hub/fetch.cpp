@@ -1,23 +1,16 @@
 #include "hub/fetch.h"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <iostream>
 
-#include "base/error.h"
-#include "base/quantity.h"
 #include "commands/commands.h"
 #include "commands/progress_line.h"
 #include "hub/known.h"
 
 namespace hearth::commands {
 namespace {
-
-std::string licence_text(const std::string& licence) {
-  return licence.empty() ? "none named: see the repository's page" : licence;
-}
 
 // The repository of a short name, with its patterns, or of an hf: name.
 hub::Request requested(const std::string& name, const std::string& out) {
@@ -43,14 +36,10 @@ bool is_confirmed() {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-template <class Work>
-auto with_progress(hub::FetchProgress& progress, int64_t bytes, const Work& work) {
-  const ProgressLine shown([&] { return bytes_bar(progress.checks ? "checking" : "download", progress.bytes, bytes); });
-  return work();
-}
-
 void print_offer(const hub::Request& request, const hub::Offer& offer, const hub::Known* known) {
-  fmt::print("{}\n  licence  {}\n", offer.record.name, licence_text(offer.record.licence));
+  const std::string& licence = offer.record.licence;
+  fmt::print("{}\n  licence  {}\n", offer.record.name,
+             licence.empty() ? "none named: see the repository's page" : licence);
   if (offer.is_gated) fmt::print("  access   its owner asks to accept conditions on its page\n");
   fmt::print("  commit   {}\n  size     {} in {}, {} to download\n  folder   {}\n", offer.record.commit,
              format_bytes(offer.bytes), counted(std::ssize(offer.record.files), "file"), format_bytes(offer.bytes_left),
@@ -71,11 +60,11 @@ int fetch(CommandLine& line) {
                   "hf:ORG/NAME, a model of the Hugging Face Hub; hf:datasets/ORG/NAME, a dataset; @REVISION after "
                   "either; or a name of --list")
       .optional();
-  line.option("--out", "DIR", &out,
+  line.option("--out DIR", &out,
               "folder for the files; by default the one in which other commands look for hf: names, below HEARTH_HUB "
               "or the user's cache folder");
-  line.option("--include", "GLOB", &include, "only files whose path matches, such as \"*.safetensors\"");
-  line.option("--exclude", "GLOB", &exclude, "no files whose path matches");
+  line.option("--include GLOB", &include, "only files whose path matches, such as \"*.safetensors\"");
+  line.option("--exclude GLOB", &exclude, "no files whose path matches");
   line.flag("--offline", &offline, "use no network: check what is there and say what is missing");
   line.flag("--yes", &yes, "download without a question");
   line.flag("--list", &list, "print the names of data and weights that Hearth's recipes use");
@@ -101,7 +90,8 @@ int fetch(CommandLine& line) {
   const hub::Offer offer = hub::make_offer(client, request);
   print_offer(request, offer, hub::find_known(name));
   if (offer.bytes_left > 0 && !yes && !is_confirmed()) return 0;
-  with_progress(progress, offer.bytes, [&] { hub::download(client, request, offer, progress); });
+  with_progress([&] { return bytes_bar(progress.checks ? "checking" : "download", progress.bytes, offer.bytes); },
+                [&] { hub::download(client, request, offer, progress); });
   fmt::print("fetched {}: {} with the Hub's hashes\n", request.folder.string(),
              counted(std::ssize(offer.record.files), "file"));
   return 0;

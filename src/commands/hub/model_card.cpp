@@ -1,13 +1,10 @@
 #include "commands/hub/model_card.h"
 
-#include <fmt/format.h>
-
 #include <array>
 
 #include "base/quantity.h"
 #include "base/text.h"
 #include "config/load.h"
-#include "hub/name.h"
 
 namespace hearth::commands {
 namespace {
@@ -59,21 +56,13 @@ std::string figures(const checkpoint::Manifest& m) {
 
 }  // namespace
 
-std::vector<std::string> hub_names(const std::vector<std::string>& texts) {
-  std::vector<std::string> names;
-  for (const std::string& text : texts) {
-    if (hub::is_name(text)) names.push_back(hub::parse_name(text).repository);
-  }
-  return names;
-}
-
 std::string format_card(const CardInput& input) {
   const checkpoint::Manifest* m = input.manifest;
   const bool is_masked = m != nullptr && m->config_toml.find("kind = \"masked_lm\"") != std::string::npos;
   std::string text = front_matter(input, is_masked);
   text += fmt::format("# {}\n\n", input.repository.substr(input.repository.find('/') + 1));
-  text += input.is_native ? "A checkpoint of Hearth: weights in PyTorch's DCP with `hearth.json`. "
-                            "`hearth inspect` shows it; `hearth convert` turns it into other formats.\n\n"
+  text += input.is_native ? "A checkpoint of Hearth: weights in PyTorch's DCP with `hearth.json`. `hearth inspect` "
+                            "shows it; `hearth convert` turns it into other formats.\n\n"
                           : "Weights in Hugging Face's format, written by Hearth.\n\n";
   text += fmt::format("| | |\n|---|---|\n| licence | {} |\n| parameters | {} ({}) |\n", or_none(input.licence),
                       input.parameters, format_count(static_cast<double>(input.parameters)));

@@ -1,42 +1,21 @@
-#include "commands/hub/push.h"
-
-#include <fmt/core.h>
+// `hearth push`: uploads a checkpoint, converted, with a card.
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
 
-#include "base/error.h"
-#include "base/quantity.h"
 #include "checkpoint/load.h"
 #include "commands/commands.h"
 #include "commands/hearth_train.h"
 #include "commands/hub/model_card.h"
 #include "commands/progress_line.h"
+#include "commands/torch_options.h"
 #include "config/load.h"
-#include "convert/convert.h"
 #include "convert/open.h"
 #include "hub/name.h"
-#include "hub/push.h"
 
 namespace hearth::commands {
 namespace {
-
-// A folder for the converted files. It is removed at the end, whatever happens.
-class WorkFolder {
- public:
-  explicit WorkFolder(Path path) : path_(std::move(path)) { remove_tree(path_); }
-  ~WorkFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  const Path& path() const { return path_; }
-
- private:
-  Path path_;
-};
 
 convert::Result convert_into(const Path& folder, const Path& checkpoint, const PushOptions& push) {
   convert::Options options{};
@@ -47,18 +26,15 @@ convert::Result convert_into(const Path& folder, const Path& checkpoint, const P
   if (push.prove) options.prove = [&](const convert::Written& written) { return push.prove(options, written); };
   convert::Progress progress;
   const Stopwatch clock;
-  const ProgressLine shown(
-      [&] { return bytes_bar("writing", progress.done_bytes, progress.all_bytes, clock.seconds()); });
-  return convert::convert(options, progress);
+  return with_progress([&] { return bytes_bar("writing", progress.done_bytes, progress.all_bytes, clock.seconds()); },
+                       [&] { return convert::convert(options, progress); });
 }
 
-// What the checkpoint's own run file says of its start and its data.
-void add_origins(CardInput& card) {
+// What the checkpoint's own run file says of its start.
+void add_origin(CardInput& card) {
   const config::RunConfig run = config::from_toml_text(card.manifest->config_toml, checkpoint::kManifestFile, ".");
-  if (card.base_model.empty()) {
-    const std::vector<std::string> found = hub_names({run.checkpoint.initial_load_path});
-    if (!found.empty()) card.base_model = found.front();
-  }
+  const std::string& first = run.checkpoint.initial_load_path;
+  if (card.base_model.empty() && hub::is_name(first)) card.base_model = hub::parse_name(first).repository;
 }
 
 void print_dry_run(const Path& folder, const hub::Upload& upload) {
@@ -79,17 +55,17 @@ std::optional<PushOptions> push_options(CommandLine& line) {
   hub::Upload& upload = options.upload;
   std::string to, format = "hf";
   line.positional("CHECKPOINT", &options.checkpoint, "folder of one step, or a run's folder: its newest checkpoint");
-  line.option("--to", "ORG/NAME", &to, "the model's repository on the Hugging Face Hub; it is made if it is not there")
+  line.option("--to ORG/NAME", &to, "the model's repository on the Hugging Face Hub; it is made if it is not there")
       .required();
   line.flag("--private", &upload.is_private, "make a private repository; refused where a public one is there");
-  line.option("--format", "KIND", &format, "hf: config.json and safetensors, for transformers; native: Hearth's own")
-      .choices({"hf", "native"});
-  line.option("--license", "ID", &card.licence, "the weights' licence, as the Hub writes it, such as apache-2.0");
-  line.option("--base-model", "ORG/NAME", &card.base_model,
+  line.option("--format KIND", &format, one_of({"hf", "native"}),
+              "hf: config.json and safetensors, for transformers; native: Hearth's own");
+  line.option("--license ID", &card.licence, "the weights' licence, as the Hub writes it, such as apache-2.0");
+  line.option("--base-model ORG/NAME", &card.base_model,
               "the model whose weights the training started from; default: the run file's hf: name");
-  line.option("--dataset", "ORG/NAME", &card.datasets, "a dataset of the training");
-  line.option("--command", "TEXT", &card.command, "the command of the training, for the card");
-  line.option("--message", "TEXT", &upload.message, "message of the commit");
+  line.option("--dataset ORG/NAME", &card.datasets, "a dataset of the training");
+  line.option("--command TEXT", &card.command, "the command of the training, for the card");
+  line.option("--message TEXT", &upload.message, "message of the commit");
   line.flag("--verify", &options.verify,
             "before the upload, compute the logits of a few sequences from both sides and compare them; the card says "
             "what was proved; exit code 3, and nothing is sent, if they differ");
@@ -114,24 +90,27 @@ int run_push(PushOptions options) {
   if (found.kind == convert::Kind::kNative) {
     manifest = checkpoint::Reader::open(found.folder).manifest();
     card.manifest = &*manifest;
-    add_origins(card);
+    add_origin(card);
   }
   std::optional<hub::Client> client;
   if (!options.dry_run) client = hub::Client::find_or_install();
-  const WorkFolder work(hub::hub_folder() / "push" / fmt::format("{}.{}", upload.repository, ::getpid()));
-  make_folders(work.path().parent_path());
-  const convert::Result result = convert_into(work.path(), found.folder, options);
+  const Path work = hub::hub_folder() / "push" / fmt::format("{}.{}", upload.repository, ::getpid());
+  remove_tree(work);
+  std::error_code ignored;
+  const std::shared_ptr<void> at_the_end(nullptr, [&](void*) { std::filesystem::remove_all(work, ignored); });
+  make_folders(work.parent_path());
+  const convert::Result result = convert_into(work, found.folder, options);
   for (const std::string& note : result.notes) fmt::print("note: {}\n", note);
   card.parameters = result.parameters;
   card.proof = result.proof;
-  write_file_atomic(work.path() / "README.md", format_card(card));
+  write_file_atomic(work / "README.md", format_card(card));
   if (options.dry_run) {
-    print_dry_run(work.path(), upload);
+    print_dry_run(work, upload);
     return 0;
   }
 
-  upload.folder = work.path();
-  if (!card.is_native) upload.hiding = convert::files_before(work.path());
+  upload.folder = work;
+  if (!card.is_native) upload.hiding = convert::files_before(work);
   if (upload.message.empty()) upload.message = fmt::format("Upload of {}", found.folder.filename().string());
   fmt::print("uploading {} to hf:{}\n", format_bytes(result.bytes), upload.repository);
   std::fflush(stdout);

@@ -1,6 +1,4 @@
 // `hearth compare`: where two trainings differ.
-#include <fmt/core.h>
-
 #include <nlohmann/json.hpp>
 
 #include "commands/commands.h"
@@ -44,10 +42,10 @@ int compare(CommandLine& line) {
   bool json = false;
   line.positional("RUN", &first, "a run folder, or its metrics.jsonl");
   line.positional("OTHER", &second, "another one");
-  line.flag("--json", &json,
-            "print one JSON object: configuration and newest_checkpoint (lists of name, first, second), common_steps "
-            "and numbers (name, steps, first_step: null where all are equal, first, second, largest_difference, "
-            "largest_step)");
+  line.flag(
+      "--json", &json,
+      "print one JSON object: configuration and newest_checkpoint (lists of name, first, second), common_steps and "
+      "numbers (name, steps, first_step: null where all are equal, first, second, largest_difference, largest_step)");
   if (!line.parse()) return 0;
   const auto read = [](const Path& run) {
     return report::page_run(run.string(), std::filesystem::absolute(report::metrics_file_of(run)).lexically_normal());

@@ -1,9 +1,6 @@
-// `hearth generate`: checks its options, then becomes `hearth-train`.
-#include "base/error.h"
+// The options of `hearth generate`.
 #include "base/text.h"
-#include "commands/commands.h"
-#include "commands/hearth_train.h"
-#include "commands/run/options.h"
+#include "commands/torch_options.h"
 #include "data/shard/array_stream.h"
 
 namespace hearth::commands {
@@ -49,70 +46,53 @@ void check_texts(const CommandLine& line, const config::GenerateOptions& options
 
 std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
   config::GenerateOptions options;
-  line.option("--checkpoint", "DIR", &options.checkpoint, "a checkpoint, or a run folder for its newest one")
-      .required();
+  line.option("--checkpoint DIR", &options.checkpoint, "a checkpoint, or a run folder for its newest one").required();
   line.option(
-      "--prompt", "TEXT", &options.prompt,
+      "--prompt TEXT", &options.prompt,
       "the beginning of the text, \"\" for the beginning of a document; the model reads it after what stands before a "
       "document in the training: EOS of the one before, and BOS if documents have it; for a checkpoint of spike counts "
-      "a .npy "
-      "(uint8, neurons x time bins), whose "
-      "next bins are printed: one line per bin, one count per neuron");
-  line.option("--fill", "TEXT", &options.fill,
+      "a .npy (uint8, neurons x time bins), whose next bins are printed: one line per bin, one count per neuron");
+  line.option("--fill TEXT", &options.fill,
               "of a checkpoint of masked_lm: a text in which the mask token, or [MASK], stands for each token to be "
               "found; the most certain one is filled in first");
   line.option(
-      "--prompts", "FILE", &options.prompts,
-      "a file of prompts, in place of one: lines of text, or in a .jsonl objects {\"prompt\": TEXT}; the texts go "
-      "to --out, those of masked_lm with their masks filled in; for spike counts names of .npy files; prompt number I, "
-      "from 0, has the seed S + I; a "
-      "command that was killed goes on when it is started again");
-  line.option("--batch-size", "N", &options.batch_size, "of --prompts: prompts at a time; default: 8")
-      .range(1, 1 << 20);
-  line.option("--max-tokens", "N", &options.max_tokens,
+      "--prompts FILE", &options.prompts,
+      "a file of prompts, in place of one: lines of text, or in a .jsonl objects {\"prompt\": TEXT}; the texts go to "
+      "--out, those of masked_lm with their masks filled in; for spike counts names of .npy files; prompt number I, "
+      "from 0, has the seed S + I; a command that was killed goes on when it is started again");
+  line.option("--batch-size N", &options.batch_size, within(1, 1 << 20), "of --prompts: prompts at a time; default: 8");
+  line.option("--max-tokens N", &options.max_tokens, within(1, 1e15),
               "tokens after the prompt; when prompt and text fill the window that the model was trained on "
               "(training.seq_len), the newer half of the window stays as context and the rest is forgotten; of spike "
-              "counts a time bin is one more than there are neurons, and the last one is finished")
-      .range(1, 1e15);
-  line.option("--temperature", "T", &options.temperature,
-              "of the choice among tokens; 0 always takes the most likely one")
-      .range(0);
-  line.option("--top-k", "K", &options.top_k, "choose among the K most likely tokens only; 0 means all").range(0);
-  line.option("--top-p", "P", &options.top_p,
-              "choose among the fewest tokens that together have this probability; 1 means all")
-      .range(0, 1);
-  line.option("--min-p", "P", &options.min_p,
-              "choose among the tokens that have at least this part of the most likely one's probability; 0 means all")
-      .range(0, 1);
-  line.option("--stop", "TEXT", &options.stop, "end the text before this string; may be given several times");
-  line.option("--seed", "S", &options.seed, "the same seed gives the same text");
-  line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);
-  line.option("--device", "NAME", &options.device, "the device: cpu, or cuda for a GPU").choices({"cpu", "cuda"});
-  line.option("--n-fixed", "N", &options.n_fixed,
+              "counts a time bin is one more than there are neurons, and the last one is finished");
+  line.option("--temperature T", &options.temperature, at_least(0),
+              "of the choice among tokens; 0 always takes the most likely one");
+  line.option("--top-k K", &options.top_k, at_least(0), "choose among the K most likely tokens only; 0 means all");
+  line.option("--top-p P", &options.top_p, within(0, 1),
+              "choose among the fewest tokens that together have this probability; 1 means all");
+  line.option("--min-p P", &options.min_p, within(0, 1),
+              "choose among the tokens that have at least this part of the most likely one's probability; 0 means all");
+  line.option("--stop TEXT", &options.stop, "end the text before this string; may be given several times");
+  line.option("--seed S", &options.seed, "the same seed gives the same text");
+  line.option("--threads N", &options.threads, within(0, 4096), "CPU threads; 0 means all it may use");
+  line.option("--device NAME", &options.device, one_of({"cpu", "cuda"}), "the device: cpu, or cuda for a GPU");
+  line.option("--n-fixed N", &options.n_fixed, within(-1, data::kMostNeurons),
               "of spike counts: give the prompt N neurons, the first ones, or all of them repeated; 0: those that it "
-              "has; -1: as many as the recordings had that the model was trained on")
-      .range(-1, data::kMostNeurons);
-  line.option("--context", "BINS", &options.context_bins,
+              "has; -1: as many as the recordings had that the model was trained on");
+  line.option("--context BINS", &options.context_bins, within(0, 1e15),
               "for spike counts: the number of the prompt's first bins that the model reads; the later ones are the "
-              "recorded continuation; 0 "
-              "means all")
-      .range(0, 1e15);
+              "recorded continuation; 0 means all");
   line.option(
-      "--out", "FILE", &options.out,
+      "--out FILE", &options.out,
       "of --prompts: a line of JSON for each prompt, with its prompt, text (of spike counts bins), tokens, stop (eos, "
       "length, stop or filled) and seed; of spike counts: also the generated bins, a .npy of uint8, neurons x bins");
-  line.option("--picture", "FILE.png", &options.picture,
+  line.option("--picture FILE.png", &options.picture,
               "for spike counts: also a picture, recorded bins on the left, generated bins on the right; only the "
               "generated bins if --context leaves no recorded ones");
   if (!line.parse()) return std::nullopt;
   options.max_tokens_given = line.given("--max-tokens");
   check_texts(line, options);
   return options;
-}
-
-int generate(CommandLine& line) {
-  if (!generate_options(line)) return 0;
-  become_hearth_train(line);
 }
 
 }  // namespace hearth::commands

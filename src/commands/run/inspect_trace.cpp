@@ -1,6 +1,4 @@
 // `hearth inspect trace`: the costs of some steps.
-#include <fmt/core.h>
-
 #include "commands/commands.h"
 #include "report/trace_costs.h"
 
@@ -14,7 +12,7 @@ int inspect_trace(CommandLine& line) {
                   "a trace that a training wrote with profiling.enable_profiling, or one of PyTorch's profiler; or a "
                   "folder of traces: RUN/profile_traces/iteration_10 has one of each rank, and of RUN or "
                   "RUN/profile_traces the newest iteration is taken");
-  line.option("--top", "N", &top, "how many costs are listed").range(1, 1000);
+  line.option("--top N", &top, within(1, 1000), "how many costs are listed");
   line.flag("--json", &json, "every cost of every rank, as JSON");
   if (!line.parse()) return 0;
   std::vector<report::TraceCosts> ranks;

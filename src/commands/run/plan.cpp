@@ -1,10 +1,6 @@
 // `hearth plan`: parameters, FLOPs, memory and time of a run, before its start and without its machine.
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
-#include "base/quantity.h"
 #include "commands/commands.h"
 #include "commands/run/planned.h"
 #include "commands/run_file.h"
@@ -17,9 +13,7 @@
 namespace hearth::commands {
 namespace {
 
-using Options = PlanOptions;
-
-std::string time_text(const Planned& p, const Options& options) {
+std::string time_text(const Planned& p, const PlanOptions& options) {
   if (p.time) return plan::format_step_time(*p.time);
   const bool here = options.on_cpu();
   return fmt::format(
@@ -42,7 +36,7 @@ std::string model_text(const Planned& p, std::span<const plan::Recompute> recomp
          plan::format_compute(p.shape.model, p.config.training.seq_len, recompute) + device_text(p);
 }
 
-std::string plan_text(const Planned& p, const Options& options) {
+std::string plan_text(const Planned& p, const PlanOptions& options) {
   return model_text(p, p.memory.recompute) + plan::format_memory(p.memory) + plan::format_traffic(p.traffic) +
          plan::format_pipeline(plan::pipeline_plan(p.config, p.shape.model.L()), p.shape.model,
                                p.config.training.seq_len) +
@@ -61,18 +55,16 @@ struct Layouts {
 
 // The layouts for the given number of GPUs; of a run that does not fit them, for the first doubling that it does fit.
 // Without a global batch, each GPU has training.local_batch_size sequences.
-Layouts layouts_of(const Planned& p, const Options& options) {
+Layouts layouts_of(const Planned& p, const PlanOptions& options) {
   constexpr int64_t kMostGpus = 8192;
   Layouts layouts{options.gpus > 0 ? options.gpus : p.speed.devices};
+  const int64_t count = !options.search ? 3 : options.limit > 0 ? options.limit : 10;
   while (true) {
     config::RunConfig config = p.config;
     const plan::Speed speed = speed_for(p, options, layouts.gpus);
     if (config.training.global_batch_size <= 0)
       config.training.global_batch_size = config.training.local_batch_size * speed.devices;
-    layouts.best = plan::search_layouts(config, p.shape, p.device.memory_bytes, p.time->steps, speed,
-                                        !options.search     ? 3
-                                        : options.limit > 0 ? options.limit
-                                                            : 10);
+    layouts.best = plan::search_layouts(config, p.shape, p.device.memory_bytes, p.time->steps, speed, count);
     if (layouts.best.empty() && options.search)
       layouts.why_none = plan::why_no_layout(config, p.shape, p.device.memory_bytes, speed);
     if (!layouts.best.empty() || options.search || layouts.gpus * 2 > kMostGpus) return layouts;
@@ -81,7 +73,6 @@ Layouts layouts_of(const Planned& p, const Options& options) {
 }
 
 std::string layouts_text(const Planned& p, const Layouts& layouts) {
-  if (layouts.gpus == 0) return "";
   if (layouts.best.empty()) return "";
   return fmt::format("\nLayouts that fit {}, the fastest first:\n\n{}", layouts.devices(p),
                      plan::format_layouts(layouts.best, p.shape.model));
@@ -102,22 +93,21 @@ Json parts_json(const plan::StepParts& parts) {
 
 Json layout_json(const plan::Layout& layout) {
   const config::Parallelism& p = layout.config.parallelism;
-  Json json = {{"local_batch_size", layout.config.training.local_batch_size},
-               {"data_parallel_replicate_degree", p.data_parallel_replicate_degree},
-               {"data_parallel_shard_degree", p.data_parallel_shard_degree},
-               {"zero_stage", p.zero_stage},
-               {"reduce_once_per_step", p.reduce_once_per_step},
-               {"context_parallel_degree", p.context_parallel_degree},
-               {"tensor_parallel_degree", p.tensor_parallel_degree},
-               {"pipeline_parallel_degree", p.pipeline_parallel_degree},
-               {"pipeline_parallel_schedule", config::name_of(p.pipeline_parallel_schedule)},
-               {"memory_bytes", layout.memory.total_bytes},
-               {"recompute", plan::describe(layout.memory.recompute)},
-               {"seconds", layout.time.step_s},
-               {"tokens_per_second", layout.time.tokens / layout.time.step_s},
-               {"bubble", layout.bubble}};
-  json["parts"] = parts_json(layout.time.parts);
-  return json;
+  return {{"local_batch_size", layout.config.training.local_batch_size},
+          {"data_parallel_replicate_degree", p.data_parallel_replicate_degree},
+          {"data_parallel_shard_degree", p.data_parallel_shard_degree},
+          {"zero_stage", p.zero_stage},
+          {"reduce_once_per_step", p.reduce_once_per_step},
+          {"context_parallel_degree", p.context_parallel_degree},
+          {"tensor_parallel_degree", p.tensor_parallel_degree},
+          {"pipeline_parallel_degree", p.pipeline_parallel_degree},
+          {"pipeline_parallel_schedule", config::name_of(p.pipeline_parallel_schedule)},
+          {"memory_bytes", layout.memory.total_bytes},
+          {"recompute", plan::describe(layout.memory.recompute)},
+          {"seconds", layout.time.step_s},
+          {"tokens_per_second", layout.time.tokens / layout.time.step_s},
+          {"bubble", layout.bubble},
+          {"parts", parts_json(layout.time.parts)}};
 }
 
 // docs/plan.md describes the members. Unknown values are null.
@@ -177,24 +167,21 @@ Json plan_json(const Planned& p, const Layouts& layouts) {
 int plan(CommandLine& line) {
   std::vector<Path> files;
   std::vector<std::string> sets;
-  Options options;
+  PlanOptions options;
   line.positional("RUN.toml", &files, "the run file; its data need not be there if model.vocab_size is given");
-  line.option("--set", "SECTION.KEY=VALUE", &sets, kSetHelp);
-  line.option("--device", "NAME", &options.device,
+  line.option("--set SECTION.KEY=VALUE", &sets, kSetHelp);
+  line.option("--device NAME", &options.device,
               fmt::format("the device: {}; cpu, this machine; or a cluster file", machine::device_names()));
-  line.option("--gemm-tflops", "X", &options.gemm_tflops,
-              "TFLOP/s of its large matrix products, in place of the known rate")
-      .range(0, 1e6);
+  line.option("--gemm-tflops X", &options.gemm_tflops, within(0, 1e6),
+              "TFLOP/s of its large matrix products, in place of the known rate");
   line.option(
-          "--efficiency", "X", &options.efficiency,
-          fmt::format("the share of that rate which a step reaches; default: {} on a CPU, {} on one GPU, {} on several",
-                      plan::Speed::kCpuEfficiency, plan::Speed::kOneGpuEfficiency, plan::Speed::kGpusEfficiency))
-      .range(0.01, 1);
-  line.option("--gpus", "N", &options.gpus,
-              "plan for N GPUs: parallelism.data_parallel_shard_degree is what the other degrees leave")
-      .range(1, 1 << 20);
+      "--efficiency X", &options.efficiency, within(0.01, 1),
+      fmt::format("the share of that rate which a step reaches; default: {} on a CPU, {} on one GPU, {} on several",
+                  plan::Speed::kCpuEfficiency, plan::Speed::kOneGpuEfficiency, plan::Speed::kGpusEfficiency));
+  line.option("--gpus N", &options.gpus, within(1, 1 << 20),
+              "plan for N GPUs: parallelism.data_parallel_shard_degree is what the other degrees leave");
   line.flag("--search", &options.search, "list the layouts for these GPUs that fit, the fastest first");
-  line.option("--limit", "K", &options.limit, "with --search: list K layouts; default: 10").range(1, 1000);
+  line.option("--limit K", &options.limit, within(1, 1000), "with --search: list K layouts; default: 10");
   line.flag("--compare", &options.compare, "two run files: both plans side by side, with * where they differ");
   line.flag("--json", &options.json, "print one JSON object: docs/plan.md describes its members");
   if (!line.parse()) return 0;
@@ -228,11 +215,10 @@ int plan(CommandLine& line) {
   }
   Layouts layouts;
   if (p.time && !options.on_cpu() && (options.search || !p.memory.fits())) layouts = layouts_of(p, options);
-  if (options.json) {
+  if (options.json)
     fmt::print("{}\n", plan_json(p, layouts).dump(2));
-  } else {
+  else
     fmt::print("{}{}", options.search ? model_text(p, {}) : plan_text(p, options), layouts_text(p, layouts));
-  }
   if (!options.search) plan::require_fits(p.memory);
   if (options.search && layouts.best.empty())
     throw user_error(

@@ -1,6 +1,4 @@
 // `hearth plan --compare`: the plans of two run files in one table.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -14,26 +12,31 @@ namespace {
 
 // A line of the table. Numbers have a difference; texts are equal or not.
 struct CompareRow {
-  std::string name, a, b;
-  double number_a = 0, number_b = 0;
-  bool numbers = false;
+  std::string name, a{}, b{};
+  std::optional<std::pair<double, double>> numbers{};
   bool heading = false;
 };
 
 class CompareTable {
  public:
-  void heading(std::string name) { rows_.push_back({.name = std::move(name), .a = {}, .b = {}, .heading = true}); }
+  void heading(std::string name) { rows_.push_back({.name = std::move(name), .heading = true}); }
   void text(std::string name, std::string a, std::string b) {
     rows_.push_back({std::move(name), std::move(a), std::move(b)});
   }
+  void number(std::string name, double a, double b, const auto& format) {
+    rows_.push_back({std::move(name), format(a), format(b), std::pair(a, b)});
+  }
   // A number of the run file: every difference counts, so it has all its digits.
   void exact(std::string name, int64_t a, int64_t b) {
-    rows_.push_back({std::move(name), fmt::format("{}", a), fmt::format("{}", b), static_cast<double>(a),
-                     static_cast<double>(b), true});
+    number(std::move(name), static_cast<double>(a), static_cast<double>(b),
+           [](double value) { return fmt::format("{}", static_cast<int64_t>(value)); });
   }
-  template <class Format>
-  void number(std::string name, double a, double b, const Format& format) {
-    rows_.push_back({std::move(name), format(a), format(b), a, b, true});
+  // The numbers of a structure of which one is not 0.
+  template <class Parts>
+  void parts(const Parts& a, const Parts& b, const std::vector<std::pair<const char*, double Parts::*>>& members,
+             const auto& format) {
+    for (const auto& [name, member] : members)
+      if (a.*member != 0 || b.*member != 0) number(name, a.*member, b.*member, format);
   }
 
   // Columns as wide as their longest texts. A * stands before each line that differs.
@@ -50,10 +53,11 @@ class CompareTable {
         out += fmt::format("  {}\n", row.name);
         continue;
       }
-      const bool differs = row.a != row.b || std::abs(row.number_a - row.number_b) > kSmall * std::abs(row.number_a);
+      const auto [a, b] = row.numbers.value_or(std::pair(0.0, 0.0));
+      const bool differs = row.a != row.b || std::abs(a - b) > kSmall * std::abs(a);
       std::string line = fmt::format("{}   {:{}}  {:>{}}  {:>{}}", differs ? "*" : " ", row.name, widths[0] - 1, row.a,
                                      widths[1], row.b, widths[2]);
-      if (row.numbers && differs) line += "  " + change(row.number_a, row.number_b);
+      if (row.numbers && differs) line += "  " + change(a, b);
       while (line.ends_with(' ')) line.pop_back();
       out += line + "\n";
     }
@@ -80,7 +84,6 @@ std::string bytes_text(double value) {
   return value == 0 ? "-" : format_bytes(static_cast<int64_t>(std::llround(value)));
 }
 std::string seconds_text(double value) { return value == 0 ? "-" : format_duration(value); }
-std::string count_text(double value) { return format_count(value); }
 
 std::string mesh_text(const config::RunConfig& config) {
   const config::Parallelism& p = config.parallelism;
@@ -101,11 +104,9 @@ std::string mesh_text(const config::RunConfig& config) {
 void add_memory(CompareTable& table, const Planned& a, const Planned& b) {
   std::vector<std::string> names;
   const std::vector<plan::MemoryItem> items_a = plan::memory_items(a.memory), items_b = plan::memory_items(b.memory);
-  for (const auto* items : {&items_a, &items_b}) {
-    for (const plan::MemoryItem& item : *items) {
-      if (std::find(names.begin(), names.end(), item.name) == names.end()) names.emplace_back(item.name);
-    }
-  }
+  for (const auto* items : {&items_a, &items_b})
+    for (const plan::MemoryItem& item : *items)
+      if (std::ranges::find(names, item.name) == names.end()) names.emplace_back(item.name);
   const auto bytes_of = [](const std::vector<plan::MemoryItem>& items, const std::string& name) {
     double bytes = 0;
     for (const plan::MemoryItem& item : items) bytes += item.name == name ? number_of(item.bytes) : 0;
@@ -131,15 +132,13 @@ void add_compute(CompareTable& table, const Planned& a, const Planned& b) {
 
 void add_traffic(CompareTable& table, const Planned& a, const Planned& b) {
   table.heading("bytes that a rank sends in a step");
-  const auto part = [&](const char* name, double plan::StepTraffic::*member) {
-    if (a.traffic.*member != 0 || b.traffic.*member != 0)
-      table.number(name, a.traffic.*member, b.traffic.*member, bytes_text);
-  };
-  part("among shards", &plan::StepTraffic::shard);
-  part("between copies", &plan::StepTraffic::replicate);
-  part("inside layers", &plan::StepTraffic::tensor);
-  part("inside sequences", &plan::StepTraffic::context);
-  part("between stages", &plan::StepTraffic::pipeline);
+  table.parts(a.traffic, b.traffic,
+              {{"among shards", &plan::StepTraffic::shard},
+               {"between copies", &plan::StepTraffic::replicate},
+               {"inside layers", &plan::StepTraffic::tensor},
+               {"inside sequences", &plan::StepTraffic::context},
+               {"between stages", &plan::StepTraffic::pipeline}},
+              bytes_text);
   table.number("in all", a.traffic.total(), b.traffic.total(), bytes_text);
 }
 
@@ -147,27 +146,25 @@ void add_time(CompareTable& table, const Planned& a, const Planned& b) {
   if (!a.time || !b.time) return;
   const plan::StepTime &x = *a.time, &y = *b.time;
   table.heading("time of a step");
-  const auto part = [&](const char* name, double plan::StepParts::*member) {
-    if (x.parts.*member != 0 || y.parts.*member != 0)
-      table.number(name, x.parts.*member, y.parts.*member, seconds_text);
-  };
-  part("computation", &plan::StepParts::compute);
-  part("traffic inside layers", &plan::StepParts::tensor);
-  part("traffic inside sequences", &plan::StepParts::context);
-  part("waits in the pipeline", &plan::StepParts::wait);
-  part("traffic of weights, not hidden", &plan::StepParts::shard);
-  part("update", &plan::StepParts::update);
+  table.parts(x.parts, y.parts,
+              {{"computation", &plan::StepParts::compute},
+               {"traffic inside layers", &plan::StepParts::tensor},
+               {"traffic inside sequences", &plan::StepParts::context},
+               {"waits in the pipeline", &plan::StepParts::wait},
+               {"traffic of weights, not hidden", &plan::StepParts::shard},
+               {"update", &plan::StepParts::update}},
+              seconds_text);
   table.number("in all", x.step_s, y.step_s, seconds_text);
-  table.number("tokens of a step", x.tokens, y.tokens, count_text);
-  table.number("tokens/s", x.tokens / x.step_s, y.tokens / y.step_s, count_text);
+  table.number("tokens of a step", x.tokens, y.tokens, format_count);
+  table.number("tokens/s", x.tokens / x.step_s, y.tokens / y.step_s, format_count);
   if (x.steps == 0 || y.steps == 0) return;
   table.heading("the run");
   table.exact("steps", x.steps, y.steps);
-  table.number("tokens", x.tokens * number_of(x.steps), y.tokens * number_of(y.steps), count_text);
+  table.number("tokens", x.tokens * number_of(x.steps), y.tokens * number_of(y.steps), format_count);
   table.number("time", x.run_s(), y.run_s(), seconds_text);
-  table.number("device-hours", x.device_hours(), y.device_hours(), count_text);
+  table.number("device-hours", x.device_hours(), y.device_hours(), format_count);
   if (x.speed.per_node > 1 && y.speed.per_node > 1)
-    table.number("node-hours", x.node_hours(), y.node_hours(), count_text);
+    table.number("node-hours", x.node_hours(), y.node_hours(), format_count);
 }
 
 }  // namespace

@@ -1,11 +1,8 @@
 #include "commands/run/planned.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "commands/hearth_train.h"
@@ -44,11 +41,6 @@ machine::Device cluster_device(const cluster::ClusterFile& file) {
   if (memory > 0) device.memory_bytes = memory;
   device.per_node = file.gpus_per_node;
   return device;
-}
-
-machine::Device device_of(const PlanOptions& options) {
-  if (options.cluster) return cluster_device(*options.cluster);
-  return options.on_cpu() ? machine::this_machine() : *machine::find_device(options.device);
 }
 
 // This machine's rate is measured by hearth-train.
@@ -115,7 +107,9 @@ Planned planned(config::LoadResult& loaded, const PlanOptions& options) {
   if (options.device.empty() && says_gpu)
     throw user_error(fmt::format("{} trains on a GPU of unknown type", loaded.file_name), {},
                      fmt::format("give --device, one of {}", machine::device_names()));
-  p.device = device_of(options);
+  p.device = options.cluster    ? cluster_device(*options.cluster)
+             : options.on_cpu() ? machine::this_machine()
+                                : *machine::find_device(options.device);
   p.rate = rate_of(options, p.device, p.shape.precision.compute, config::cpu_threads(p.config));
   p.memory = plan::memory_plan(p.config, p.shape, p.device.memory_bytes);
   p.traffic = plan::run_traffic(p.config, p.shape.model, p.shape.precision, p.memory.recompute);

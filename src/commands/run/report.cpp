@@ -1,19 +1,11 @@
 // `hearth report`: pictures and pages of trainings, and their metrics for other programs.
-#include <fmt/core.h>
-
 #include <chrono>
 #include <exception>
 #include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include "base/error.h"
-#include "base/quantity.h"
-#include "base/text.h"
+#include "cluster/goodput.h"
+#include "cluster/starts.h"
 #include "commands/commands.h"
-#include "commands/run/page_jobs.h"
 #include "metrics/jsonl.h"
 #include "metrics/tensorboard.h"
 #include "metrics/throughput.h"
@@ -65,12 +57,61 @@ void write_tensorboard(const GivenRun& run, const Path& folder) {
   fmt::print("wrote {} to {}\n", counted(std::ssize(records), "step"), folder.string());
 }
 
-void write_picture(const std::vector<GivenRun>& runs, const std::string& title, const Path& out) {
+std::string picture_of(const std::vector<GivenRun>& runs, const std::string& title) {
   std::vector<report::Curve> curves;
   for (const GivenRun& run : runs) curves.push_back({run.name, metrics::read_metrics(run.metrics_file)});
   if (curves.size() == 1) curves.front().name.clear();
-  write_file_atomic(out, report::loss_curves_svg(curves, title));
-  fmt::print("wrote {}\n", out.string());
+  return report::loss_curves_svg(curves, title);
+}
+
+std::string after_that(const std::string& next) {
+  if (next == "again") return ", and the ranks start again";
+  if (next == "requeue") return ", and the job goes back to the queue";
+  if (next == "stop") return ", and the run stops";
+  return "";
+}
+
+std::string text_of(const cluster::StartEvent& e) {
+  if (e.name == "submit")
+    return fmt::format("submitted to {}: {}, {}", e.cluster, counted(e.nodes, "node"), counted(e.ranks, "rank"));
+  if (e.name == "start")
+    return fmt::format("{} on {}",
+                       e.step > 0 ? fmt::format("the ranks start after step {}", e.step) : "the ranks start", e.host);
+  if (e.name == "end")
+    return fmt::format("the ranks ended (exit code {}), with a checkpoint of step {}{}", e.code, e.step,
+                       after_that(e.next));
+  if (e.name == "queued") return fmt::format("waits to go on for job {}", e.after);
+  return "asked to stop";
+}
+
+// The reason of the newest end in the seconds (after_s, until_s].
+std::string reason_between(const std::vector<cluster::StartEvent>& events, double after_s, double until_s) {
+  std::string reason;
+  for (const cluster::StartEvent& e : events) {
+    const double time_s = cluster::seconds_of_time(e.time);
+    if (e.name == "end" && time_s > after_s && time_s <= until_s) reason = e.why;
+  }
+  return reason;
+}
+
+// The jobs of a run on its page, from RUN/starts.jsonl, if it is there. A resume of `run.history` gets the reason for
+// which the ranks before it ended.
+void add_jobs(report::PageRun& run, const Path& folder) {
+  std::vector<cluster::StartEvent> events;
+  try {
+    events = cluster::read_starts(folder);
+  } catch (const Error& e) {
+    run.notes.push_back(e.message());
+    return;
+  }
+  for (const cluster::StartEvent& e : events)
+    run.jobs.push_back({cluster::seconds_of_time(e.time), e.job, text_of(e), e.why});
+  double before_s = 0;
+  for (metrics::Event& event : run.history.events) {
+    if (event.name != "resume" || event.time <= 0) continue;
+    event.reason = reason_between(events, before_s, event.time);
+    before_s = event.time;
+  }
 }
 
 report::PageRun page_run(const GivenRun& given) {
@@ -83,11 +124,10 @@ report::RunPage empty_page(const std::string& title) {
   return {.title = title, .runs = {}, .defaults = report::configuration_texts({})};
 }
 
-void write_page(const std::vector<GivenRun>& runs, const std::string& title, const Path& out) {
+std::string page_of(const std::vector<GivenRun>& runs, const std::string& title) {
   report::RunPage page = empty_page(title);
   for (const GivenRun& run : runs) page.runs.push_back(page_run(run));
-  write_file_atomic(out, report::run_page(page));
-  fmt::print("wrote {}\n", out.string());
+  return report::run_page(page);
 }
 
 // The pages of runs that go on. Reading a long run takes a second, so that it is not read again for ten times as long.
@@ -181,15 +221,15 @@ int report(CommandLine& line) {
   bool serves = false;
   int64_t port = 8017;
   line.positional("RUN", &paths, "run folders, or their metrics.jsonl; several are drawn over each other");
-  line.option("--out", "FILE", &out,
-              "what to write, replacing a file of that name: FILE.html, a page with curves, events, configuration "
-              "and origin; or FILE.svg, a picture of the losses");
-  line.option("--title", "TEXT", &title, "what stands above it");
-  line.option("--tensorboard", "DIR", &tensorboard,
+  line.option("--out FILE", &out,
+              "what to write, replacing a file of that name: FILE.html, a page with curves, events, configuration and "
+              "origin; or FILE.svg, a picture of the losses");
+  line.option("--title TEXT", &title, "what stands above it");
+  line.option("--tensorboard DIR", &tensorboard,
               "write every step of RUN to files for TensorBoard, in a new folder DIR/NAME");
   line.flag("--serve", &serves,
             "show the page at an address of this host, until Ctrl-C; it follows the runs, which may begin later");
-  line.option("--port", "N", &port, "of that address; 0 is a free one").range(0, 65535);
+  line.option("--port N", &port, within(0, 65535), "of that address; 0 is a free one");
   if (!line.parse()) return 0;
   if (serves && (!out.empty() || !tensorboard.empty()))
     throw user_error("--serve writes nothing", "--out or --tensorboard is given, too", "give one of them at a time");
@@ -204,17 +244,16 @@ int report(CommandLine& line) {
   std::vector<GivenRun> runs;
   for (const Path& path : paths) runs.push_back(given_run(path, serves));
   distinguish(runs);
+  if (title.empty()) title = serves || is_page ? title_of(runs) : "Loss";
   if (serves) {
-    serve(runs, title.empty() ? title_of(runs) : title, port);
+    serve(runs, title, port);
     return 0;
   }
   if (!tensorboard.empty())
     for (const GivenRun& run : runs) write_tensorboard(run, tensorboard / run.name);
   if (out.empty()) return 0;
-  if (is_page)
-    write_page(runs, title.empty() ? title_of(runs) : title, out);
-  else
-    write_picture(runs, title.empty() ? "Loss" : title, out);
+  write_file_atomic(out, is_page ? page_of(runs, title) : picture_of(runs, title));
+  fmt::print("wrote {}\n", out.string());
   return 0;
 }
 

@@ -1,8 +1,8 @@
 // `hearth train`: checks the run file, then becomes `hearth-train`.
 #include "commands/commands.h"
 #include "commands/hearth_train.h"
-#include "commands/run/options.h"
 #include "commands/run_file.h"
+#include "commands/torch_options.h"
 #include "config/load.h"
 #include "launch/place.h"
 
@@ -11,16 +11,14 @@ namespace hearth::commands {
 std::optional<config::TrainOptions> train_options(CommandLine& line) {
   config::TrainOptions options;
   line.positional("RUN.toml", &options.run_toml, "the run file");
-  line.option("--set", "SECTION.KEY=VALUE", &options.sets, kSetHelp);
+  line.option("--set SECTION.KEY=VALUE", &options.sets, kSetHelp);
   line.flag("--restart", &options.restart, "start over; the old run is moved aside, not deleted");
   line.flag("--verbose", &options.verbose, "print every key, and every part of the memory");
-  line.option("--ranks", "N", &options.ranks,
-              "start N processes on this host that share the training; leave it out under srun, mpirun and torchrun")
-      .range(1, 4096);
-  line.option("--max-restarts", "N", &options.max_restarts,
+  line.option("--ranks N", &options.ranks, within(1, 4096),
+              "start N processes on this host that share the training; leave it out under srun, mpirun and torchrun");
+  line.option("--max-restarts N", &options.max_restarts, within(0, 1 << 20),
               "start again from the newest checkpoint after a kill or a failure of hardware; at most N times without a "
-              "new one")
-      .range(0, 1 << 20);
+              "new one");
   line.elsewhere({"--resume", "--resume_from_checkpoint", "--load"},
                  "leave it out: a training goes on from the newest good checkpoint of its run folder");
   line.elsewhere({"--nproc_per_node", "--nproc-per-node", "--num_processes", "--nproc", "-n", "-np"},

@@ -1,18 +1,16 @@
-#include <fmt/core.h>
-
+// `hearth tokenizer compare`: where two tokenizers differ.
 #include <algorithm>
 #include <map>
 
 #include "commands/commands.h"
-#include "commands/tokenizer/options.h"
+#include "tokenizer/tokenizer.h"
 
 namespace hearth::commands {
 namespace {
 
 using tokenizer::Tokenizer;
 
-constexpr size_t kShown = 10;
-constexpr size_t kContextTokens = 4;
+constexpr size_t kDifferencesShown = 10, kContextTokens = 4;
 
 // Writes bytes outside printable ASCII as \x0a; UTF-8 is kept.
 std::string spelled(std::string_view text) {
@@ -33,8 +31,8 @@ std::string bytes_of(const Tokenizer& tokenizer, int64_t id) {
 void print_rows(const char* what, const std::vector<std::string>& rows) {
   if (rows.empty()) return fmt::print("{}: the same\n", what);
   fmt::print("{}: {} differ\n", what, rows.size());
-  for (size_t i = 0; i < std::min(rows.size(), kShown); ++i) fmt::print("  {}\n", rows[i]);
-  if (rows.size() > kShown) fmt::print("  and {} more\n", rows.size() - kShown);
+  for (size_t i = 0; i < std::min(rows.size(), kDifferencesShown); ++i) fmt::print("  {}\n", rows[i]);
+  if (rows.size() > kDifferencesShown) fmt::print("  and {} more\n", rows.size() - kDifferencesShown);
 }
 
 void compare_vocabularies(const Tokenizer& a, const Tokenizer& b) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 
+#include "commands/progress_line.h"
 #include "data/build/portion_reader.h"
 #include "data/shard/manifest.h"
 #include "data/source/discover.h"
@@ -13,7 +14,15 @@ namespace hearth::commands {
 
 struct TrainingProgress {
   std::atomic<int64_t> bytes_done{0}, bytes_total{0};  // of sources, as stored on disk
-  std::atomic<int64_t> merges_done{0}, merges_total{0};
+  std::atomic<int64_t> items_done{0}, items_total{0};  // then: merges, or patches that are mapped
+
+  // `items`: what is done to them.
+  std::string text(const char* items) const {
+    const bool is_counted = items_total > 0;
+    const auto done = static_cast<double>(is_counted ? items_done : bytes_done);
+    const auto total = static_cast<double>(is_counted ? items_total : bytes_total);
+    return progress_bar(is_counted ? items : "counting", total > 0 ? done / total : 0);
+  }
 };
 
 // Adds a document's pieces. Throws user_error for a document of the wrong kind; `path` names its source.

@@ -1,11 +1,9 @@
-#include <fmt/core.h>
-
+// `hearth tokenizer decode`: ids as texts.
 #include <charconv>
 
-#include "base/error.h"
-#include "base/text.h"
 #include "commands/commands.h"
-#include "commands/tokenizer/options.h"
+#include "commands/shared_options.h"
+#include "commands/tokenizer/given_texts.h"
 
 namespace hearth::commands {
 namespace {

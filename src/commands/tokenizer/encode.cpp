@@ -1,26 +1,42 @@
-#include <fmt/core.h>
-#include <fmt/format.h>
-
+// `hearth tokenizer encode`: texts as ids.
 #include "base/log.h"
-#include "base/quantity.h"
 #include "commands/commands.h"
-#include "commands/tokenizer/options.h"
+#include "commands/shared_options.h"
+#include "commands/tokenizer/given_texts.h"
 
 namespace hearth::commands {
+namespace {
+
+// The ids around each document, if they are wanted. Throws user_error if the tokenizer has no such token.
+tokenizer::DocumentTokens ends_of(const tokenizer::Tokenizer& tokenizer, const std::string& bos,
+                                  const std::string& eos) {
+  const auto check = [](std::optional<uint32_t> id, const char* name, const char* option) {
+    if (id) return id;
+    throw user_error(fmt::format("the tokenizer has no {} token", name),
+                     "neither its template nor its special tokens define it",
+                     fmt::format("name it with {}-token TEXT, or give {} none", option, option));
+  };
+  tokenizer::DocumentTokens ends;
+  if (bos.empty() ? tokenizer.adds_bos() : bos == "document") ends.bos = check(tokenizer.bos(), "BOS", "--bos");
+  if (eos != "none") ends.eos = check(tokenizer.eos(), "EOS", "--eos");
+  return ends;
+}
+
+}  // namespace
 
 int tokenizer_encode(CommandLine& line) {
   TokenizerOptions options;
-  DocumentEnds around;
+  std::string bos, eos;
   bool parse_special = false;
   std::vector<Path> files;
   options.declare(line);
-  around.declare(line);
+  declare_ends(line, bos, eos);
   line.flag("--parse-special", &parse_special,
             "read special tokens that the text spells as these tokens, as Hugging Face does; not given: they are text");
   line.positional("FILE", &files, "each a document, one line of ids; none: standard input").optional();
   if (!line.parse()) return 0;
   const auto tokenizer = options.open_tokenizer();
-  const tokenizer::DocumentTokens ends = around.resolve(*tokenizer);
+  const tokenizer::DocumentTokens ends = ends_of(*tokenizer, bos, eos);
   const auto encoder =
       tokenizer->encoder(parse_special ? tokenizer::SpecialText::kParse : tokenizer::SpecialText::kPlain);
   std::vector<uint32_t> ids;

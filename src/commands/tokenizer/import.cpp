@@ -4,12 +4,9 @@
 //
 // as our own file. The pickle is read as data: no code in it is run. Nothing else opens a pickle as a tokenizer, so
 // datasets and checkpoints hold a file that contains patches alone, with a checksum.
-#include <fmt/core.h>
-
 #include <cstring>
 #include <limits>
 
-#include "base/error.h"
 #include "commands/commands.h"
 #include "formats/pickle.h"
 #include "tokenizer/arrays/patches.h"
@@ -30,17 +27,14 @@ int64_t integer(const Pickle& pickle, PickleValue value, std::string_view what) 
   const Pickle::Object type = pickle.object(scalar.arguments[0], what);
   const std::string_view name = type.arguments.empty() ? "" : pickle.text(type.arguments[0], what);
   const std::string_view bytes = pickle.text(scalar.arguments[1], what);
-  int32_t narrow = 0;
-  int64_t wide = 0;
-  if (name == "i4" && bytes.size() == sizeof narrow) {
-    std::memcpy(&narrow, bytes.data(), sizeof narrow);
-    return narrow;
-  }
-  if (name != "i8" || bytes.size() != sizeof wide)
-    throw damaged(fmt::format("{}: {} is a number of NumPy's type \"{}\"", pickle.origin(), what, name),
-                  "int32 and int64 are understood");
-  std::memcpy(&wide, bytes.data(), sizeof wide);
-  return wide;
+  const auto as = [&](auto number) -> int64_t {
+    std::memcpy(&number, bytes.data(), sizeof number);
+    return number;
+  };
+  if (name == "i4" && bytes.size() == sizeof(int32_t)) return as(int32_t{});
+  if (name == "i8" && bytes.size() == sizeof(int64_t)) return as(int64_t{});
+  throw damaged(fmt::format("{}: {} is a number of NumPy's type \"{}\"", pickle.origin(), what, name),
+                "int32 and int64 are understood");
 }
 
 tokenizer::PatchShape shape_of(const Pickle& pickle) {
@@ -73,8 +67,8 @@ tokenizer::PatchVocabulary vocabulary_of(const Pickle& pickle) {
       throw damaged(fmt::format("{}: index_map has the id {}", pickle.origin(), id),
                     fmt::format("k_limit is {}", k_limit));
     if (static_cast<size_t>(id) >= references.size()) references.resize(static_cast<size_t>(id) + 1);
-    if (references[static_cast<size_t>(id)].empty()) {
-      references[static_cast<size_t>(id)] = patch;
+    if (std::string_view& reference = references[static_cast<size_t>(id)]; reference.empty()) {
+      reference = patch;
     } else {
       v.others += patch;
       v.other_ids.push_back(static_cast<uint32_t>(id));
@@ -96,7 +90,7 @@ int tokenizer_import(CommandLine& line) {
   Path pickle_path, out;
   bool overwrite = false;
   line.positional("FILE", &pickle_path, "a pickle with index_map, patch_size and k_limit");
-  line.option("--out", "FILE", &out, "tokenizer.patches to write").required();
+  line.option("--out FILE", &out, "tokenizer.patches to write").required();
   line.flag("--overwrite", &overwrite, "replace it");
   if (!line.parse()) return 0;
   if (!overwrite && path_exists(out))

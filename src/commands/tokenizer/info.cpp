@@ -1,15 +1,15 @@
-#include <fmt/core.h>
-
+// `hearth tokenizer info`: what a tokenizer is.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
 #include "commands/commands.h"
-#include "commands/tokenizer/options.h"
+#include "commands/shared_options.h"
 
 namespace hearth::commands {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using tokenizer::Tokenizer;
 
 constexpr size_t kTokensShown = 16;
 
@@ -21,7 +21,7 @@ std::string describe(std::optional<uint32_t> id, const std::vector<tokenizer::Sp
   return fmt::format("({})", *id);
 }
 
-void print_text(const tokenizer::Tokenizer& t, bool all) {
+void print_text(const Tokenizer& t, bool all) {
   const std::vector<tokenizer::SpecialToken> special = t.special_tokens();
   const size_t shown = all ? special.size() : std::min(special.size(), kTokensShown);
   std::vector<std::string> names;
@@ -36,7 +36,7 @@ void print_text(const tokenizer::Tokenizer& t, bool all) {
                                 {"hash", t.content_hash()}}));
 }
 
-void print_json(const tokenizer::Tokenizer& t) {
+void print_json(const Tokenizer& t) {
   const auto id = [](std::optional<uint32_t> value) { return value ? Json(*value) : Json(); };
   Json json = {{"kind", t.kind()},
                {"vocab_size", t.vocab_size()},

@@ -1,12 +1,9 @@
-#include <fmt/core.h>
+// `hearth tokenizer train`: a vocabulary of BPE from text, or of patches from arrays of counts.
+#include <memory>
 
-#include <chrono>
-
-#include "base/error.h"
-#include "base/quantity.h"
 #include "commands/commands.h"
 #include "commands/progress_line.h"
-#include "commands/source_options.h"
+#include "commands/shared_options.h"
 #include "commands/tokenizer/counted_pieces.h"
 #include "commands/tokenizer/train_patches.h"
 #include "data/source/beside_records.h"
@@ -16,13 +13,6 @@
 
 namespace hearth::commands {
 namespace {
-
-std::string progress_text(const TrainingProgress& p) {
-  const bool merging = p.merges_total > 0;
-  const auto done = static_cast<double>(merging ? p.merges_done : p.bytes_done);
-  const auto total = static_cast<double>(merging ? p.merges_total : p.bytes_total);
-  return progress_bar(merging ? "merging" : "counting", total > 0 ? done / total : 0);
-}
 
 struct Pattern {
   std::string_view name, regex;
@@ -56,23 +46,22 @@ void declare(CommandLine& line, Request& r) {
   std::vector<std::string> names;
   for (const Pattern& p : patterns()) names.emplace_back(p.name);
   r.sources.declare(line);
-  line.option("--vocab-size", "N", &r.vocab_size,
+  line.option("--vocab-size N", &r.vocab_size, within(1, 1 << 26),
               "number of ids: special tokens, 256 bytes, one per merge; or one per patch, and BOS")
-      .required()
-      .range(1, 1 << 26);
-  line.option("--out", "FILE", &r.out, "tokenizer.json, or tokenizer.patches, to write").required();
-  line.option("--kind", "KIND", &r.kind, "bpe, of text; or patches, of arrays of counts").choices({"bpe", "patches"});
-  line.option("--special-token", "TEXT", &r.special_tokens,
+      .required();
+  line.option("--out FILE", &r.out, "tokenizer.json, or tokenizer.patches, to write").required();
+  line.option("--kind KIND", &r.kind, one_of({"bpe", "patches"}), "bpe, of text; or patches, of arrays of counts");
+  line.option("--special-token TEXT", &r.special_tokens,
               "reserve an id for it, from 0 on; none given: <|begin_of_text|> and <|end_of_text|>");
-  line.option("--pattern", "NAME", &r.pattern, "the tokenizer whose rule cuts text into pieces; default: llama3")
-      .choices(names);
-  line.option("--min-frequency", "N", &r.min_frequency, "do not merge pairs that occur less often; none given: 2")
-      .range(1, 1e15);
-  line.option("--patch", "PxQ", &r.patch, "neurons x time bins of a patch; none given: 1x15");
-  line.option("--validation", "FRACTION", &r.rules.validation,
+  line.option("--pattern NAME", &r.pattern, one_of(names),
+              "the tokenizer whose rule cuts text into pieces; default: llama3");
+  line.option("--min-frequency N", &r.min_frequency, within(1, 1e15),
+              "do not merge pairs that occur less often; none given: 2");
+  line.option("--patch PxQ", &r.patch, "neurons x time bins of a patch; none given: 1x15");
+  line.option("--validation FRACTION", &r.rules.validation,
               "leave out the documents that data build holds out with the same value");
   r.discovery.threads = 0;
-  line.option("--threads", "N", &r.discovery.threads, "0: one per core").range(0, 4096);
+  line.option("--threads N", &r.discovery.threads, within(0, 4096), "0: one per core");
   line.flag("--overwrite", &r.overwrite, "replace FILE");
 }
 
@@ -116,22 +105,21 @@ void train_bpe_tokenizer(const Request& r, const data::Discovery& found) {
   for (const Pattern& p : patterns())
     if (p.name == (r.pattern.empty() ? "llama3" : r.pattern)) training.pattern = p.regex;
 
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch clock;
   TrainingProgress progress;
   const tokenizer::TrainedBpe bpe = [&] {
-    const ProgressLine drawn([&] { return progress_text(progress); });
+    const ProgressLine drawn([&] { return progress.text("merging"); });
     const tokenizer::Pretokenizer cuts({{training.pattern}});
     const tokenizer::PieceCounts counts = count_pieces(
         found, r.rules, r.discovery.threads, [&cuts] { return text_counter(cuts); }, progress);
     fmt::print("counted {} different pieces in {} of text, {}\n", counts.size(), format_bytes(counts.bytes()),
                counted(std::ssize(found.sources), "file"));
-    progress.merges_total = training.vocab_size - 256 - static_cast<int64_t>(training.special_tokens.size());
-    return tokenizer::train_bpe(counts, training, &progress.merges_done);
+    progress.items_total = training.vocab_size - 256 - static_cast<int64_t>(training.special_tokens.size());
+    return tokenizer::train_bpe(counts, training, &progress.items_done);
   }();
   write_file_atomic(r.out, tokenizer::huggingface_file(bpe));
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   fmt::print("wrote {}: {} ids ({} special tokens, 256 bytes, {} merges) in {}\n", r.out.string(), bpe.tokens.size(),
-             training.special_tokens.size(), bpe.merges.size(), format_duration(elapsed.count()));
+             training.special_tokens.size(), bpe.merges.size(), format_duration(clock.seconds()));
   if (static_cast<int64_t>(bpe.tokens.size()) < training.vocab_size)
     fmt::print("fewer than {}: no other pair occurs {}\n", training.vocab_size,
                counted(training.min_frequency, "time"));
@@ -144,18 +132,10 @@ int tokenizer_train(CommandLine& line) {
   declare(line, r);
   if (!line.parse()) return 0;
   check(r);
-  data::GivenPaths given = r.sources.all_paths();
-  r.discovery.paths = std::move(given.paths);
-  r.discovery.patterns = std::move(given.patterns);
-  r.discovery.include = r.sources.include;
-  r.discovery.exclude = r.sources.exclude;
-  r.discovery.kinds = r.sources.kind_rules();
-  r.rules.read = r.sources.read_rules();
+  r.sources.apply(r.discovery, r.rules);
   if (r.rules.read.text_keys.empty()) r.rules.read.text_keys = {data::default_text_key(r.kind == "patches")};
   data::check_read_rules(r.rules.read);
   r.discovery.read = r.rules.read;
-  r.rules.on_error = r.sources.error_policy();
-  r.rules.source_dataset = r.sources.source_dataset;
   if (r.discovery.threads == 0) r.discovery.threads = machine::available_cores();
   data::HashProgress hashing;
   const data::Discovery found = data::discover(r.discovery, hashing);

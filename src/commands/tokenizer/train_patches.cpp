@@ -1,13 +1,7 @@
 #include "commands/tokenizer/train_patches.h"
 
-#include <fmt/core.h>
-
-#include <cstdio>
-
-#include "base/error.h"
 #include "base/parallel.h"
 #include "base/quantity.h"
-#include "commands/progress_line.h"
 #include "data/shard/array_stream.h"
 #include "tokenizer/arrays/nearest_reference.h"
 #include "tokenizer/arrays/train_patches.h"
@@ -34,24 +28,17 @@ CountDocument patch_counter(tokenizer::PatchShape shape) {
   };
 }
 
-std::string patch_progress_text(const TrainingProgress& p) {
-  const bool mapping = p.merges_total > 0;
-  const auto done = static_cast<double>(mapping ? p.merges_done : p.bytes_done);
-  const auto total = static_cast<double>(mapping ? p.merges_total : p.bytes_total);
-  return progress_bar(mapping ? "mapping" : "counting", total > 0 ? done / total : 0);
-}
-
 // Maps every patch without an id of its own to the nearest reference's id.
 void map_others(tokenizer::PatchVocabulary& v, int64_t threads, TrainingProgress& progress) {
   const auto others = static_cast<int64_t>(v.other_ids.size());
   const auto cells = static_cast<size_t>(v.shape.cells());
-  progress.merges_total = others;
+  progress.items_total = others;
   const tokenizer::NearestReference nearest(v);
   for_each_index(div_ceil(others, kChunk), threads, [&](int64_t chunk) {
     const int64_t end = std::min(others, (chunk + 1) * kChunk);
     for (auto i = static_cast<size_t>(chunk * kChunk); i < static_cast<size_t>(end); ++i)
       v.other_ids[i] = nearest.id_of({reinterpret_cast<const uint8_t*>(v.others.data()) + i * cells, cells});
-    progress.merges_done += end - chunk * kChunk;
+    progress.items_done += end - chunk * kChunk;
   });
 }
 
@@ -74,7 +61,7 @@ void train_patch_tokenizer(const data::Discovery& found, const data::BuildRules&
   tokenizer::PatchVocabulary v;
   int64_t cells = 0;
   {
-    const ProgressLine drawn([&] { return patch_progress_text(progress); });
+    const ProgressLine drawn([&] { return progress.text("mapping"); });
     const tokenizer::PieceCounts counts = count_pieces(
         found, rules, threads, [shape] { return patch_counter(shape); }, progress);
     v = tokenizer::most_frequent_patches(counts, shape, vocab_size);

@@ -7,17 +7,15 @@
 #include <optional>
 
 #include "base/text.h"
+#include "config/import/foreign.h"
 
 namespace hearth::config {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-
 // The length of a NAME at the begin of a text.
 size_t name_length(std::string_view text) {
   size_t end = 0;
-  while (end < text.size() && (is_letter(text[end]) || (end > 0 && is_digit(text[end])))) ++end;
+  while (end < text.size() && is_word(text[end]) && (end > 0 || !is_digit(text[end]))) ++end;
   return end;
 }
 
@@ -41,7 +39,7 @@ constexpr std::array<std::string_view, 17> kScriptWords = {"if",    "then",  "el
 // `bash -x SCRIPT` runs the script: the shell and its flags are passed over.
 void pass_over_shell(std::vector<CommandWord>& words) {
   for (auto shell = words.begin(); shell != words.end(); ++shell) {
-    const std::string_view name = std::string_view(shell->text).substr(shell->text.rfind('/') + 1);
+    const std::string_view name = base_name(shell->text);
     if (name != "sh" && name != "bash") continue;
     const auto script = std::find_if(shell + 1, words.end(), [](const CommandWord& word) {
       return word.text.size() < 2 || word.text[0] != '-' || word.text.find_first_not_of("exuv", 1) != std::string::npos;
@@ -248,7 +246,7 @@ class Reader {
     if (next == '(') fault("the output of a command stands here, in $( )");
     if (next == '{')
       fault(fmt::format("{}}} stands here", text_.substr(at_, std::min<size_t>(text_.find('}', at_) - at_, 40))));
-    if (is_letter(next))
+    if (is_word(next) && !is_digit(next))
       fault(fmt::format("${} stands here", text_.substr(at_ + 1, name_length(text_.substr(at_ + 1)))));
     if (is_digit(next) || next == '@' || next == '*' || next == '#' || next == '?')
       fault(fmt::format("${} stands here", next));
@@ -317,7 +315,7 @@ bool has_option(std::string_view line) {
   for (size_t i = 0; i + 1 < line.size(); ++i) {
     if (line[i] != '-' || (i > 0 && line[i - 1] != ' ' && line[i - 1] != '\t')) continue;
     const size_t name = line[i + 1] == '-' ? i + 2 : i + 1;
-    if (name < line.size() && is_letter(line[name])) return true;
+    if (name < line.size() && (is_letter(line[name]) || line[name] == '_')) return true;
   }
   return false;
 }
@@ -351,17 +349,8 @@ bool is_command_text(std::string_view text) {
 }
 
 int likely_command_line(std::string_view script) {
-  constexpr std::array<std::string_view, 11> kLaunchers = {"torchrun",
-                                                           "accelerate",
-                                                           "deepspeed",
-                                                           "srun",
-                                                           "mpirun",
-                                                           "mpiexec",
-                                                           "python",
-                                                           "python3",
-                                                           "eval",
-                                                           "exec",
-                                                           "neuron_parallel_compile"};
+  const std::vector<std::string> launchers =
+      split("torchrun accelerate deepspeed srun mpirun mpiexec python python3 eval exec neuron_parallel_compile", ' ');
   int line = 0, begin = 0, found = 0, best = 0;
   bool continues = false;
   for (const std::string& whole : split_lines(std::string(script))) {
@@ -373,7 +362,7 @@ int likely_command_line(std::string_view script) {
     int score = 0;
     if (text.find(".py") != std::string_view::npos || text.find(" -m ") != std::string_view::npos) score += 2;
     const std::string_view first = text.substr(0, text.find_first_of(" \t"));
-    for (const std::string_view launcher : kLaunchers) {
+    for (const std::string& launcher : launchers) {
       if (first == launcher)
         score += 2;
       else if (text.find(launcher) != std::string_view::npos)

@@ -24,14 +24,9 @@ std::string foreign_name(std::string_view foreign) {
   for (const std::string_view end : {"_text_document", "_document", ".jsonl", ".json", ".bin"}) {
     if (name.ends_with(end)) name.erase(name.size() - end.size());
   }
-  std::replace_if(
-      name.begin(), name.end(),
-      [](char c) {
-        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                           c == '_' || c == '.';
-        return !plain;
-      },
-      '-');
+  for (char& c : name) {
+    if (!is_word(c) && c != '.') c = '-';
+  }
   return name.empty() || name == "." || name == ".." ? "text" : name;
 }
 
@@ -51,8 +46,7 @@ std::string build_command(const std::string& folder, const std::string& foreign)
 void set_source(Draft& draft, int64_t index, const std::string& foreign, const ForeignKey* from) {
   std::vector<std::string> others;
   for (int64_t i = 0; i < index; ++i) {
-    if (const Value* other = draft.value(fmt::format("data.source.{}.path", i)))
-      others.push_back(std::get<std::string>(*other));
+    if (const auto* other = draft.value<std::string>(fmt::format("data.source.{}.path", i))) others.push_back(*other);
   }
   const std::string folder = new_name("data/" + foreign_name(foreign), others);
   const std::string key = index < 0 ? "data.path" : fmt::format("data.source.{}.path", index);
@@ -60,15 +54,12 @@ void set_source(Draft& draft, int64_t index, const std::string& foreign, const F
 }
 
 void set_run_folder(Draft& draft, std::string_view name) {
-  const ForeignKey* key = draft.find(name);
-  if (key == nullptr) return;
   const auto folder = draft.text(name);
-  if (folder && !folder->empty()) draft.set("job.dump_folder", "runs/" + foreign_name(*folder), key);
+  if (folder && !folder->empty()) draft.set("job.dump_folder", "runs/" + foreign_name(*folder), draft.find(name));
 }
 
 const ForeignKey* foreign_variable(const Draft& draft, std::string_view name) {
-  const ForeignKey* of_command = draft.find(fmt::format("env.{}", name));
-  return of_command != nullptr ? of_command : draft.find(fmt::format("${}", name));
+  return draft.first_of({fmt::format("env.{}", name), fmt::format("${}", name)});
 }
 
 int64_t bounded_product(std::initializer_list<int64_t> factors) {
@@ -90,7 +81,7 @@ void take_given_ranks(Draft& draft, std::initializer_list<std::string_view> name
     const auto ranks = draft.whole(name);
     if (ranks == -1) continue;  // accelerate's "not given"
     if (ranks && (*ranks < 1 || *ranks > kMostRanks))
-      draft.refuse(*draft.find(name), "not a number of ranks");
+      draft.refuse(name, "not a number of ranks");
     else if (ranks)
       draft.take_ranks(*ranks);
   }
@@ -114,12 +105,12 @@ void take_launched_ranks(Draft& draft) {
   if (slurm_nodes && tasks) draft.take_ranks(*slurm_nodes * *tasks);
 }
 
-std::vector<ImportRule> with_launched_ranks(std::span<const ImportRule> rules) {
-  std::vector<ImportRule> all(rules.begin(), rules.end());
-  for (const auto& names : std::initializer_list<std::span<const std::string_view>>{kNodes, kOfEachNode, kAllTasks,
-                                                                                    kSlurmNodes, kTasksOfNode}) {
+std::vector<ImportRule> with_launched_ranks(std::span<const ImportRule> rows) {
+  std::vector<ImportRule> all = one_by_one(rows);
+  using LaunchNames = std::span<const std::string_view>;
+  for (const LaunchNames names : {LaunchNames(kNodes), LaunchNames(kOfEachNode), LaunchNames(kAllTasks),
+                                  LaunchNames(kSlurmNodes), LaunchNames(kTasksOfNode)})
     for (const std::string_view name : names) all.push_back(read(name));
-  }
   return all;
 }
 
@@ -138,18 +129,17 @@ void need_value(Draft& draft, std::string_view name, std::initializer_list<std::
                 fmt::format("if the training had it, give a further file with {}", written));
 }
 
-ForeignDegree foreign_degree(Draft& draft, std::initializer_list<std::string_view> names, int64_t fallback, bool rest) {
-  constexpr int64_t kMost = 1 << 20;
+ForeignDegree foreign_degree(Draft& draft, std::initializer_list<std::string_view> names, bool rest) {
   for (const std::string_view name : names) {
     const auto value = draft.whole(name);
     if (!value) continue;
     const ForeignKey* from = draft.find(name);
     if (rest && *value == -1) return {0, from};
-    if (*value >= 1 && *value <= kMost) return {*value, from};
+    if (is_count(*value)) return {*value, from};
     draft.refuse(*from, "not a degree of parallelism");
     return {1, from};
   }
-  return {fallback, nullptr};
+  return {rest ? 0 : 1, nullptr};
 }
 
 bool resolve_layout(Draft& draft, ForeignLayout& layout, std::string_view asked_by) {
@@ -179,7 +169,7 @@ bool resolve_layout(Draft& draft, ForeignLayout& layout, std::string_view asked_
 void set_layout(Draft& draft, const ForeignLayout& layout, int64_t local_batch_size, const ForeignKey* from) {
   if (!draft.options().layout) {
     draft.note("The layout of the ranks is left out (--no-layout). `hearth plan RUN.toml --search` proposes one.");
-    draft.set("training.local_batch_size", int64_t{1}, nullptr, "as in `hearth plan --search`");
+    draft.set("training.local_batch_size", 1, nullptr, "as in `hearth plan --search`");
     return;
   }
   draft.set("training.local_batch_size", local_batch_size, from);

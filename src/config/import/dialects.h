@@ -19,8 +19,9 @@ struct Dialect {
   void (*import)(Draft& draft);  // after the rules: reads the keys of rules kRead and sets ours
   bool files = true;             // whether it has files of keys: TOML, YAML, JSON
   bool commands = false;         // whether it has options on a command line
-  // Keys of which a training has at least one: "learning_rate", "training.*". Empty: `import` asks for what it needs.
-  std::span<const std::string_view> core{};
+  // Keys of which a training has at least one, with blanks between them: "learning_rate training.*". Empty: `import`
+  // asks for what it needs.
+  std::string_view core{};
   bool options_win = false;  // whether an option takes the place of a file's key
   // Before the rules: joins keys that say the same, and gives them names that rules can have. May be null.
   void (*prepare)(std::vector<ForeignKey>& keys, std::vector<Problem>& problems) = nullptr;
@@ -61,14 +62,16 @@ std::string text_or_no(Draft& draft, std::string_view name, std::string_view sta
 // The ranks that a launcher's options or Slurm's variables say, unless others are known: torchrun's and DeepSpeed's
 // processes a node times nodes, mpirun's and srun's -n, SLURM_NTASKS.
 void take_launched_ranks(Draft& draft);
-// The rules of a dialect that calls take_launched_ranks, with those of the keys that it reads.
-std::vector<ImportRule> with_launched_ranks(std::span<const ImportRule> rules);
+// The rules of a dialect that calls take_launched_ranks, one by one, with the keys that it reads.
+std::vector<ImportRule> with_launched_ranks(std::span<const ImportRule> rows);
 // The ranks that the first of these keys says, unless others are known. A number below 1 or too large is a problem.
 void take_given_ranks(Draft& draft, std::initializer_list<std::string_view> names);
 
 // A variable of the environment, or null: NAME=value in front of the command, else in a line of its own.
 const ForeignKey* foreign_variable(const Draft& draft, std::string_view name);
 
+// Whether a number can be one of sequences, micro-batches or ranks: from 1 to 2^20.
+constexpr bool is_count(int64_t number) { return number >= 1 && number <= (1 << 20); }
 // The product of whole numbers from 0, and 2^62 for one beyond: no key of ours allows so much.
 int64_t bounded_product(std::initializer_list<int64_t> factors);
 
@@ -83,9 +86,9 @@ struct ForeignLayout {
   int64_t data() const { return bounded_product({replicate.value, shard.value}); }
   int64_t ranks() const { return bounded_product({data(), context.value, tensor.value, pipeline.value}); }
 };
-// The degree in the first of these keys that is given. Below 1 is a problem, but -1 for `rest`, which becomes 0.
-ForeignDegree foreign_degree(Draft& draft, std::initializer_list<std::string_view> names, int64_t fallback = 1,
-                             bool rest = false);
+// The degree in the first of these keys that is given; 1 where no key is given. Below 1 is a problem. With `rest`, the
+// degree of -1 and of no key is 0.
+ForeignDegree foreign_degree(Draft& draft, std::initializer_list<std::string_view> names, bool rest = false);
 // Computes `layout.shard` from --ranks where it is 0. False, and a problem of the draft: a missing or wrong number of
 // ranks. `asked_by` says what needs it.
 bool resolve_layout(Draft& draft, ForeignLayout& layout, std::string_view asked_by);

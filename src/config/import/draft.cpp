@@ -11,16 +11,6 @@
 namespace hearth::config {
 namespace {
 
-std::optional<double> number_of(const ForeignValue& value) {
-  if (const auto* whole = std::get_if<int64_t>(&value.is)) return static_cast<double>(*whole);
-  if (const auto* number = std::get_if<double>(&value.is)) return *number;
-  if (const auto* text = std::get_if<std::string>(&value.is)) {
-    const ForeignValue plain = plain_scalar(*text);  // PyYAML reads 1e-4 as a text, and trainers turn it into a number
-    if (!std::holds_alternative<std::string>(plain.is)) return number_of(plain);
-  }
-  return std::nullopt;
-}
-
 std::optional<int64_t> whole_of(const ForeignValue& value) {
   constexpr double kLargest = 9007199254740992.0;  // 2^53
   if (const auto* whole = std::get_if<int64_t>(&value.is)) return *whole;
@@ -39,33 +29,36 @@ std::optional<bool> flag_of(const ForeignValue& value) {
   return std::nullopt;
 }
 
-// Whether a row is of this name alone.
-bool is_row_of(const ImportRule& rule, std::string_view name) {
-  return !rule.name.ends_with('*') && fits_pattern(rule.name, name);
+std::optional<std::string> text_of(const ForeignValue& value) {
+  if (std::holds_alternative<ForeignList>(value.is)) return std::nullopt;
+  return value.written();
 }
 
-}  // namespace
-
-bool fits_pattern(std::string_view pattern, std::string_view name) {
-  if (pattern.starts_with("env.") && name.starts_with('$')) return fits_pattern(pattern.substr(4), name.substr(1));
-  if (!pattern.ends_with('*')) return pattern == name;
-  return name.starts_with(pattern.substr(0, pattern.size() - 1));
+// A list's elements, or the value alone.
+ForeignList elements_of(const ForeignValue& value) {
+  const auto* list = std::get_if<ForeignList>(&value.is);
+  return list == nullptr ? ForeignList{value} : *list;
 }
 
-const ImportRule* rule_for(std::span<const ImportRule> rules, std::string_view name) {
-  const ImportRule* best = nullptr;
-  for (const ImportRule& rule : rules) {
-    if (is_row_of(rule, name)) return &rule;
-    if (fits_pattern(rule.name, name) && (best == nullptr || rule.name.size() > best->name.size())) best = &rule;
+std::optional<Names> texts_of(const ForeignValue& value) {
+  Names all;
+  for (const ForeignValue& element : elements_of(value)) all.push_back(element.written());
+  return all;
+}
+
+std::optional<Numbers> numbers_of(const ForeignValue& value) {
+  Numbers all;
+  for (const ForeignValue& element : elements_of(value)) {
+    const auto number = number_of(element);
+    if (!number) return std::nullopt;
+    all.push_back(*number);
   }
-  return best;
+  return all;
 }
 
-bool has_rule(std::span<const ImportRule> rules, std::string_view name) {
-  return std::any_of(rules.begin(), rules.end(), [name](const ImportRule& rule) { return is_row_of(rule, name); });
-}
-
-namespace {
+// A row of a list at the result's end.
+std::string listed(const ForeignKey& key) { return fmt::format("{}  {}", key.where(), key.assignment()); }
+std::string listed(const ForeignKey& key, std::string_view why) { return fmt::format("{}: {}", listed(key), why); }
 
 // Whether a key is none of a program's options or files, and so no name to propose in place of another.
 bool is_of_launch(std::string_view name) {
@@ -106,9 +99,9 @@ Draft::Draft(std::string program, std::vector<ForeignKey> keys, ImportOptions op
   for (const ForeignKey& key : keys_) {
     const auto [at, added] = first.emplace(key.name, &key);
     if (added) continue;
-    problems_.push_back({key.where(), key.line,
-                         fmt::format("{} is given again; the first is in {}", key.called(), at->second->where()),
-                         "keep one of the two", key.name});
+    problems_.push_back(
+        problem_of(key, fmt::format("{} is given again; the first is in {}", key.called(), at->second->where()),
+                   "keep one of the two"));
   }
   for (const std::string& name : options_.leave_out) {
     const auto is_it = [&name](const ForeignKey& key) { return key.name == name || key.shown == name; };
@@ -118,7 +111,7 @@ Draft::Draft(std::string program, std::vector<ForeignKey> keys, ImportOptions op
           {"--leave-out", 0, fmt::format("no file has a key {}", name), "give a key's name as its file has it", {}});
       continue;
     }
-    left_out_.push_back(fmt::format("{}  {}", found->where(), found->assignment()));
+    left_out_.push_back(listed(*found));
     keys_.erase(found);
   }
 }
@@ -129,43 +122,44 @@ void Draft::apply(std::span<const ImportRule> rules) {
     if (!rule.name.ends_with('*') && !is_of_launch(rule.name)) names.emplace_back(rule.name);
   }
   for (const ForeignKey& key : keys_) {
-    const ImportRule* rule = rule_for(rules, key.name);
-    if (rule == nullptr && is_variable(key.name)) {
-      variables_.push_back(fmt::format("{}  {}", key.where(), key.assignment()));
-      continue;
-    }
-    if (rule == nullptr) {
+    if (const ImportRule* rule = rule_for(rules, key.name)) {
+      apply(key, *rule, rules);
+    } else if (is_variable(key.name)) {
+      variables_.push_back(listed(key));
+    } else {
       const std::string meant = nearest(key.name, names);
-      problems_.push_back({key.where(), key.line, fmt::format("{} has no key {}", program_, key.called()),
-                           fmt::format("{}leave it out: --leave-out {}",
-                                       meant.empty() ? "" : fmt::format("did you mean {}? Or ", meant), key.name),
-                           key.name});
-      continue;
+      problems_.push_back(
+          problem_of(key, fmt::format("{} has no key {}", program_, key.called()),
+                     fmt::format("{}leave it out: --leave-out {}",
+                                 meant.empty() ? "" : fmt::format("did you mean {}? Or ", meant), key.name)));
     }
-    switch (rule->kind) {
-      case ImportRule::Kind::kCopy:
-        if (find(key.name) == &key) copy_value(key, rule->target, rule->words);
-        break;
-      case ImportRule::Kind::kRead:
-        read_.push_back(&key);
-        break;
-      case ImportRule::Kind::kIgnore:
-        if (is_misplaced(rules, key.name))
-          refuse(key, "it stands before the program, which does not get it", "move it behind the program");
-        else
-          ignored_.push_back(fmt::format("{}  {}: {}", key.where(), key.assignment(), rule->words));
-        break;
-      case ImportRule::Kind::kOnly:
-        if (find(key.name) == nullptr) break;
-        if (is_one_of(rule->target, key.value.text()))
-          ignored_.push_back(fmt::format("{}  {}: {}", key.where(), key.assignment(), rule->words));
-        else
-          refuse(key, rule->words, rule->fix);
-        break;
-      case ImportRule::Kind::kRefuse:
-        if (!key.value.null()) refuse(key, rule->words, rule->fix);
-        break;
-    }
+  }
+}
+
+void Draft::apply(const ForeignKey& key, const ImportRule& rule, std::span<const ImportRule> all) {
+  switch (rule.kind) {
+    case ImportRule::Kind::kCopy:
+      if (find(key.name) == &key) take(rule.target, &key, rule.words);
+      break;
+    case ImportRule::Kind::kRead:
+      read_.push_back(&key);
+      break;
+    case ImportRule::Kind::kIgnore:
+      if (is_misplaced(all, key.name))
+        refuse(key, "it stands before the program, which does not get it", "move it behind the program");
+      else
+        ignored_.push_back(listed(key, rule.words));
+      break;
+    case ImportRule::Kind::kOnly:
+      if (find(key.name) == nullptr) break;
+      if (is_one_of(rule.target, key.value.text()))
+        ignored_.push_back(listed(key, rule.words));
+      else
+        refuse(key, rule.words, rule.fix);
+      break;
+    case ImportRule::Kind::kRefuse:
+      if (!key.value.null()) refuse(key, rule.words, rule.fix);
+      break;
   }
 }
 
@@ -181,6 +175,17 @@ const ForeignKey* Draft::find(std::string_view name) const {
   return found == keys_.end() ? nullptr : &*found;
 }
 
+const ForeignKey* Draft::first_of(std::initializer_list<std::string_view> names) const {
+  for (const std::string_view name : names)
+    if (const ForeignKey* key = find(name)) return key;
+  return nullptr;
+}
+
+bool Draft::text_is(std::string_view name, std::string_view text) const {
+  const ForeignKey* key = find(name);
+  return key != nullptr && key->value.text() == text;
+}
+
 std::vector<const ForeignKey*> Draft::keys_under(std::string_view begin) const {
   std::vector<const ForeignKey*> found;
   for (const ForeignKey& key : keys_) {
@@ -189,96 +194,52 @@ std::vector<const ForeignKey*> Draft::keys_under(std::string_view begin) const {
   return found;
 }
 
-void Draft::wrong_type(const ForeignKey& key, std::string_view expected) {
+template <typename Read>
+auto Draft::as(const ForeignKey* key, Read read, std::string_view expected) -> decltype(read(key->value)) {
+  if (key == nullptr) return std::nullopt;
+  if (auto value = read(key->value)) return value;
   const bool known = std::any_of(problems_.begin(), problems_.end(),
-                                 [&key](const Problem& p) { return p.key == key.name && p.where == key.where(); });
-  if (known) return;
-  problems_.push_back({key.where(), key.line, fmt::format("{}: not {}", key.assignment(), expected), {}, key.name});
+                                 [key](const Problem& p) { return p.key == key->name && p.where == key->where(); });
+  if (!known) problems_.push_back(problem_of(*key, fmt::format("{}: not {}", key->assignment(), expected)));
+  return std::nullopt;
 }
 
-std::optional<int64_t> Draft::whole(std::string_view name) {
-  const ForeignKey* key = find(name);
-  if (key == nullptr) return std::nullopt;
-  const auto value = whole_of(key->value);
-  if (!value) wrong_type(*key, "a whole number");
-  return value;
-}
+std::optional<int64_t> Draft::whole(const ForeignKey* key) { return as(key, whole_of, "a whole number"); }
+std::optional<double> Draft::number(const ForeignKey* key) { return as(key, number_of, "a number"); }
+std::optional<bool> Draft::flag(const ForeignKey* key) { return as(key, flag_of, "true or false"); }
+std::optional<std::string> Draft::text(const ForeignKey* key) { return as(key, text_of, "a text"); }
+std::optional<Names> Draft::texts(const ForeignKey* key) { return as(key, texts_of, "a list of texts"); }
+std::optional<Numbers> Draft::numbers(const ForeignKey* key) { return as(key, numbers_of, "a list of numbers"); }
 
 std::optional<int64_t> Draft::known_whole(std::string_view name) const {
   const ForeignKey* key = find(name);
   return key == nullptr ? std::nullopt : whole_of(key->value);
 }
 
-std::optional<double> Draft::number(std::string_view name) {
-  const ForeignKey* key = find(name);
-  if (key == nullptr) return std::nullopt;
-  const auto value = number_of(key->value);
-  if (!value) wrong_type(*key, "a number");
-  return value;
-}
-
-std::optional<bool> Draft::flag(std::string_view name) {
-  const ForeignKey* key = find(name);
-  if (key == nullptr) return std::nullopt;
-  const auto value = flag_of(key->value);
-  if (!value) wrong_type(*key, "true or false");
-  return value;
-}
-
-std::optional<std::string> Draft::text(std::string_view name) {
-  const ForeignKey* key = find(name);
-  if (key == nullptr) return std::nullopt;
-  if (!std::holds_alternative<ForeignList>(key->value.is)) return key->value.written();
-  wrong_type(*key, "a text");
-  return std::nullopt;
-}
-
-std::optional<std::vector<std::string>> Draft::texts(std::string_view name) {
-  const ForeignKey* key = find(name);
-  if (key == nullptr) return std::nullopt;
-  const auto* list = std::get_if<ForeignList>(&key->value.is);
-  if (list == nullptr) return std::vector<std::string>{key->value.written()};
-  std::vector<std::string> all;
-  for (const ForeignValue& value : *list) all.push_back(value.written());
-  return all;
-}
-
-std::optional<std::vector<double>> Draft::numbers(std::string_view name) {
-  const ForeignKey* key = find(name);
-  if (key == nullptr) return std::nullopt;
-  const auto* list = std::get_if<ForeignList>(&key->value.is);
-  std::vector<double> all;
-  for (const ForeignValue& value : list == nullptr ? ForeignList{key->value} : *list) {
-    const auto number = number_of(value);
-    if (!number) {
-      wrong_type(*key, "a list of numbers");
-      return std::nullopt;
-    }
-    all.push_back(*number);
-  }
-  return all;
-}
-
-// The value as our field's type.
-void Draft::copy_value(const ForeignKey& key, std::string_view target, std::string_view note) {
-  const Field* field = field_of(target);
-  HEARTH_CHECK(field != nullptr, "{}", target);
-  const Value type = field->default_value();
+bool Draft::take(std::string_view key, const ForeignKey* from, std::string_view note) {
+  const Field* field = field_of(key);
+  HEARTH_CHECK(field != nullptr, "{}", key);
   std::optional<Value> value;
-  if (std::holds_alternative<int64_t>(type)) {
-    if (const auto whole = this->whole(key.name)) value = *whole;
-  } else if (std::holds_alternative<double>(type)) {
-    if (const auto number = this->number(key.name)) value = *number;
-  } else if (std::holds_alternative<bool>(type)) {
-    if (const auto flag = this->flag(key.name)) value = *flag;
-  } else if (std::holds_alternative<std::string>(type)) {
-    if (auto text = this->text(key.name)) value = std::move(*text);
-  } else if (std::holds_alternative<Numbers>(type)) {
-    if (auto numbers = this->numbers(key.name)) value = std::move(*numbers);
-  } else if (auto texts = this->texts(key.name)) {
-    value = std::move(*texts);
-  }
-  if (value) set(target, std::move(*value), &key, std::string(note));
+  std::visit(
+      [&]<typename T>(const T&) {
+        if constexpr (std::is_same_v<T, bool>) value = flag(from);
+        if constexpr (std::is_same_v<T, int64_t>) value = whole(from);
+        if constexpr (std::is_same_v<T, double>) value = number(from);
+        if constexpr (std::is_same_v<T, std::string>) value = text(from);
+        if constexpr (std::is_same_v<T, Numbers>) value = numbers(from);
+        if constexpr (std::is_same_v<T, Names>) value = texts(from);
+      },
+      field->default_value());
+  if (value) set(key, std::move(*value), from, std::string(note));
+  return value.has_value();
+}
+
+void Draft::take_or(std::string_view key, const ForeignKey* from, Value standard, std::string_view why) {
+  if (!take(key, from)) set(key, std::move(standard), from, from == nullptr ? std::string(why) : "");
+}
+
+void Draft::set_if_on(std::string_view key, Value value, std::string_view from, std::string_view note) {
+  if (is_on(from)) set(key, std::move(value), find(from), std::string(note));
 }
 
 void Draft::set(std::string_view key, Value value, const ForeignKey* from, std::string note) {
@@ -286,9 +247,9 @@ void Draft::set(std::string_view key, Value value, const ForeignKey* from, std::
   HEARTH_CHECK(field != nullptr, "{}", key);
   HEARTH_CHECK(field->default_value().index() == value.index(), "{} has another type", key);
   if (from != nullptr && !field->limits.allow(value)) {
-    problems_.push_back({from->where(), from->line,
-                         fmt::format("{}: {} would be {}", from->assignment(), key, to_toml_value(value)),
-                         fmt::format("{} is {}", key, field->limits.text()), from->name});
+    problems_.push_back(problem_of(*from,
+                                   fmt::format("{}: {} would be {}", from->assignment(), key, to_toml_value(value)),
+                                   fmt::format("{} is {}", key, field->limits.text())));
     return;
   }
   items_[std::string(key)] = {std::move(value), from == nullptr ? "" : from->where(), std::move(note),
@@ -302,17 +263,11 @@ void Draft::assume(std::string_view key, Value value, std::string_view why) {
   set(key, std::move(value), nullptr, std::string(why));
 }
 
-const Value* Draft::value(std::string_view key) const {
-  const auto found = items_.find(key);
-  return found == items_.end() ? nullptr : &found->second.value;
-}
-
 void Draft::refuse(const ForeignKey& key, std::string_view why, std::string_view fix) {
   problems_.push_back(
-      {key.where(), key.line, fmt::format("{}: {}", key.assignment(), why),
-       fmt::format("{}{}--leave-out {}", fix, fix.empty() ? "to import the rest: " : ", or import the rest: ",
-                   is_variable(key.name) ? key.called() : key.name),
-       key.name});
+      problem_of(key, fmt::format("{}: {}", key.assignment(), why),
+                 fmt::format("{}{}--leave-out {}", fix, fix.empty() ? "to import the rest: " : ", or import the rest: ",
+                             is_variable(key.name) ? key.called() : key.name)));
 }
 
 void Draft::problem(std::string what, std::string fix) {
@@ -325,7 +280,7 @@ std::vector<std::string> Draft::read_together() const {
     const bool has_own = std::any_of(items_.begin(), items_.end(), [key](const auto& item) {
       return item.second.from == key->called() && item.second.where == key->where();
     });
-    if (!has_own && !key->value.null()) together.push_back(fmt::format("{}  {}", key->where(), key->assignment()));
+    if (!has_own && !key->value.null()) together.push_back(listed(*key));
   }
   return together;
 }

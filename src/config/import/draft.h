@@ -11,43 +11,9 @@
 
 #include "config/fields.h"
 #include "config/import/foreign.h"
+#include "config/import/rules.h"
 
 namespace hearth::config {
-
-// What an import does with a key. Tables of these are the dialects.
-struct ImportRule {
-  enum class Kind {
-    kCopy,    // our key `target` gets the value; `words` is a note beside it
-    kRead,    // code of the dialect reads it
-    kIgnore,  // it does not change what is trained: `words` say why
-    kOnly,    // only the values `target` ("1|null") are what Hearth does; `words` say what it does
-    kRefuse   // `words` say why; `fix` says what to do
-  };
-  std::string_view name;  // "training.steps"; "profiling.*" is every key that begins with "profiling.", without a row
-  Kind kind;
-  std::string_view target{}, words{}, fix{};
-};
-
-constexpr ImportRule copy(std::string_view name, std::string_view target, std::string_view note = {}) {
-  return {name, ImportRule::Kind::kCopy, target, note};
-}
-constexpr ImportRule read(std::string_view name) { return {name, ImportRule::Kind::kRead}; }
-constexpr ImportRule ignore(std::string_view name, std::string_view why) {
-  return {name, ImportRule::Kind::kIgnore, {}, why};
-}
-constexpr ImportRule only(std::string_view name, std::string_view values, std::string_view what) {
-  return {name, ImportRule::Kind::kOnly, values, what};
-}
-constexpr ImportRule refuse(std::string_view name, std::string_view why, std::string_view fix = {}) {
-  return {name, ImportRule::Kind::kRefuse, {}, why, fix};
-}
-
-// Whether a pattern is the name, or ends in * and is the name's begin. "env.NAME" is also "$NAME".
-bool fits_pattern(std::string_view pattern, std::string_view name);
-// The rule of a key: a row of its own, or the longest row with * that begins so. Null: no rule.
-const ImportRule* rule_for(std::span<const ImportRule> rules, std::string_view name);
-// Whether a key has a row of its own.
-bool has_rule(std::span<const ImportRule> rules, std::string_view name);
 
 // Our key of that name, or null: "training.steps", and "data.source.0.path" of a list.
 const Field* field_of(std::string_view key);
@@ -77,35 +43,59 @@ class Draft {
   // A foreign key, or null. A key that is left out, or null in its file, is not there.
   const ForeignKey* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
+  // The first of these keys that is there, or null.
+  const ForeignKey* first_of(std::initializer_list<std::string_view> names) const;
   // Compares a value's text(): "false" is also the word "False" of a command.
-  bool text_is(std::string_view name, std::string_view text) const {
-    const ForeignKey* key = find(name);
-    return key != nullptr && key->value.text() == text;
-  }
+  bool text_is(std::string_view name, std::string_view text) const;
   // Whether a file of this name, in whatever folder, gave keys.
   bool has_file(std::string_view path) const;
   // The keys whose names begin so, in their order.
   std::vector<const ForeignKey*> keys_under(std::string_view begin) const;
   // Values of a type. Empty if there is no such key; another type is a problem.
-  std::optional<int64_t> whole(std::string_view name);
-  // The same, without a problem: empty also for a value of another type.
+  std::optional<int64_t> whole(const ForeignKey* key);
+  std::optional<double> number(const ForeignKey* key);
+  std::optional<bool> flag(const ForeignKey* key);
+  std::optional<std::string> text(const ForeignKey* key);  // as it is written
+  std::optional<Names> texts(const ForeignKey* key);
+  std::optional<Numbers> numbers(const ForeignKey* key);
+  std::optional<int64_t> whole(std::string_view name) { return whole(find(name)); }
+  std::optional<double> number(std::string_view name) { return number(find(name)); }
+  std::optional<bool> flag(std::string_view name) { return flag(find(name)); }
+  std::optional<std::string> text(std::string_view name) { return text(find(name)); }
+  std::optional<Names> texts(std::string_view name) { return texts(find(name)); }
+  std::optional<Numbers> numbers(std::string_view name) { return numbers(find(name)); }
+  bool is_on(std::string_view name) { return flag(name).value_or(false); }
+  // A whole number without a problem: empty also for a value of another type.
   std::optional<int64_t> known_whole(std::string_view name) const;
-  std::optional<double> number(std::string_view name);
-  std::optional<bool> flag(std::string_view name);
-  std::optional<std::string> text(std::string_view name);  // as it is written
-  std::optional<std::vector<std::string>> texts(std::string_view name);
-  std::optional<std::vector<double>> numbers(std::string_view name);
 
   // Our key gets a value. `from`: the foreign key that it comes from, or null; `note` stands beside it.
   void set(std::string_view key, Value value, const ForeignKey* from, std::string note = {});
+  // Our key gets the value of a foreign one, as our type. False: it is not there, or has another type.
+  bool take(std::string_view key, const ForeignKey* from, std::string_view note = {});
+  bool take(std::string_view key, std::string_view from, std::string_view note = {}) {
+    return take(key, find(from), note);
+  }
+  // The same, or the foreign program's default, with `why` beside it.
+  void take_or(std::string_view key, const ForeignKey* from, Value standard, std::string_view why);
+  void take_or(std::string_view key, std::string_view from, Value standard, std::string_view why) {
+    take_or(key, find(from), std::move(standard), why);
+  }
+  // Our key gets a value where the foreign key is true.
+  void set_if_on(std::string_view key, Value value, std::string_view from, std::string_view note = {});
   // A default of the foreign program, where nothing was set. Left out if it is ours, too.
   void assume(std::string_view key, Value value, std::string_view why);
   bool is_set(std::string_view key) const { return items_.contains(key); }
-  const Value* value(std::string_view key) const;
+  // The value of our key, or null.
+  template <typename T>
+  const T* value(std::string_view key) const {
+    const auto found = items_.find(key);
+    return found == items_.end() ? nullptr : &std::get<T>(found->second.value);
+  }
   int64_t num_keys() const { return static_cast<int64_t>(items_.size()); }
 
   void note(std::string text) { notes_.push_back(std::move(text)); }
   void refuse(const ForeignKey& key, std::string_view why, std::string_view fix = {});
+  void refuse(std::string_view name, std::string_view why, std::string_view fix = {}) { refuse(*find(name), why, fix); }
   void problem(std::string what, std::string fix);
   const std::vector<Problem>& problems() const { return problems_; }
 
@@ -123,8 +113,10 @@ class Draft {
     std::string from;  // the foreign key's name
   };
   std::vector<std::string> read_together() const;  // keys of rules kRead that gave no key of ours alone
-  void wrong_type(const ForeignKey& key, std::string_view expected);
-  void copy_value(const ForeignKey& key, std::string_view target, std::string_view note);
+  void apply(const ForeignKey& key, const ImportRule& rule, std::span<const ImportRule> all);
+  // What `read` makes of a key's value. A value that it cannot read is a problem.
+  template <typename Read>
+  auto as(const ForeignKey* key, Read read, std::string_view expected) -> decltype(read(key->value));
 
   std::string program_;
   std::vector<ForeignKey> keys_;

@@ -4,7 +4,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <optional>
 
 #include "base/text.h"
 #include "config/toml_text.h"
@@ -35,6 +34,12 @@ std::optional<double> number_scalar(std::string text) {
   return number;
 }
 
+std::string in_brackets(const ForeignList& list, std::string (ForeignValue::*text)() const) {
+  std::vector<std::string> words;
+  for (const ForeignValue& element : list) words.push_back((element.*text)());
+  return "[" + join(words) + "]";
+}
+
 ForeignValue value_of(const TomlEntry& entry) {
   if (!entry.value) return {entry.shown};
   return std::visit(
@@ -58,9 +63,7 @@ std::string ForeignValue::text() const {
         if constexpr (std::is_same_v<T, std::monostate>) {
           return "null";
         } else if constexpr (std::is_same_v<T, ForeignList>) {
-          std::string all;
-          for (const ForeignValue& element : value) all += (all.empty() ? "" : ", ") + element.text();
-          return "[" + all + "]";
+          return in_brackets(value, &ForeignValue::text);
         } else if constexpr (std::is_same_v<T, double>) {
           const std::string text = fmt::format("{}", value);
           return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
@@ -74,10 +77,7 @@ std::string ForeignValue::text() const {
 std::string ForeignValue::written() const {
   if (!spelled.empty()) return spelled;
   const auto* list = std::get_if<ForeignList>(&is);
-  if (list == nullptr) return text();
-  std::vector<std::string> words;
-  for (const ForeignValue& element : *list) words.push_back(element.written());
-  return "[" + join(words) + "]";
+  return list == nullptr ? text() : in_brackets(*list, &ForeignValue::written);
 }
 
 std::string ForeignKey::where() const { return fmt::format("{}:{}", file, line); }
@@ -94,6 +94,18 @@ std::string ForeignKey::assignment() const {
   return called() + " = " + text;
 }
 
+Problem problem_in(const std::string& file, std::string what, std::string fix) {
+  return {file, 0, std::move(what), std::move(fix), {}};
+}
+
+Problem problem_at(const std::string& file, int line, std::string what, std::string fix) {
+  return {fmt::format("{}:{}", file, line), line, std::move(what), std::move(fix), {}};
+}
+
+Problem problem_of(const ForeignKey& key, std::string what, std::string fix) {
+  return {key.where(), key.line, std::move(what), std::move(fix), key.name};
+}
+
 ForeignValue plain_scalar(std::string_view text) {
   if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL") return {};
   for (const std::string_view yes : {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"}) {
@@ -103,24 +115,28 @@ ForeignValue plain_scalar(std::string_view text) {
     if (text == no) return {false};
   }
   const char first = text.front();
-  if ((first >= '0' && first <= '9') || first == '-' || first == '+' || first == '.') {
+  if (is_digit(first) || first == '-' || first == '+' || first == '.') {
     if (const auto whole = whole_scalar(std::string(text))) return {*whole};
     if (const auto number = number_scalar(std::string(text))) return {*number};
   }
   return {std::string(text)};
 }
 
+std::optional<double> number_of(const ForeignValue& value) {
+  if (const auto* whole = std::get_if<int64_t>(&value.is)) return static_cast<double>(*whole);
+  if (const auto* number = std::get_if<double>(&value.is)) return *number;
+  if (const auto* text = std::get_if<std::string>(&value.is)) {
+    const ForeignValue plain = plain_scalar(*text);
+    if (!std::holds_alternative<std::string>(plain.is)) return number_of(plain);
+  }
+  return std::nullopt;
+}
+
 void read_foreign_toml(std::string_view text, const std::string& file, std::vector<ForeignKey>& keys,
                        std::vector<Problem>& problems) {
   std::vector<TomlEntry> entries;
-  if (const auto error = parse_toml(text, entries)) {
-    problems.push_back({fmt::format("{}:{}", file, error->line),
-                        error->line,
-                        fmt::format("this is not TOML: {}", error->what),
-                        {},
-                        {}});
-    return;
-  }
+  if (const auto error = parse_toml(text, entries))
+    return problems.push_back(problem_at(file, error->line, fmt::format("this is not TOML: {}", error->what)));
   for (const TomlEntry& entry : entries) {
     if (entry.key.empty()) continue;
     const std::string table = entry.item ? fmt::format("{}.{}", entry.section, *entry.item) : entry.section;

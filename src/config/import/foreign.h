@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -30,6 +31,12 @@ struct ForeignValue {
 // The last part of a path.
 inline std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
+// Characters of ASCII: what names and options have.
+inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+inline bool is_word(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
+inline char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
 struct ForeignKey {
   std::string name;  // "optimizer.params.lr"; in a list of tables "optimizer.param_groups.0.pattern"
   ForeignValue value;
@@ -42,6 +49,11 @@ struct ForeignKey {
   std::string where() const;       // "run.yml:12"
   std::string assignment() const;  // "vocab-file = \"a.model\"", for messages
 };
+
+// Problems of a file, a line and a key.
+Problem problem_in(const std::string& file, std::string what, std::string fix);
+Problem problem_at(const std::string& file, int line, std::string what, std::string fix = {});
+Problem problem_of(const ForeignKey& key, std::string what, std::string fix = {});
 
 // The readers below append the keys of a text. Each wrong place is a problem: a syntax error, a key that stands twice,
 // an anchor. Keys before a syntax error are kept.
@@ -66,5 +78,7 @@ void split_json_texts(std::vector<ForeignKey>& keys);
 
 // A scalar without quotes, as YAML 1.1 resolves it.
 ForeignValue plain_scalar(std::string_view text);
+// A number, or a text that is one: PyYAML reads 1e-4 as a text, and trainers turn it into a number.
+std::optional<double> number_of(const ForeignValue& value);
 
 }  // namespace hearth::config

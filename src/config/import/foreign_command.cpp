@@ -3,8 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
-#include <tuple>
+#include <span>
 
 #include "base/text.h"
 #include "config/import/command.h"
@@ -14,12 +13,12 @@ namespace hearth::config {
 namespace {
 
 using Words = std::vector<CommandWord>;
+using Span = std::span<const CommandWord>;
 using Knows = std::function<bool(std::string_view)>;
 
 bool looks_like_option(std::string_view text) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  if (text.starts_with("--")) return text.size() > 2 && letter(text[2]);
-  return text.size() > 1 && text[0] == '-' && letter(text[1]);
+  const size_t name = text.starts_with("--") ? 2 : 1;
+  return text.starts_with('-') && text.size() > name && is_letter(text[name]);
 }
 bool is_option(const CommandWord& word) { return looks_like_option(word.text); }
 
@@ -33,12 +32,14 @@ std::string option_name(std::string_view text) {
 // A command that starts a training: LAUNCHER... PROGRAM OPTION...
 struct Start {
   Words words;
-  size_t options = 0;  // the first word behind the program
-  std::optional<CommandWord> program{};
+  size_t options = 0;   // the first word behind the program; 0: there is no program
   int64_t known = 0;    // options that a trainer has
   Words environment{};  // NAME=value in front of the command inside `bash -c`
 
-  bool is_deepy() const { return program && base_name(program->text).starts_with("deepy"); }
+  const CommandWord* program() const { return options == 0 ? nullptr : &words[options - 1]; }
+  Span launch() const { return Span(words).first(options == 0 ? 0 : options - 1); }
+  Span own() const { return Span(words).subspan(options); }
+  bool is_deepy() const { return options > 0 && base_name(program()->text).starts_with("deepy"); }
   bool same_as(const Start& other) const {
     return std::equal(words.begin(), words.end(), other.words.begin(), other.words.end(),
                       [](const CommandWord& a, const CommandWord& b) { return a.text == b.text; });
@@ -81,35 +82,29 @@ bool is_launcher_module(std::string_view name) {
 Start start_of(Words words, const Knows& knows) {
   Start start{std::move(words)};
   unwrap(start);
+  const Words& all = start.words;
   bool python = false;
-  for (size_t i = 0; i < start.words.size() && !start.program; ++i) {
-    const std::string& text = start.words[i].text;
+  for (size_t i = 0; i < all.size() && start.options == 0; ++i) {
+    const std::string& text = all[i].text;
     const std::string_view name = base_name(text);
     python = python || name.starts_with("python") || name == "torchrun" || name == "accelerate" || name == "deepspeed";
-    if ((text == "-m" || text == "--module") && python && i + 1 < start.words.size()) {
-      if (is_launcher_module(start.words[++i].text)) continue;
-      start.program = start.words[i];
-      start.options = i + 1;
+    if ((text == "-m" || text == "--module") && python && i + 1 < all.size()) {
+      if (!is_launcher_module(all[++i].text)) start.options = i + 1;
     } else if (text.ends_with(".py") && !text.starts_with('-')) {
-      start.program = start.words[i];
       start.options = i + 1;
     }
   }
   const auto is_known = [&knows](const CommandWord& word) { return is_option(word) && knows(option_name(word.text)); };
-  if (!start.program) {
-    const auto first = std::find_if(start.words.begin(), start.words.end(), is_known);
-    if (first != start.words.begin() && first != start.words.end() && !is_option(*(first - 1)) &&
-        !(first - 1)->text.starts_with('-') && (first - 1 == start.words.begin() || !is_option(*(first - 2)))) {
-      start.program = *(first - 1);
-      start.options = static_cast<size_t>(first - start.words.begin());
-    }
+  if (start.options == 0) {
+    const auto first = static_cast<size_t>(std::find_if(all.begin(), all.end(), is_known) - all.begin());
+    if (first > 0 && first < all.size() && !all[first - 1].text.starts_with('-') &&
+        (first == 1 || !is_option(all[first - 2])))
+      start.options = first;
   }
-  if (!start.program && std::none_of(start.words.begin(), start.words.end(), is_option) && !start.words.empty()) {
-    start.program = start.words.back();  // ./run_train.sh, which has variables in front of it
-    start.options = start.words.size();
-  }
-  start.known =
-      std::count_if(start.words.begin() + static_cast<std::ptrdiff_t>(start.options), start.words.end(), is_known);
+  if (start.options == 0 && std::none_of(all.begin(), all.end(), is_option))
+    start.options = all.size();  // ./run_train.sh, which has variables in front of it
+  const Span own = start.own();
+  start.known = std::count_if(own.begin(), own.end(), is_known);
   return start;
 }
 
@@ -123,7 +118,7 @@ bool is_of_each_process(std::string_view option) {
 
 // The first word that only bash knows and that counts, or null.
 const CommandWord* unknown_word(const Start& start) {
-  const size_t launch = start.program ? start.options - 1 : 0;
+  const size_t launch = start.launch().size();
   for (size_t i = 0; i < start.words.size(); ++i) {
     const CommandWord& word = start.words[i];
     const CommandWord& option = is_option(word) || i == 0 ? word : start.words[i - 1];
@@ -168,13 +163,14 @@ void add_option(const CommandWord& option, const Words& words, std::string name,
           keys);
 }
 
-// The value behind = of a word, or the words up to the next option, at most `most` of them.
-Words values_of(const Words& words, size_t& i, size_t end, size_t most) {
+// The value behind = of option `i`, or the words up to the next option, at most `most` of them. `i` moves behind them.
+Words values_of(Span words, size_t& i, size_t most) {
   const CommandWord& option = words[i++];
   const size_t equals = option.text.find('=');
   if (equals != std::string::npos) return {{option.text.substr(equals + 1), option.line}};
   Words values;
-  while (i < end && values.size() < most && !is_option(words[i]) && words[i].text != "--") values.push_back(words[i++]);
+  while (i < words.size() && values.size() < most && !is_option(words[i]) && words[i].text != "--")
+    values.push_back(words[i++]);
   return values;
 }
 
@@ -182,10 +178,11 @@ void add_options(const Start& start, const std::string& file, std::vector<Foreig
                  std::vector<Problem>& problems) {
   ForeignList named;  // files with keys
   int named_line = 0;
-  for (size_t i = start.options; i < start.words.size();) {
-    const CommandWord& word = start.words[i];
+  const Span words = start.own();
+  for (size_t i = 0; i < words.size();) {
+    const CommandWord& word = words[i];
     if (is_option(word)) {
-      const Words values = values_of(start.words, i, start.words.size(), start.words.size());
+      const Words values = values_of(words, i, words.size());
       add_option(word, values, option_name(word.text), file, keys);
       continue;
     }
@@ -197,11 +194,9 @@ void add_options(const Start& start, const std::string& file, std::vector<Foreig
       named.push_back({word.text});
       named_line = word.line;
     } else {
-      problems.push_back({fmt::format("{}:{}", file, word.line),
-                          word.line,
-                          fmt::format("\"{}\" stands where an option is expected", word.text),
-                          "give the options alone, or the file that is named here",
-                          {}});
+      problems.push_back(problem_at(file, word.line,
+                                    fmt::format("\"{}\" stands where an option is expected", word.text),
+                                    "give the options alone, or the file that is named here"));
     }
   }
   if (!named.empty()) add_key("launch.files", {std::move(named)}, "the files", file, named_line, keys);
@@ -210,42 +205,42 @@ void add_options(const Start& start, const std::string& file, std::vector<Foreig
 // GPT-NeoX's deepy.py takes a program, a folder and files with keys: "deepy.py train.py -d configs 7B.yml local".
 void add_deepy(const Start& start, const std::string& file, std::vector<ForeignKey>& keys) {
   ForeignList named;
-  for (size_t i = start.options; i < start.words.size(); ++i) {
-    const std::string& text = start.words[i].text;
-    if (text == "-d" || text == "--conf_dir") {
+  const Span words = start.own();
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& text = words[i].text;
+    if (text == "-d" || text == "--conf_dir")
       ++i;
-    } else if (!is_option(start.words[i]) && !text.ends_with(".py")) {
+    else if (!is_option(words[i]) && !text.ends_with(".py"))
       named.push_back({text.ends_with(".yml") ? text : text + ".yml"});
-    }
   }
-  add_key("launch.files", {std::move(named)}, "the files", file, start.program->line, keys);
+  add_key("launch.files", {std::move(named)}, "the files", file, start.program()->line, keys);
 }
 
 // launch.NAME: the options before the program, launch.program, and launch.accelerate where that starts it.
 void add_launch(const Start& start, const std::string& file, std::vector<ForeignKey>& keys) {
-  if (!start.program) return;
-  const size_t end = start.options - 1;
-  std::vector<std::tuple<std::string, CommandWord, Words>> options;  // name, word, values
-  for (size_t i = 0; i < end;) {
-    if (!is_option(start.words[i])) {
+  const CommandWord* program = start.program();
+  if (program == nullptr) return;
+  const Span words = start.launch();
+  std::vector<ForeignKey> options;
+  for (size_t i = 0; i < words.size();) {
+    const CommandWord& word = words[i];
+    if (!is_option(word)) {
       ++i;
       continue;
     }
-    const CommandWord word = start.words[i];
-    Words values = values_of(start.words, i, end, 1);
+    const Words values = values_of(words, i, 1);
     const std::string name = "launch." + option_name(word.text);
     // The last one counts, as in the launchers. If two launchers have the option, the inner one's counts.
-    std::erase_if(options, [&name](const auto& option) { return std::get<0>(option) == name; });
-    options.emplace_back(name, word, std::move(values));
+    std::erase_if(options, [&name](const ForeignKey& option) { return option.name == name; });
+    add_option(word, values, name, file, options);
   }
-  for (const auto& [name, word, values] : options) add_option(word, values, name, file, keys);
+  keys.insert(keys.end(), options.begin(), options.end());
   const auto is_accelerate = [](const CommandWord& word) {
     return base_name(word.text) == "accelerate" || word.text == "accelerate.commands.launch";
   };
-  if (std::any_of(start.words.begin(), start.words.begin() + static_cast<std::ptrdiff_t>(end), is_accelerate))
-    add_key("launch.accelerate", {true}, "accelerate launch", file, start.words.front().line, keys);
-  add_key("launch.program", {std::string(base_name(start.program->text))}, "the program", file, start.program->line,
-          keys);
+  if (std::any_of(words.begin(), words.end(), is_accelerate))
+    add_key("launch.accelerate", {true}, "accelerate launch", file, words.front().line, keys);
+  add_key("launch.program", {std::string(base_name(program->text))}, "the program", file, program->line, keys);
 }
 
 void add_name(const CommandWord& word, std::string_view begin, const std::string& file, std::vector<ForeignKey>& keys) {
@@ -260,34 +255,26 @@ constexpr std::string_view kInside = ", inside the command of `bash -c`";
 
 // A part of a command that stays as it is in a trace, too.
 Problem inner_problem(int line, std::string_view what, std::string fix, const std::string& file) {
-  return {fmt::format("{}:{}", file, line),
-          line,
-          fmt::format("only bash knows a part of this command: {}{}", what, kInside),
-          std::move(fix),
-          {}};
+  return problem_at(file, line, fmt::format("only bash knows a part of this command: {}{}", what, kInside),
+                    std::move(fix));
 }
 
 Problem script_problem(const CommandFault& fault, std::string_view text, const std::string& file) {
-  const std::string where = fmt::format("{}:{}", file, fault.line);
   if (!fault.script)
-    return {where,
-            fault.line,
-            fmt::format("this is not a command: {}{}", fault.what, fault.inside ? kInside : ""),
-            fault.fix.empty() ? "give the whole command" : fault.fix,
-            {}};
+    return problem_at(file, fault.line,
+                      fmt::format("this is not a command: {}{}", fault.what, fault.inside ? kInside : ""),
+                      fault.fix.empty() ? "give the whole command" : fault.fix);
   if (fault.inside)
     return inner_problem(fault.line, fault.what,
                          "give the command inside `bash -c` alone, with all values in their places", file);
   const int command = likely_command_line(text);
-  return {where,
-          fault.line,
-          fmt::format("this is a script, and scripts are not run here: {}", fault.what),
-          fmt::format("give the command with all values in their places, as bash prints it: {}`bash -x {} 2>&1 | tee "
-                      "trace.txt` where it trains (or `set -x` in front of that line), then `hearth config import "
-                      "trace.txt`; or paste the line alone into a file, or into `hearth config import -`",
-                      command > 0 ? fmt::format("line {} looks like it; run ", command) : "run ",
-                      file == "stdin" ? "SCRIPT" : file),
-          {}};
+  return problem_at(
+      file, fault.line, fmt::format("this is a script, and scripts are not run here: {}", fault.what),
+      fmt::format("give the command with all values in their places, as bash prints it: {}`bash -x {} 2>&1 | tee "
+                  "trace.txt` where it trains (or `set -x` in front of that line), then `hearth config import "
+                  "trace.txt`; or paste the line alone into a file, or into `hearth config import -`",
+                  command > 0 ? fmt::format("line {} looks like it; run ", command) : "run ",
+                  file == "stdin" ? "SCRIPT" : file));
 }
 
 // The commands that may be the training: those with most of a trainer's options.
@@ -327,47 +314,35 @@ void read_foreign_command(std::string_view text, const std::string& file, const 
     command = read_command_text(text);
     starts = starts_of(command, knows);
   } catch (const CommandFault& fault) {
-    problems.push_back(script_problem(fault, text, file));
-    return;
+    return problems.push_back(script_problem(fault, text, file));
   }
   if (starts.size() > 1) {
     const int first = starts[0].words.front().line, second = starts[1].words.front().line;
-    problems.push_back({fmt::format("{}:{}", file, second),
-                        second,
-                        fmt::format("a second training starts here; the first is in line {}", first),
-                        "keep one of them in a copy of the file",
-                        {}});
-    return;
+    return problems.push_back(problem_at(file, second,
+                                         fmt::format("a second training starts here; the first is in line {}", first),
+                                         "keep one of them in a copy of the file"));
   }
-  if (starts.empty() && command.trace) {
-    problems.push_back({file,
-                        0,
-                        "no command of this trace has an option of a trainer that Hearth imports from",
-                        "give the trace of the script that starts the training, up to that command",
-                        {}});
-    return;
-  }
-  if (!starts.empty() && !starts.front().program && starts.front().known == 0) {
+  if (starts.empty() && command.trace)
+    return problems.push_back(problem_in(file,
+                                         "no command of this trace has an option of a trainer that Hearth imports from",
+                                         "give the trace of the script that starts the training, up to that command"));
+  if (!starts.empty() && starts.front().options == 0 && starts.front().known == 0) {
     const CommandWord& first = starts.front().words.front();
     std::vector<std::string> options;
     for (const CommandWord& word : starts.front().words)
       if (is_option(word)) options.push_back(word.text.substr(0, word.text.find('=')));
-    problems.push_back({fmt::format("{}:{}", file, first.line),
-                        first.line,
-                        "no option of this command is one of a trainer that Hearth imports from",
-                        "give the command that starts the training, with its options",
-                        {},
-                        fmt::format("there is {}", join_first(options, 6))});
+    problems.push_back(problem_at(file, first.line,
+                                  "no option of this command is one of a trainer that Hearth imports from",
+                                  "give the command that starts the training, with its options"));
+    problems.back().why = fmt::format("there is {}", join_first(options, 6));
     return;
   }
   if (!starts.empty()) {
     const Start& start = starts.front();
-    if (const CommandWord* word = unknown_word(start)) {
-      problems.push_back(
+    if (const CommandWord* word = unknown_word(start))
+      return problems.push_back(
           inner_problem(word->line, fmt::format("{} stands here", word->unknown),
                         fmt::format("write its value in place of {} in a copy of the command", word->unknown), file));
-      return;
-    }
     start.is_deepy() ? add_deepy(start, file, keys) : add_options(start, file, keys, problems);
     add_launch(start, file, keys);
   }

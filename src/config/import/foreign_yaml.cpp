@@ -82,8 +82,7 @@ class KeyReader : public YAML::EventHandler {
   static int line_of(const YAML::Mark& mark) { return mark.line + 1; }
 
   void problem(const YAML::Mark& mark, std::string what, std::string fix) {
-    problems_.push_back(
-        {fmt::format("{}:{}", file_, line_of(mark)), line_of(mark), std::move(what), std::move(fix), {}});
+    problems_.push_back(problem_at(file_, line_of(mark), std::move(what), std::move(fix)));
   }
   void refuse_anchor(const YAML::Mark& mark, YAML::anchor_t anchor) {
     if (anchor != YAML::NullAnchor) problem(mark, "an anchor (&name) stands here", "remove it: anchors are not read");
@@ -190,9 +189,8 @@ void read_foreign_yaml(std::string_view text, const std::string& file, std::vect
     while (parser.HandleNextDocument(reader) && reader.documents() < 2) {
     }
   } catch (const YAML::Exception& error) {
-    const int line = error.mark.line + 1;
     problems.push_back(
-        {fmt::format("{}:{}", file, line), line, fmt::format("this is neither YAML nor JSON: {}", error.msg), {}, {}});
+        problem_at(file, error.mark.line + 1, fmt::format("this is neither YAML nor JSON: {}", error.msg)));
   }
 }
 

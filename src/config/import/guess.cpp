@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <map>
 #include <set>
 
@@ -53,9 +52,9 @@ constexpr OtherProgram kOthers[] = {
      "write a run file by hand: `hearth config docs` lists every key"},
 };
 
-std::string lower(std::string_view name) {
+std::string lower_text(std::string_view name) {
   std::string text(name);
-  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (char& c : text) c = lower(c);
   return text;
 }
 
@@ -78,7 +77,7 @@ bool has_program(std::span<const ForeignKey> keys) {
 bool knows(const Dialect& dialect, const ForeignKey& key, bool exact, bool program = false) {
   if (key.from_command ? !dialect.commands : !dialect.files) return false;
   if (key.name.starts_with('$') && !has_rule(dialect.rules, key.name))
-    return !program && has_rule(dialect.rules, lower(key.name.substr(1)));
+    return !program && has_rule(dialect.rules, lower_text(key.name.substr(1)));
   if (!negated(dialect, key).empty()) return true;
   return exact ? has_rule(dialect.rules, key.name) : rule_for(dialect.rules, key.name) != nullptr;
 }
@@ -89,9 +88,8 @@ bool is_counted(const ForeignKey& key) {
 }
 
 std::vector<ForeignKey> keys_of_file(std::span<const ForeignKey> keys, std::string_view file) {
-  std::vector<ForeignKey> own;
-  std::copy_if(keys.begin(), keys.end(), std::back_inserter(own),
-               [file](const ForeignKey& key) { return key.file == file; });
+  std::vector<ForeignKey> own(keys.begin(), keys.end());
+  std::erase_if(own, [file](const ForeignKey& key) { return key.file != file; });
   return own;
 }
 
@@ -212,28 +210,22 @@ void require_training(const Dialect& dialect, std::span<const ForeignKey> keys, 
       return (is_counted(key) && knows(dialect, key, false, has_program(keys))) || key.name == "launch.files" ||
              (!is_counted(key) && !key.name.starts_with("launch.") && has_rule(dialect.rules, key.name));
     });
-    if (!known)
-      problems.push_back({file,
-                          0,
-                          fmt::format("no key of {} is in this file", dialect.title),
-                          "give a file that has some",
-                          {},
-                          fmt::format("there is {}", names_of(own))});
+    if (!known) {
+      problems.push_back(
+          problem_in(file, fmt::format("no key of {} is in this file", dialect.title), "give a file that has some"));
+      problems.back().why = fmt::format("there is {}", names_of(own));
+    }
   }
   if (!problems.empty()) return;
-  const auto is_core = [&dialect](const ForeignKey& key) {
+  const std::vector<std::string> core = split(dialect.core, ' ');
+  const auto is_core = [&core](const ForeignKey& key) {
     const auto fits = [&key](std::string_view pattern) { return fits_pattern(pattern, key.name); };
-    return !key.value.null() && std::any_of(dialect.core.begin(), dialect.core.end(), fits);
+    return !key.value.null() && std::any_of(core.begin(), core.end(), fits);
   };
-  const bool trains = std::any_of(keys.begin(), keys.end(), is_core);
-  if (trains || dialect.core.empty()) return;
-  const std::vector<std::string> core(dialect.core.begin(), dialect.core.end());
-  problems.push_back({{},
-                      0,
-                      fmt::format("the files say nothing of a training with {}", dialect.title),
-                      "give the file or command that does",
-                      {},
-                      fmt::format("none of {} is given; there is {}", join_first(core, kShown), names_of(keys))});
+  if (core.empty() || std::any_of(keys.begin(), keys.end(), is_core)) return;
+  problems.push_back(problem_in({}, fmt::format("the files say nothing of a training with {}", dialect.title),
+                                "give the file or command that does"));
+  problems.back().why = fmt::format("none of {} is given; there is {}", join_first(core, kShown), names_of(keys));
 }
 
 void name_variables(const Dialect& dialect, std::vector<ForeignKey>& keys, std::vector<Problem>& problems) {
@@ -243,15 +235,15 @@ void name_variables(const Dialect& dialect, std::vector<ForeignKey>& keys, std::
     if (!rule.name.ends_with('*')) names.emplace_back(rule.name.starts_with('$') ? rule.name.substr(1) : rule.name);
   for (ForeignKey& key : keys) {
     if (!key.name.starts_with('$') || has_rule(dialect.rules, key.name)) continue;
-    const std::string written = key.name.substr(1), option = lower(written);
+    const std::string written = key.name.substr(1), option = lower_text(written);
     if (dialect.commands && has_rule(dialect.rules, option)) {
       key.name = option;
       continue;
     }
-    if (std::none_of(written.begin(), written.end(), [](char c) { return c >= 'a' && c <= 'z'; })) continue;
+    if (std::none_of(written.begin(), written.end(), [](char c) { return is_letter(c) && lower(c) == c; })) continue;
     const std::string meant = nearest(option, names);
-    problems.push_back({key.where(), key.line, fmt::format("{} has no option {}", dialect.title, written),
-                        meant.empty() ? "remove it" : fmt::format("did you mean {}? Or remove it", meant), key.name});
+    problems.push_back(problem_of(key, fmt::format("{} has no option {}", dialect.title, written),
+                                  meant.empty() ? "remove it" : fmt::format("did you mean {}? Or remove it", meant)));
   }
 }
 

@@ -30,9 +30,7 @@ bool is_heading(std::string_view line) {
   for (std::string_view names = line.substr(brackets, line.size() - 2 * brackets);;) {
     const size_t dot = names.find('.');
     const std::string_view name = without_blanks(names.substr(0, dot));
-    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-    });
+    const bool plain = std::all_of(name.begin(), name.end(), [](char c) { return is_word(c) || c == '-'; });
     if (name.empty() || !plain) return false;
     if (dot == std::string_view::npos) return true;
     names.remove_prefix(dot + 1);
@@ -98,34 +96,20 @@ std::string read_input(const Path& path) {
 void read_foreign_file(const Path& path, const std::string& name, std::vector<ForeignKey>& keys,
                        std::vector<Problem>& problems) {
   std::string text = read_input(path);
-  if (static_cast<int64_t>(text.size()) > kLargestFile || text.find('\0') != std::string::npos) {
-    problems.push_back({name,
-                        0,
-                        "this is not a text with a run's keys",
-                        "give a run file in TOML, YAML or JSON, or a command, of at most 16 MiB",
-                        {}});
-    return;
-  }
+  if (static_cast<int64_t>(text.size()) > kLargestFile || text.find('\0') != std::string::npos)
+    return problems.push_back(problem_in(name, "this is not a text with a run's keys",
+                                         "give a run file in TOML, YAML or JSON, or a command, of at most 16 MiB"));
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
-  if (const int line = line_without_utf8(text); line > 0) {
-    problems.push_back({fmt::format("{}:{}", name, line),
-                        line,
-                        "this is not UTF-8",
-                        "write the file in UTF-8: `iconv --to-code UTF-8`",
-                        {}});
-    return;
-  }
+  if (const int line = line_without_utf8(text); line > 0)
+    return problems.push_back(
+        problem_at(name, line, "this is not UTF-8", "write the file in UTF-8: `iconv --to-code UTF-8`"));
   const bool is_python_script =
       text.starts_with("#!") && std::string_view(text).substr(0, text.find('\n')).find("python") != std::string::npos;
-  if (path.extension() == ".py" || is_python_script) {
-    problems.push_back({name,
-                        0,
-                        "this is a program in Python, and programs are not run here",
-                        "give the command that starts it, or a .json of what its TrainingArguments' to_json_string() "
-                        "returns",
-                        {}});
-    return;
-  }
+  if (path.extension() == ".py" || is_python_script)
+    return problems.push_back(
+        problem_in(name, "this is a program in Python, and programs are not run here",
+                   "give the command that starts it, or a .json of what its TrainingArguments' to_json_string() "
+                   "returns"));
   switch (kind_of(path, text)) {
     case TextKind::kToml:
       return read_foreign_toml(text, name, keys, problems);
@@ -159,8 +143,8 @@ void require_named_files(const Draft& draft, std::vector<Problem>& problems) {
   if (named == nullptr) return;
   for (const ForeignValue& file : std::get<ForeignList>(named->value.is)) {
     if (draft.has_file(file.text())) continue;
-    problems.push_back({named->where(), named->line, fmt::format("the training also reads {}", file.text()),
-                        "give it, too: several files are read as one", named->name});
+    problems.push_back(problem_of(*named, fmt::format("the training also reads {}", file.text()),
+                                  "give it, too: several files are read as one"));
   }
 }
 

@@ -6,17 +6,16 @@
 
 #include "base/quantity.h"
 #include "config/import/dialects.h"
-#include "config/import/neox_keys.h"
 
 namespace hearth::config {
 namespace {
 
 // Whether the file is of the branch of 2023. The keys of the feed-forward decide: main has others.
 bool is_llemma(const Draft& draft) {
-  for (const std::string_view of_main : {"mlp_multiple_of", "intermediate_size", "expansion_factor", "use_bias_in_mlp"})
-    if (draft.has(of_main)) return false;
-  if (draft.text_is("activation", "swiglu")) return false;
-  return draft.has("mlp_type") || draft.has("decay_lr_to") || draft.has("warmup_iters");
+  const bool is_main =
+      draft.first_of({"mlp_multiple_of", "intermediate_size", "expansion_factor", "use_bias_in_mlp"}) != nullptr ||
+      draft.text_is("activation", "swiglu");
+  return !is_main && draft.first_of({"mlp_type", "decay_lr_to", "warmup_iters"}) != nullptr;
 }
 
 // Keys of the branch in a file of main, whose program refuses them.
@@ -41,30 +40,28 @@ void import_neox_width(Draft& draft, bool llemma) {
   if (llemma) {
     need_value(draft, "mlp_type", {"llama"}, "regular", "the feed-forward is SwiGLU");
     need_value(draft, "activation", {"silu"}, "gelu", "the feed-forward is SwiGLU");
-    draft.set("model.multiple_of", int64_t{256}, draft.find("mlp_type"), "8/3 of the width, rounded up");
+    draft.set("model.multiple_of", 256, draft.find("mlp_type"), "8/3 of the width, rounded up");
     return;
   }
   need_value(draft, "activation", {"swiglu"}, "gelu", "the feed-forward is SwiGLU");
   need_value(draft, "use_bias_in_mlp", {"false"}, "true", "the feed-forward has no biases");
-  const Value* dim = draft.value("model.dim");
+  const auto* dim = draft.value<int64_t>("model.dim");
   if (dim == nullptr) return;
-  const auto h = static_cast<double>(std::get<int64_t>(*dim));
+  const auto h = static_cast<double>(*dim);
   const ForeignKey* from = draft.find("intermediate_size");
   double inner = 4 * h;
-  if (const auto given = draft.whole("intermediate_size")) {
+  if (const auto given = draft.whole(from)) {
     inner = static_cast<double>(*given);
   } else if (const auto factor = draft.number("expansion_factor")) {
     inner = std::trunc(*factor * h);
     from = draft.find("expansion_factor");
   }
   const int64_t multiple = draft.whole("mlp_multiple_of").value_or(1);
-  if (!(inner >= 1 && inner <= kMostWidth) || multiple < 1 || multiple > (1 << 24)) {
-    draft.problem("the width of the feed-forward is out of range",
-                  "see intermediate_size, expansion_factor and mlp_multiple_of");
-    return;
-  }
+  if (!(inner >= 1 && inner <= kMostWidth) || multiple < 1 || multiple > (1 << 24))
+    return draft.problem("the width of the feed-forward is out of range",
+                         "see intermediate_size, expansion_factor and mlp_multiple_of");
   // megatron/model/transformer.py: a gated layer has a third of the size for each of its two halves.
-  const int64_t width = div_ceil(static_cast<int64_t>(inner * 2 / 3) / 2, multiple) * multiple;
+  const int64_t width = round_up(static_cast<int64_t>(inner * 2 / 3) / 2, multiple);
   draft.set("model.hidden_dim", width, from, "a third of GPT-NeoX's size, for gate and input each");
 }
 
@@ -72,25 +69,22 @@ void import_neox_model(Draft& draft, bool llemma) {
   import_neox_width(draft, llemma);
   need_value(draft, "pos_emb", {"rotary"}, "learned", "positions are rotary");
   need_value(draft, "use_bias_in_attn_linear", {"false"}, "true", "attention has no biases");
-  const std::string norm = draft.text("norm").value_or("layernorm");
   const ForeignKey* from = draft.find("norm");
+  const std::string norm = draft.text(from).value_or("layernorm");
   if (norm == "rmsnorm") {
-    draft.set("model.norm_type", std::string(llemma ? "rmsnorm_neox" : "rmsnorm"), from,
+    draft.set("model.norm_type", llemma ? "rmsnorm_neox" : "rmsnorm", from,
               llemma ? "epsilon is added to the root mean square, as in 2023"
                      : "before May 2025 GPT-NeoX's was rmsnorm_neox");
-    const double eps = draft.number("rms_norm_epsilon").value_or(1e-8);
-    draft.set("model.norm_eps", eps, draft.find("rms_norm_epsilon"),
-              draft.has("rms_norm_epsilon") ? "" : "GPT-NeoX's default");
+    draft.take_or("model.norm_eps", "rms_norm_epsilon", 1e-8, "GPT-NeoX's default");
   } else if (norm == "layernorm" || norm == "non_parametric_layernorm") {
     if (norm == "layernorm") need_value(draft, "use_bias_in_norms", {"false"}, "true", "norms have no biases");
-    draft.set("model.norm_type", std::string(norm == "layernorm" ? "layernorm" : "np_layernorm"), from);
-    if (const auto eps = draft.number("layernorm_epsilon"))
-      draft.set("model.norm_eps", *eps, draft.find("layernorm_epsilon"));
+    draft.set("model.norm_type", norm == "layernorm" ? "layernorm" : "np_layernorm", from);
+    draft.take("model.norm_eps", "layernorm_epsilon");
   } else if (from != nullptr) {
     draft.refuse(*from, "norms are RMSNorm or LayerNorm");
   }
-  draft.set("model.rope_pairs", std::string("halves"), nullptr, "as GPT-NeoX rotates");
-  if (!draft.flag("no_weight_tying").value_or(false))
+  draft.set("model.rope_pairs", "halves", nullptr, "as GPT-NeoX rotates");
+  if (!draft.is_on("no_weight_tying"))
     draft.set("model.enable_weight_tying", true, draft.find("no_weight_tying"),
               draft.has("no_weight_tying") ? "" : "GPT-NeoX's default");
   if (const ForeignKey* kinds = draft.find("attention_config")) {
@@ -110,39 +104,32 @@ void import_neox_model(Draft& draft, bool llemma) {
 
 void import_neox_init(Draft& draft) {
   if (draft.is_set("checkpoint.initial_load_path")) return;  // nothing reads it
-  const auto law = [&draft](std::string_view name, std::string_view key, const std::string& standard) {
-    const ForeignKey* from = draft.find(name);
-    draft.set(key, draft.text(name).value_or(standard), from, from == nullptr ? "GPT-NeoX's default" : "");
-  };
-  law("init_method", "model.init", "normal");
-  law("output_layer_init_method", "model.output_init", "scaled_normal");
-  if (const auto std = draft.number("init_method_std"))
-    draft.set("model.init_std", *std, draft.find("init_method_std"));
+  draft.take_or("model.init", "init_method", "normal", "GPT-NeoX's default");
+  draft.take_or("model.output_init", "output_layer_init_method", "scaled_normal", "GPT-NeoX's default");
+  draft.take("model.init_std", "init_method_std");
 }
 
 void import_neox_schedule(Draft& draft, bool llemma) {
   const ForeignKey* type = draft.find("optimizer.type");
-  const std::string name = draft.text("optimizer.type").value_or("Adam");
+  const std::string name = draft.text(type).value_or("Adam");
   if (type != nullptr && name != "Adam" && name != "adam" && name != "AdamW")
     draft.refuse(*type, "the optimizer is AdamW");
-  const ForeignKey* rate = draft.has("optimizer.params.lr") ? draft.find("optimizer.params.lr") : draft.find("lr");
-  if (rate == nullptr)
-    draft.problem("optimizer.params.lr is not given", "give the highest learning rate");
-  else if (const auto lr = draft.number(rate->name))
-    draft.set("optimizer.lr", *lr, rate);
-  if (const auto betas = draft.numbers("optimizer.params.betas")) {
-    const ForeignKey* from = draft.find("optimizer.params.betas");
+  const ForeignKey* rate = draft.first_of({"optimizer.params.lr", "lr"});
+  if (rate == nullptr) draft.problem("optimizer.params.lr is not given", "give the highest learning rate");
+  draft.take("optimizer.lr", rate);
+  const ForeignKey* from = draft.find("optimizer.params.betas");
+  if (const auto betas = draft.numbers(from)) {
     if (betas->size() != 2) return draft.refuse(*from, "not two numbers");
     draft.set("optimizer.beta1", (*betas)[0], from);
     draft.set("optimizer.beta2", (*betas)[1], from);
   } else {
     draft.assume("optimizer.beta2", 0.999, "Adam's default in GPT-NeoX");
   }
-  draft.set("lr_scheduler.rule", std::string(llemma ? "neox_2023" : "neox"), nullptr, "the formulas of the program");
-  draft.set("lr_scheduler.decay_type", draft.text("lr_decay_style").value_or("linear"), draft.find("lr_decay_style"),
-            draft.has("lr_decay_style") ? "" : "GPT-NeoX's default");
-  const Value *steps = draft.value("training.steps"), *lr = draft.value("optimizer.lr");
-  int64_t end = steps == nullptr ? 0 : std::get<int64_t>(*steps);
+  draft.set("lr_scheduler.rule", llemma ? "neox_2023" : "neox", nullptr, "the formulas of the program");
+  draft.take_or("lr_scheduler.decay_type", "lr_decay_style", "linear", "GPT-NeoX's default");
+  const auto* steps = draft.value<int64_t>("training.steps");
+  const auto* lr = draft.value<double>("optimizer.lr");
+  int64_t end = steps == nullptr ? 0 : *steps;
   if (const auto decay = draft.whole("lr_decay_iters")) {
     if (*decay != end) draft.set("lr_scheduler.end_step", *decay, draft.find("lr_decay_iters"));
     end = *decay;
@@ -150,9 +137,7 @@ void import_neox_schedule(Draft& draft, bool llemma) {
     end = static_cast<int64_t>(*share * static_cast<double>(end));
     draft.set("lr_scheduler.end_step", end, draft.find("lr_decay_fraction"), "of train_iters");
   }
-  if (const auto warmup = draft.whole("warmup_iters")) {
-    draft.set("lr_scheduler.warmup_steps", *warmup, draft.find("warmup_iters"));
-  } else {
+  if (!draft.take("lr_scheduler.warmup_steps", "warmup_iters")) {
     const double share = draft.number("warmup").value_or(0.01), exact = share * static_cast<double>(end);
     const std::string note = draft.has("warmup") ? "" : "GPT-NeoX's default of 0.01";
     if (exact >= 0 && exact <= 1e15 && std::abs(exact - std::nearbyint(exact)) < 1e-6)
@@ -163,11 +148,9 @@ void import_neox_schedule(Draft& draft, bool llemma) {
                 note.empty() ? "rounded to a whole step" : note);
   }
   if (draft.text("lr_decay_style").value_or("linear") == "constant") return;
-  if (const auto share = draft.number("decay_lr_to")) {
-    draft.set("lr_scheduler.min_lr_factor", *share, draft.find("decay_lr_to"));
-  } else if (const auto least = draft.number("min_lr"); least && lr != nullptr && std::get<double>(*lr) > 0) {
-    draft.set("lr_scheduler.min_lr_factor", *least / std::get<double>(*lr), draft.find("min_lr"), "as a share of lr");
-  }
+  if (draft.take("lr_scheduler.min_lr_factor", "decay_lr_to")) return;
+  if (const auto least = draft.number("min_lr"); least && lr != nullptr && *lr > 0)
+    draft.set("lr_scheduler.min_lr_factor", *least / *lr, draft.find("min_lr"), "as a share of lr");
 }
 
 // deepy.py starts the ranks by itself, so what stands in front of it, or Slurm's variables, do not give their number.
@@ -181,25 +164,17 @@ void import_neox_batch(Draft& draft) {
   if (stage == 0)
     draft.note("GPT-NeoX shared no moments (ZeRO stage 0). Hearth always shares them; results are the same.");
   const ForeignKey *global_key = draft.find("train_batch_size"),
-                   *micro_key = draft.find("train_micro_batch_size_per_gpu");
-  if (micro_key == nullptr) micro_key = draft.find("batch_size");
-  if (micro_key == nullptr && global_key == nullptr) {
-    draft.problem("neither train_batch_size nor train_micro_batch_size_per_gpu is given", "give one of them");
-    return;
-  }
-  constexpr int64_t kMost = 1 << 20;
-  int64_t micro = micro_key == nullptr ? 0 : draft.whole(micro_key->name).value_or(0);
-  const int64_t global = global_key == nullptr ? 0 : draft.whole("train_batch_size").value_or(0);
+                   *micro_key = draft.first_of({"train_micro_batch_size_per_gpu", "batch_size"});
+  if (micro_key == nullptr && global_key == nullptr)
+    return draft.problem("neither train_batch_size nor train_micro_batch_size_per_gpu is given", "give one of them");
+  int64_t micro = draft.whole(micro_key).value_or(0);
+  const int64_t global = draft.whole(global_key).value_or(0);
   const int64_t accumulated = draft.whole("gradient_accumulation_steps").value_or(1);
-  if (accumulated < 1 || accumulated > kMost || micro < (micro_key == nullptr ? 0 : 1) || micro > kMost) {
-    draft.problem("the micro-batch or the number of accumulated ones is out of range", "give whole numbers from 1");
-    return;
-  }
+  if (!is_count(accumulated) || (micro_key != nullptr && !is_count(micro)))
+    return draft.problem("the micro-batch or the number of accumulated ones is out of range",
+                         "give whole numbers from 1");
   if (global_key != nullptr) draft.set("training.global_batch_size", global, global_key);
-  if (global_key != nullptr && !draft.options().layout) {
-    set_layout(draft, layout, 1, nullptr);
-    return;
-  }
+  if (global_key != nullptr && !draft.options().layout) return set_layout(draft, layout, 1, nullptr);
   if (!resolve_layout(draft, layout, "the global batch")) return;
   if (micro_key == nullptr) micro = std::max<int64_t>(global / (layout.data() * accumulated), 1);
   if (global_key == nullptr)
@@ -209,28 +184,27 @@ void import_neox_batch(Draft& draft) {
 }
 
 void import_neox_precision(Draft& draft) {
-  std::string precision = draft.text("precision").value_or("");
   const ForeignKey* from = draft.find("precision");
-  if (precision.empty() && draft.flag("bf16.enabled").value_or(false)) {
+  std::string precision = draft.text(from).value_or("");
+  if (precision.empty() && draft.is_on("bf16.enabled")) {
     precision = "bfloat16";
     from = draft.find("bf16.enabled");
   }
   if (precision == "bfloat16")
-    draft.set("training.mixed_precision_param", std::string("bfloat16"), from);
+    draft.set("training.mixed_precision_param", "bfloat16", from);
   else if (!precision.empty() && precision != "fp32")
-    draft.refuse(*from, "numbers in float16 are not there", "bfloat16 takes as much memory");
-  if (draft.flag("checkpoint_activations").value_or(false))
-    draft.set("memory.recompute", std::string("block"), draft.find("checkpoint_activations"));
+    draft.refuse(*from, kWhyNoFloat16, "bfloat16 takes as much memory");
+  draft.set_if_on("memory.recompute", "block", "checkpoint_activations");
 }
 
 void import_neox_sets(Draft& draft) {
-  draft.set("data.order", std::string("neox"), nullptr, "GPT-NeoX's own order of the same .bin and .idx files");
-  draft.set("data.stride", std::string("neox"), nullptr);
+  draft.set("data.order", "neox", nullptr, "GPT-NeoX's own order of the same .bin and .idx files");
+  draft.set("data.stride", "neox", nullptr);
   const ForeignKey* from = draft.find("train_data_paths");
-  if (const auto paths = draft.texts("train_data_paths")) {
-    draft.set("data.weight_rule", std::string("neox"), from);
-    const auto weights = draft.numbers("train_data_weights");
+  if (const auto paths = draft.texts(from)) {
+    draft.set("data.weight_rule", "neox", from);
     const ForeignKey* weights_from = draft.find("train_data_weights");
+    const auto weights = draft.numbers(weights_from);
     if (weights && weights->size() != paths->size())
       draft.refuse(*weights_from, fmt::format("{} numbers for {} paths", weights->size(), paths->size()));
     for (size_t i = 0; i < paths->size(); ++i) {
@@ -250,8 +224,7 @@ void import_neox_sets(Draft& draft) {
   const auto sets = draft.texts("valid_data_paths");
   if (!sets && !draft.has("data_path")) return;
   draft.set("validation.freq", every.value_or(1000), draft.find("eval_interval"), every ? "" : "GPT-NeoX's default");
-  draft.set("validation.steps", draft.whole("eval_iters").value_or(100), draft.find("eval_iters"),
-            draft.has("eval_iters") ? "" : "GPT-NeoX's default");
+  draft.take_or("validation.steps", "eval_iters", 100, "GPT-NeoX's default");
   for (size_t i = 0; sets && i < sets->size(); ++i) {
     const ForeignKey* valid = draft.find("valid_data_paths");
     const std::string name = foreign_name((*sets)[i]), folder = fmt::format("data/{}-valid", name);
@@ -262,13 +235,13 @@ void import_neox_sets(Draft& draft) {
 
 void import_neox_checkpoints(Draft& draft) {
   const ForeignKey *factor = draft.find("checkpoint_factor"), *scale = draft.find("checkpoint_scale");
-  Numbers steps = draft.numbers("extra_save_iters").value_or(Numbers{});
   const ForeignKey* steps_from = draft.find("extra_save_iters");
+  Numbers steps = draft.numbers(steps_from).value_or(Numbers{});
   std::erase(steps, 0.0);  // before the first step
   if (scale != nullptr && scale->value.text() == "log") {
-    const double base = draft.number("checkpoint_factor").value_or(0);
-    const Value* last = draft.value("training.steps");
-    const double end = last == nullptr ? 0 : static_cast<double>(std::get<int64_t>(*last));
+    const double base = draft.number(factor).value_or(0);
+    const auto* last = draft.value<int64_t>("training.steps");
+    const double end = last == nullptr ? 0 : static_cast<double>(*last);
     if (!(base >= 1.01)) return draft.refuse(*scale, "checkpoint_factor is less than 1.01");
     for (double power = 1; power <= end; power *= base) {
       if (steps.empty() || steps.back() != std::trunc(power)) steps.push_back(std::trunc(power));
@@ -276,28 +249,23 @@ void import_neox_checkpoints(Draft& draft) {
     std::sort(steps.begin(), steps.end());
     steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
     steps_from = scale;
-    draft.set("checkpoint.interval", int64_t{0}, factor, "the powers of it are extra_steps");
-  } else if (const auto every = draft.whole("checkpoint_factor")) {
-    draft.set("checkpoint.interval", *every, factor);
+    draft.set("checkpoint.interval", 0, factor, "the powers of it are extra_steps");
+  } else {
+    draft.take("checkpoint.interval", factor);
   }
   constexpr size_t kMostSteps = 1000;
   if (steps.size() > kMostSteps) return draft.refuse(*steps_from, fmt::format("{} checkpoints", steps.size()));
   if (!steps.empty()) draft.set("checkpoint.extra_steps", std::move(steps), steps_from);
-  draft.assume("checkpoint.keep_latest_k", int64_t{0}, "GPT-NeoX keeps all by default");
-  const auto save = draft.text("save"), load = draft.text("load");
-  if (save && !save->empty()) {
-    const std::string folder = "runs/" + foreign_name(*save);
-    draft.set("job.dump_folder", folder, draft.find("save"));
-  }
-  if (!load || load->empty() || (load == save && !draft.flag("finetune").value_or(false))) return;
-  const std::string folder = "checkpoints/" + foreign_name(*load);
-  draft.set("checkpoint.initial_load_path", folder, draft.find("load"),
+  draft.assume("checkpoint.keep_latest_k", 0, "GPT-NeoX keeps all by default");
+  set_run_folder(draft, "save");
+  const auto load = draft.text("load");
+  if (!load || load->empty() || (load == draft.text("save") && !draft.is_on("finetune"))) return;
+  draft.set("checkpoint.initial_load_path", "checkpoints/" + foreign_name(*load), draft.find("load"),
             "hearth convert --to native, from GPT-NeoX's checkpoint");
-  if (draft.flag("finetune").value_or(false)) return;
+  if (draft.is_on("finetune")) return;
   draft.set("checkpoint.initial_load_model_only", false, draft.find("finetune"),
             "GPT-NeoX goes on with its step and moments");
-  if (draft.flag("no_load_optim").value_or(false))
-    draft.set("checkpoint.exclude_from_loading", Names{"optimizer"}, draft.find("no_load_optim"));
+  draft.set_if_on("checkpoint.exclude_from_loading", Names{"optimizer"}, "no_load_optim");
 }
 
 void import_neox_keys(Draft& draft) {
@@ -312,7 +280,7 @@ void import_neox_keys(Draft& draft) {
   import_neox_checkpoints(draft);
   import_neox_init(draft);
   if (draft.has("tensorboard_dir")) draft.set("metrics.enable_tensorboard", true, draft.find("tensorboard_dir"));
-  draft.assume("training.seed", int64_t{1234}, "GPT-NeoX's default");
+  draft.assume("training.seed", 1234, "GPT-NeoX's default");
   if (llemma)
     draft.note(
         "As it ran, Llemma's stack never clipped and summed gradients in bfloat16, whatever its files say. "

@@ -2,11 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
+#include "base/quantity.h"
 #include "config/import/dialects.h"
-#include "config/import/torchtitan_json_keys.h"
 #include "config/import/torchtitan_parts.h"
 
 namespace hearth::config {
@@ -15,7 +14,10 @@ namespace {
 constexpr std::string_view kLayers = "model_spec.model.layers.";
 constexpr std::string_view kFirstLayer = "model_spec.model.layers.0.";
 
-std::string layer_key(std::string_view name) { return fmt::format("{}{}", kFirstLayer, name); }
+// A key of layer 0, or null: "attention.n_heads".
+const ForeignKey* layer_key(const Draft& draft, std::string_view name) {
+  return draft.find(fmt::format("{}{}", kFirstLayer, name));
+}
 
 // How torchtitan's code makes the first weights, and how it shards them: not values, but names of functions.
 bool is_code(std::string_view name) {
@@ -51,8 +53,8 @@ void join_layers(std::vector<ForeignKey>& keys, std::vector<Problem>& problems) 
     const auto same = first.find(rest.substr(dot + 1));
     if (told || (same != first.end() && same->second == key.value.text())) continue;
     told = true;
-    problems.push_back({key.where(), key.line, fmt::format("{} differs from layer 0's", key.assignment()),
-                        "all layers have one shape: give a file of such a model", key.name});
+    problems.push_back(problem_of(key, fmt::format("{} differs from layer 0's", key.assignment()),
+                                  "all layers have one shape: give a file of such a model"));
   }
   if (layers == 0) return;
   ForeignKey number{"model_spec.model.num_layers", {layers}, last->file, last->line};
@@ -100,56 +102,50 @@ void prepare_torchtitan_json(std::vector<ForeignKey>& keys, std::vector<Problem>
 }
 
 void import_json_model(Draft& draft) {
-  const std::string name = draft.text("model_spec.name").value_or("");
   const ForeignKey* from = draft.find("model_spec.name");
+  const std::string name = draft.text(from).value_or("");
   if (from == nullptr) return draft.problem("model_spec.name is not given", "give a file that torchtitan wrote");
   if (name != "llama3" && name != "qwen3")
     return draft.refuse(*from, "the model is a dense one of llama3 or qwen3", "write the keys of [model] by hand");
   draft.note(
       "The file's layers are alike: those of layer 0 are named. Functions of Python, for first weights and "
       "sharding, are left out.");
-  draft.set("model.rope_pairs", std::string(name == "llama3" ? "interleaved" : "halves"), from);
-  const auto copy_whole = [&draft](std::string_view key, std::string_view part) {
-    const std::string foreign = layer_key(part);
-    if (const auto value = draft.whole(foreign)) draft.set(key, *value, draft.find(foreign));
+  draft.set("model.rope_pairs", name == "llama3" ? "interleaved" : "halves", from);
+  const auto take = [&draft](std::string_view key, std::string_view part) {
+    return draft.take(key, layer_key(draft, part));
   };
-  copy_whole("model.n_heads", "attention.n_heads");
-  copy_whole("model.n_kv_heads", "attention.n_kv_heads");
-  if (!draft.is_set("model.n_kv_heads")) copy_whole("model.n_kv_heads", "attention.qkv_linear.n_kv_heads");
-  copy_whole("model.head_dim", "attention.head_dim");
-  if (!draft.is_set("model.head_dim")) copy_whole("model.head_dim", "attention.qkv_linear.head_dim");
+  take("model.n_heads", "attention.n_heads");
+  for (const std::string_view key : {"n_kv_heads", "head_dim"}) {
+    const std::string ours = fmt::format("model.{}", key);
+    take(ours, fmt::format("attention.{}", key));
+    if (!draft.is_set(ours)) take(ours, fmt::format("attention.qkv_linear.{}", key));
+  }
   for (const std::string_view part : {"attention_norm.eps", "ffn_norm.eps", "attention.qk_norm.eps"}) {
-    const ForeignKey* key = draft.find(layer_key(part));
-    const Value* eps = draft.value("model.norm_eps");
-    const auto given = draft.number(layer_key(part));
-    if (given && eps != nullptr && std::get<double>(*eps) != *given) draft.refuse(*key, "all norms have one eps");
+    const ForeignKey* key = layer_key(draft, part);
+    const auto* eps = draft.value<double>("model.norm_eps");
+    const auto given = draft.number(key);
+    if (given && eps != nullptr && *eps != *given) draft.refuse(*key, "all norms have one eps");
   }
-  if (draft.has(layer_key("attention.qk_norm.eps")))
-    draft.set("model.qk_norm", true, draft.find(layer_key("attention.qk_norm.eps")));
-  for (const std::string_view part : {"wqkv.bias", "wq.bias", "wkv.bias"}) {
-    const std::string key = layer_key(fmt::format("attention.qkv_linear.{}", part));
-    if (draft.flag(key).value_or(false)) draft.set("model.qkv_bias", true, draft.find(key));
-  }
-  const std::string scaling = draft.text(layer_key("attention.rope.scaling")).value_or("none");
+  if (const ForeignKey* norm = layer_key(draft, "attention.qk_norm.eps")) draft.set("model.qk_norm", true, norm);
+  for (const std::string_view part : {"wqkv.bias", "wq.bias", "wkv.bias"})
+    draft.set_if_on("model.qkv_bias", true, fmt::format("{}attention.qkv_linear.{}", kFirstLayer, part));
+  const ForeignKey* kind = layer_key(draft, "attention.rope.scaling");
+  const std::string scaling = draft.text(kind).value_or("none");
   if (scaling == "llama") {
-    const std::pair<std::string_view, std::string_view> numbers[] = {{"rope_scaling_factor", "scaling_factor"},
-                                                                     {"rope_low_freq_factor", "low_freq_factor"},
-                                                                     {"rope_high_freq_factor", "high_freq_factor"}};
-    for (const auto& [ours, theirs] : numbers) {
-      const std::string key = layer_key(fmt::format("attention.rope.{}", theirs));
-      if (const auto value = draft.number(key)) draft.set(fmt::format("model.{}", ours), *value, draft.find(key));
-    }
-    copy_whole("model.rope_original_seq_len", "attention.rope.original_max_position_embeddings");
+    take("model.rope_scaling_factor", "attention.rope.scaling_factor");
+    take("model.rope_low_freq_factor", "attention.rope.low_freq_factor");
+    take("model.rope_high_freq_factor", "attention.rope.high_freq_factor");
+    take("model.rope_original_seq_len", "attention.rope.original_max_position_embeddings");
   } else if (scaling != "none") {
-    draft.refuse(*draft.find(layer_key("attention.rope.scaling")), "angles are scaled as Llama's, or not at all");
+    draft.refuse(*kind, "angles are scaled as Llama's, or not at all");
   }
   // FlexAttention and varlen keep documents apart; SDPA does not.
-  const ForeignKey* flex = draft.find(layer_key("attention.inner_attention.block_size"));
-  const ForeignKey* window = draft.find(layer_key("attention.inner_attention.window_size"));
+  const ForeignKey *flex = layer_key(draft, "attention.inner_attention.block_size"),
+                   *window = layer_key(draft, "attention.inner_attention.window_size");
   if (window != nullptr && window->value.text() != "[-1, 0]")
     draft.refuse(*window, "a position attends to its whole window");
   if (flex != nullptr || window != nullptr)
-    draft.set("model.attention_scope", std::string("document"), flex != nullptr ? flex : window,
+    draft.set("model.attention_scope", "document", flex != nullptr ? flex : window,
               "every document attends to itself alone");
 }
 
@@ -162,14 +158,13 @@ std::optional<std::string> pattern_of(std::string_view regex) {
   if (!begins) pattern += '*';
   for (size_t i = 0; i < regex.size(); ++i) {
     const char c = regex[i];
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     if (regex.substr(i).starts_with(".*")) {
       pattern += '*';
       ++i;
     } else if (regex.substr(i).starts_with("\\.")) {
       pattern += '.';
       ++i;
-    } else if (plain) {
+    } else if (is_word(c)) {
       pattern += c;
     } else {
       return std::nullopt;
@@ -197,77 +192,71 @@ void refuse_json_settings(Draft& draft) {
 }
 
 void import_json_optimizer(Draft& draft) {
-  int64_t groups = 0;
-  const auto key_of = [](int64_t group, std::string_view part) {
-    return fmt::format("optimizer.param_groups.{}.{}", group, part);
+  const auto find = [&draft](int64_t group, std::string_view part) {
+    return draft.find(fmt::format("optimizer.param_groups.{}.{}", group, part));
   };
-  while (draft.has(key_of(groups, "pattern"))) ++groups;
-  if (groups == 0) return draft.problem("optimizer.param_groups has no group", "give a file that torchtitan wrote");
-  const int64_t main = groups - 1;  // the first group that fits a name has it, so the last is that of the rest
-  const auto kwarg = [&](int64_t group, std::string_view part) {
-    return key_of(group, fmt::format("optimizer_kwargs.{}", part));
-  };
-  const auto pattern = draft.text(key_of(main, "pattern"));
-  if (pattern && pattern_of(*pattern) != "*")
-    draft.refuse(*draft.find(key_of(main, "pattern")), "the last group has all other weights: its pattern is .*");
+  int64_t main = -1;  // the first group that fits a name has it, so the last is that of the rest
+  while (find(main + 1, "pattern") != nullptr) ++main;
+  if (main < 0) return draft.problem("optimizer.param_groups has no group", "give a file that torchtitan wrote");
+  const ForeignKey *rest = find(main, "pattern"), *lr_key = find(main, "optimizer_kwargs.lr"),
+                   *decay_key = find(main, "optimizer_kwargs.weight_decay"),
+                   *betas_key = find(main, "optimizer_kwargs.betas"), *eps_key = find(main, "optimizer_kwargs.eps");
+  if (const auto pattern = draft.text(rest); pattern && pattern_of(*pattern) != "*")
+    draft.refuse(*rest, "the last group has all other weights: its pattern is .*");
   refuse_json_settings(draft);
   // torch's defaults hold for what is not given.
-  const bool adam = draft.text(key_of(main, "optimizer_name")).value_or("AdamW") == "Adam";
-  const double lr = draft.number(kwarg(main, "lr")).value_or(1e-3),
-               decay = draft.number(kwarg(main, "weight_decay")).value_or(adam ? 0 : 1e-2);
-  draft.set("optimizer.lr", lr, draft.find(kwarg(main, "lr")));
-  draft.set("optimizer.weight_decay", decay, draft.find(kwarg(main, "weight_decay")));
-  draft.set("optimizer.weight_decay_on", std::string("all"), draft.find(key_of(main, "pattern")));
-  const std::vector<double> usual = {0.9, 0.999};
-  const auto betas = draft.numbers(kwarg(main, "betas")).value_or(usual);
-  if (betas.size() != 2) return draft.refuse(*draft.find(kwarg(main, "betas")), "not two numbers");
-  draft.set("optimizer.beta1", betas[0], draft.find(kwarg(main, "betas")));
-  draft.set("optimizer.beta2", betas[1], draft.find(kwarg(main, "betas")));
-  const double eps = draft.number(kwarg(main, "eps")).value_or(1e-8);
-  draft.set("optimizer.eps", eps, draft.find(kwarg(main, "eps")));
-  for (int64_t group = 0; group < groups; ++group) {
-    const std::string name = draft.text(key_of(group, "optimizer_name")).value_or("AdamW");
-    if (name != "AdamW" && !(name == "Adam" && groups == 1))
-      draft.refuse(*draft.find(key_of(group, "optimizer_name")), "all groups have AdamW", "see [optimizer] for Muon");
+  const Numbers usual = {0.9, 0.999};
+  const bool adam = draft.text(find(main, "optimizer_name")).value_or("AdamW") == "Adam";
+  const double lr = draft.number(lr_key).value_or(1e-3), decay = draft.number(decay_key).value_or(adam ? 0 : 1e-2);
+  draft.set("optimizer.lr", lr, lr_key);
+  draft.set("optimizer.weight_decay", decay, decay_key);
+  draft.set("optimizer.weight_decay_on", "all", rest);
+  const Numbers betas = draft.numbers(betas_key).value_or(usual);
+  if (betas.size() != 2) return draft.refuse(*betas_key, "not two numbers");
+  draft.set("optimizer.beta1", betas[0], betas_key);
+  draft.set("optimizer.beta2", betas[1], betas_key);
+  const double eps = draft.number(eps_key).value_or(1e-8);
+  draft.set("optimizer.eps", eps, eps_key);
+  for (int64_t group = 0; group <= main; ++group) {
+    const ForeignKey *from = find(group, "pattern"), *name_key = find(group, "optimizer_name");
+    const std::string name = draft.text(name_key).value_or("AdamW");
+    if (name != "AdamW" && !(name == "Adam" && main == 0))
+      draft.refuse(*name_key, "all groups have AdamW", "see [optimizer] for Muon");
     else if (name == "Adam")
-      draft.set("optimizer.name", name, draft.find(key_of(group, "optimizer_name")));
-    if (group == main) continue;
-    const ForeignKey* from = draft.find(key_of(group, "pattern"));
-    const auto glob = pattern_of(draft.text(from->name).value_or(""));
+      draft.set("optimizer.name", name, name_key);
+    if (group == main) break;
+    const auto glob = pattern_of(draft.text(from).value_or(""));
     if (!glob || glob->find("qkv_linear") != std::string::npos) {
       draft.refuse(*from, "a pattern has * for any text, and Hearth's names of weights",
                    "write [[optimizer.group]] by hand");
       continue;
     }
-    if (draft.numbers(kwarg(group, "betas")).value_or(usual) != betas ||
-        draft.number(kwarg(group, "eps")).value_or(1e-8) != eps)
+    if (draft.numbers(find(group, "optimizer_kwargs.betas")).value_or(usual) != betas ||
+        draft.number(find(group, "optimizer_kwargs.eps")).value_or(1e-8) != eps)
       draft.refuse(*from, "all groups have the same betas and eps");
-    const double own_lr = draft.number(kwarg(group, "lr")).value_or(1e-3),
-                 own_decay = draft.number(kwarg(group, "weight_decay")).value_or(1e-2);
-    draft.set(fmt::format("optimizer.group.{}.pattern", group), *glob, from);
-    if (own_lr != lr && lr > 0)
-      draft.set(fmt::format("optimizer.group.{}.lr_factor", group), own_lr / lr, draft.find(kwarg(group, "lr")),
-                "of optimizer.lr");
-    draft.set(fmt::format("optimizer.group.{}.weight_decay", group), own_decay,
-              draft.find(kwarg(group, "weight_decay")));
+    const ForeignKey *own_key = find(group, "optimizer_kwargs.lr"),
+                     *own_decay_key = find(group, "optimizer_kwargs.weight_decay");
+    const double own = draft.number(own_key).value_or(1e-3), own_decay = draft.number(own_decay_key).value_or(1e-2);
+    const std::string ours = fmt::format("optimizer.group.{}.", group);
+    draft.set(ours + "pattern", *glob, from);
+    if (own != lr && lr > 0) draft.set(ours + "lr_factor", own / lr, own_key, "of optimizer.lr");
+    draft.set(ours + "weight_decay", own_decay, own_decay_key);
   }
   if (draft.text("optimizer.implementation").value_or("fused") == "fused_opt_states_bf16")
-    draft.set("optimizer.moments_dtype", std::string("bfloat16"), draft.find("optimizer.implementation"));
+    draft.set("optimizer.moments_dtype", "bfloat16", draft.find("optimizer.implementation"));
   const auto total = draft.whole("lr_scheduler.total_steps");
-  const Value* steps = draft.value("training.steps");
-  if (total && (steps == nullptr || std::get<int64_t>(*steps) != *total))
-    draft.refuse(*draft.find("lr_scheduler.total_steps"), "the schedule has the length of the training",
-                 "train that many steps, and stop earlier with Ctrl-C");
+  const auto* steps = draft.value<int64_t>("training.steps");
+  if (total && (steps == nullptr || *steps != *total)) refuse_torchtitan_total(draft);
 }
 
 void import_json_batch(Draft& draft) {
   ForeignLayout layout = torchtitan_layout(draft);
   const ForeignKey* micro_key = draft.find("training.num_tokens_per_microbatch_per_dp_rank");
   const ForeignKey* step_key = draft.find("training.num_tokens_per_train_step");
-  const int64_t micro = draft.whole("training.num_tokens_per_microbatch_per_dp_rank").value_or(16384);
-  const int64_t step = draft.whole("training.num_tokens_per_train_step").value_or(-1);
-  const Value* length_value = draft.value("training.seq_len");
-  const int64_t length = length_value == nullptr ? 2048 : std::get<int64_t>(*length_value);
+  const int64_t micro = draft.whole(micro_key).value_or(16384);
+  const int64_t step = draft.whole(step_key).value_or(-1);
+  const auto* given = draft.value<int64_t>("training.seq_len");
+  const int64_t length = given == nullptr ? 2048 : *given;
   draft.assume("training.seq_len", length, "torchtitan's default");
   if (micro < length || micro % length != 0 || (step > 0 && step % length != 0)) {
     const ForeignKey* wrong = step > 0 && step % length != 0 ? step_key : micro_key;
@@ -291,50 +280,52 @@ void import_json_batch(Draft& draft) {
     draft.set("parallelism.pipeline_parallel_microbatch_size", micro / length, micro_key);
   const auto chunks = draft.whole("loss.num_chunks");
   if (chunks && *chunks > 0 && *chunks <= micro)
-    draft.set("memory.loss_chunk_tokens", (micro + *chunks - 1) / *chunks, draft.find("loss.num_chunks"),
-              "tokens of a chunk");
+    draft.set("memory.loss_chunk_tokens", div_ceil(micro, *chunks), draft.find("loss.num_chunks"), "tokens of a chunk");
 }
 
 void import_json_data(Draft& draft) {
-  int64_t sources = 0;
-  const auto key_of = [](int64_t source, std::string_view part) {
-    return fmt::format("dataloader.source.{}.{}", source, part);
+  const auto find = [&draft](int64_t source, std::string_view part) {
+    return draft.find(fmt::format("dataloader.source.{}.{}", source, part));
   };
-  while (draft.has(key_of(sources, "path")) || draft.has(key_of(sources, "paths"))) ++sources;
-  for (int64_t i = 0; i < sources; ++i) {
-    const ForeignKey* from = draft.find(key_of(i, draft.has(key_of(i, "path")) ? "path" : "paths"));
-    const auto paths = draft.texts(from->name);
-    set_source(draft, sources == 1 ? -1 : i, paths && !paths->empty() ? paths->front() : "", from);
-    if (sources > 1)
-      draft.set(fmt::format("data.source.{}.weight", i), draft.number(key_of(i, "weight")).value_or(1),
-                draft.find(key_of(i, "weight")));
+  std::vector<const ForeignKey*> sources;
+  for (int64_t i = 0;; ++i) {
+    const ForeignKey* path = find(i, "path");
+    if (path == nullptr) path = find(i, "paths");
+    if (path == nullptr) break;
+    sources.push_back(path);
   }
-  bool weighted = sources < 2;
-  for (int64_t i = 0; i < sources; ++i) weighted = weighted || draft.has(key_of(i, "weight"));
-  if (!weighted)
-    draft.refuse(*draft.find(key_of(1, draft.has(key_of(1, "path")) ? "path" : "paths")),
-                 "these datasets follow each other, without weights: Hearth mixes datasets",
+  const bool mixes = sources.size() > 1;
+  bool weighted = false;
+  for (int64_t i = 0; const ForeignKey* from : sources) {
+    const auto paths = draft.texts(from);
+    set_source(draft, mixes ? i : -1, paths && !paths->empty() ? paths->front() : "", from);
+    const ForeignKey* weight = find(i, "weight");
+    if (mixes) draft.take_or(fmt::format("data.source.{}.weight", i), weight, 1.0, "");
+    weighted = weighted || weight != nullptr;
+    ++i;
+  }
+  if (mixes && !weighted)
+    draft.refuse(*sources[1], "these datasets follow each other, without weights: Hearth mixes datasets",
                  "build one dataset of all of them");
-  if (sources == 0) draft.set("data.path", std::string("data/text"), nullptr, "the file does not name it");
-  if (sources > 1 && draft.has("dataloader.mixes_documents"))
-    draft.set("data.weight_unit", std::string("documents"), draft.find("dataloader.mixes_documents"));
+  if (sources.empty()) draft.set("data.path", "data/text", nullptr, "the file does not name it");
+  const ForeignKey* documents = draft.find("dataloader.mixes_documents");
+  if (mixes && documents != nullptr) draft.set("data.weight_unit", "documents", documents);
   if (!draft.flag("dataloader.shuffle").value_or(true))
-    draft.set("data.order", std::string("sequential"), draft.find("dataloader.shuffle"));
-  if (draft.has("dataloader.dataset.num_packing_bins"))
-    draft.set("data.packing", std::string("best_fit"), draft.find("dataloader.dataset.num_packing_bins"),
-              "whole documents in a window, as far as they fit");
+    draft.set("data.order", "sequential", draft.find("dataloader.shuffle"));
+  if (const ForeignKey* bins = draft.find("dataloader.dataset.num_packing_bins"))
+    draft.set("data.packing", "best_fit", bins, "whole documents in a window, as far as they fit");
 }
 
 void import_json_rest(Draft& draft) {
   if (const ForeignKey* selective = draft.find("activation_checkpoint.force_recompute_mm_shapes_by_fqns"))
-    draft.set("memory.recompute", std::string("norms"), selective, "the closest: products are kept");
+    draft.set("memory.recompute", "norms", selective, "the closest: products are kept");
   else if (const ForeignKey* budget = draft.find("activation_checkpoint.memory_budget"))
-    draft.set("memory.recompute", std::string("auto"), budget, "the cheapest that fits");
+    draft.set("memory.recompute", "auto", budget, "the cheapest that fits");
   else if (const ForeignKey* full = draft.find("activation_checkpoint.preserve_rng_state"))
-    draft.set("memory.recompute", std::string("block"), full);
-  if (!draft.flag("validator.enable").value_or(false)) return;
-  draft.set("validation.freq", draft.whole("validator.freq").value_or(10), draft.find("validator.freq"));
-  draft.set("validation.steps", draft.whole("validator.steps").value_or(-1), draft.find("validator.steps"));
+    draft.set("memory.recompute", "block", full);
+  if (!draft.is_on("validator.enable")) return;
+  draft.take_or("validation.freq", "validator.freq", 10, "");
+  draft.take_or("validation.steps", "validator.steps", -1, "");
 }
 
 void import_torchtitan_json_keys(Draft& draft) {
@@ -347,8 +338,8 @@ void import_torchtitan_json_keys(Draft& draft) {
   import_torchtitan_profiling(draft, "profiler");
   import_torchtitan_pipeline(draft);
   import_torchtitan_checkpoint(draft, TorchtitanAge::kNow);
-  draft.assume("training.mixed_precision_param", std::string("bfloat16"), "torchtitan's default");
-  draft.assume("training.steps", int64_t{10000}, "torchtitan's default");
+  draft.assume("training.mixed_precision_param", "bfloat16", "torchtitan's default");
+  draft.assume("training.steps", 10000, "torchtitan's default");
 }
 
 }  // namespace

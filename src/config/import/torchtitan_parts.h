@@ -16,6 +16,8 @@ void import_torchtitan_metrics(Draft& draft);
 // `section`: its name there. Keys that would have no effect are left out.
 void import_torchtitan_profiling(Draft& draft, std::string_view section);
 void import_torchtitan_pipeline(Draft& draft);
+// Refuses lr_scheduler.total_steps, which differs from the training's steps.
+void refuse_torchtitan_total(Draft& draft);
 // When a file was written, by its keys: the program's defaults and formulas changed.
 enum class TorchtitanAge {
   k2024,        // until March 2025: torchtitan_2024

@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "config/families.h"
 #include "config/import/dialects.h"
-#include "config/import/torchtitan_keys.h"
 #include "config/import/torchtitan_parts.h"
 
 namespace hearth::config {
@@ -25,24 +24,42 @@ constexpr MixedSet kFullMixture[] = {{"dclm", 0.40}, {"fineweb-edu", 0.44}, {"do
                                      {"zyda", 0.02}, {"stack-v2", 0.10},    {"finemath", 0.01}};
 
 TorchtitanAge age_of(const Draft& draft) {
-  const auto any = [&draft](std::initializer_list<std::string_view> names) {
-    return std::any_of(names.begin(), names.end(), [&draft](std::string_view name) { return draft.has(name); });
+  const ForeignKey* of_2024 = draft.first_of(
+      {"training.warmup_steps", "training.data_parallel_degree", "training.data_parallel_shard_degree",
+       "training.data_parallel_replicate_degree", "training.tensor_parallel_degree", "checkpoint.interval_type",
+       "experimental.pipeline_parallel_degree", "experimental.context_parallel_degree", "float8.enable_float8_linear"});
+  if (of_2024 != nullptr && draft.keys_under("lr_scheduler.").empty()) return TorchtitanAge::k2024;
+  const ForeignKey* of_spring = draft.first_of(
+      {"training.batch_size", "checkpoint.model_weights_only", "model.norm_type", "training.warmup_steps"});
+  return of_spring != nullptr ? TorchtitanAge::kSpring2025 : TorchtitanAge::kNow;
+}
+
+// The years had four ways to ask for it.
+void import_float8(Draft& draft) {
+  const auto turn_on = [&draft](std::string_view name) {
+    draft.set("numerics.fp8", true, draft.find(name), "each row has a factor of its own");
   };
-  const bool schedule = !draft.keys_under("lr_scheduler.").empty();
-  if (!schedule && any({"training.warmup_steps", "training.data_parallel_degree", "training.data_parallel_shard_degree",
-                        "training.data_parallel_replicate_degree", "training.tensor_parallel_degree",
-                        "checkpoint.interval_type", "experimental.pipeline_parallel_degree",
-                        "experimental.context_parallel_degree", "float8.enable_float8_linear"}))
-    return TorchtitanAge::k2024;
-  return any({"training.batch_size", "checkpoint.model_weights_only", "model.norm_type", "training.warmup_steps"})
-             ? TorchtitanAge::kSpring2025
-             : TorchtitanAge::kNow;
+  for (const std::string& listed : draft.texts("model.converters").value_or(Names{})) {
+    for (const std::string& converter : split(listed, ',')) {  // as options write a list
+      if (converter.find("float8") == std::string::npos)
+        draft.refuse("model.converters", fmt::format("Hearth has no {}", converter));
+      else
+        turn_on("model.converters");
+    }
+  }
+  for (const std::string_view old :
+       {"float8.enable_float8_linear", "training.enable_float8_linear", "training.enable_fp8_linear"})
+    if (draft.is_on(old)) turn_on(old);
+  if (const auto kind = draft.text("training.fp8_linear");
+      kind && !kind->empty() && !draft.text_is("training.fp8_linear", "false"))
+    turn_on("training.fp8_linear");
+  if (draft.is_set("numerics.fp8")) draft.set("training.device", "cuda", nullptr, "float8 needs a GPU");
 }
 
 void import_model(Draft& draft) {
   const ForeignKey *name = draft.find("model.name"), *flavor = draft.find("model.flavor");
-  std::string family = draft.text("model.name").value_or("llama3"),
-              shape = draft.text("model.flavor").value_or("debugmodel");
+  const std::string family = draft.text(name).value_or("llama3");
+  std::string shape = draft.text(flavor).value_or("debugmodel");
   bool documents = draft.text("model.attn_mask_type").value_or("causal") == "block_causal";
   for (const std::string_view end : {"_flex_attn", "_varlen_attn", "_flex", "_varlen"}) {
     if (!shape.ends_with(end)) continue;
@@ -63,7 +80,7 @@ void import_model(Draft& draft) {
             : shape == "debugmodel" ? "its shape changed over the years"
                                     : "");
   if (documents)
-    draft.set("model.attention_scope", std::string("document"),
+    draft.set("model.attention_scope", "document",
               draft.has("model.attn_mask_type") ? draft.find("model.attn_mask_type") : flavor,
               "every document attends to itself alone");
   if (auto norm = draft.text("model.norm_type")) {
@@ -71,50 +88,32 @@ void import_model(Draft& draft) {
     draft.set("model.norm_type", fused ? "rmsnorm" : *norm, draft.find("model.norm_type"),
               fused ? "the same norm" : "");
   }
-  std::vector<std::string> converters;
-  for (const std::string& listed : draft.texts("model.converters").value_or(std::vector<std::string>{}))
-    for (std::string& one : split(listed, ',')) converters.push_back(std::move(one));  // as options write a list
-  for (const std::string& converter : converters) {
-    if (converter.find("float8") == std::string::npos)
-      draft.refuse(*draft.find("model.converters"), fmt::format("Hearth has no {}", converter));
-    else
-      draft.set("numerics.fp8", true, draft.find("model.converters"), "each row has a factor of its own");
-  }
-  for (const std::string_view old :
-       {"float8.enable_float8_linear", "training.enable_float8_linear", "training.enable_fp8_linear"})
-    if (draft.flag(old).value_or(false))
-      draft.set("numerics.fp8", true, draft.find(old), "each row has a factor of its own");
-  if (const auto kind = draft.text("training.fp8_linear");
-      kind && !kind->empty() && !draft.text_is("training.fp8_linear", "false"))
-    draft.set("numerics.fp8", true, draft.find("training.fp8_linear"), "each row has a factor of its own");
-  if (draft.is_set("numerics.fp8")) draft.set("training.device", std::string("cuda"), nullptr, "float8 needs a GPU");
+  import_float8(draft);
 }
 
 void import_objective(Draft& draft) {
-  if (draft.has("training.mlm_probability") || draft.has("model.mask_token")) {
-    const ForeignKey *share = draft.find("training.mlm_probability"), *mask = draft.find("model.mask_token");
-    draft.set("objective.kind", std::string("masked_lm"), share != nullptr ? share : mask);
-    if (const auto number = draft.number("training.mlm_probability"))
-      draft.set("objective.mlm_probability", *number, share);
-    if (auto token = draft.text("model.mask_token")) draft.set("objective.mask_token", std::move(*token), mask);
+  const ForeignKey *share = draft.find("training.mlm_probability"), *mask = draft.find("model.mask_token"),
+                   *vocabulary = draft.find("training.vocab_size");
+  if (share != nullptr || mask != nullptr) {
+    draft.set("objective.kind", "masked_lm", share != nullptr ? share : mask);
+    draft.take("objective.mlm_probability", share);
+    draft.take("objective.mask_token", mask);
     draft.note(
         "The fork also hides special tokens and may leave a window without a hidden token: "
         "objective.mask_special_tokens = true and objective.at_least_one_mask = false repeat that.");
-  } else if (const auto vocabulary = draft.whole("training.vocab_size")) {
-    draft.set("objective.kind", std::string("spike_lm"), draft.find("training.vocab_size"),
-              "the forks that have this key train on recordings");
+  } else if (draft.whole(vocabulary)) {
+    draft.set("objective.kind", "spike_lm", vocabulary, "the forks that have this key train on recordings");
   }
-  if (const auto vocabulary = draft.whole("training.vocab_size"))
-    draft.set("model.vocab_size", *vocabulary, draft.find("training.vocab_size"));
+  draft.take("model.vocab_size", vocabulary);
   if (draft.is_set("objective.kind"))
     draft.note("The fork's loss is the mean of its ranks' means: numerics.loss_average = \"per_rank\" repeats that.");
 }
 
 void import_data(Draft& draft) {
-  const std::string name = draft.text("training.dataset").value_or("c4_test");
   const ForeignKey* from = draft.find("training.dataset");
+  const std::string name = draft.text(from).value_or("c4_test");
   if (name == "full") {
-    draft.set("data.weight_unit", std::string("documents"), from, "the shares of its six sets are of rows");
+    draft.set("data.weight_unit", "documents", from, "the shares of its six sets are of rows");
     for (size_t i = 0; i < std::size(kFullMixture); ++i) {
       set_source(draft, static_cast<int64_t>(i), std::string(kFullMixture[i].name), from);
       draft.set(fmt::format("data.source.{}.weight", i), kFullMixture[i].weight, from);
@@ -128,25 +127,19 @@ void import_data(Draft& draft) {
   if (const auto source = draft.text("training.source_dataset"); source && *source != "all")
     build += fmt::format(" --source-dataset {}", *source);
   if (!build.empty()) draft.note(fmt::format("The dataset is to be built with{}.", build));
-  if (const auto seed = draft.whole("training.shuffle_seed"); seed && !draft.is_set("training.seed"))
-    draft.set("training.seed", *seed, draft.find("training.shuffle_seed"), "it orders the data, too");
+  if (draft.whole("training.shuffle_seed") && !draft.is_set("training.seed"))
+    draft.take("training.seed", "training.shuffle_seed", "it orders the data, too");
 }
 
 // The files until March 2025 have the warm-up in [training].
 void import_schedule(Draft& draft, TorchtitanAge age) {
-  if (const auto old = draft.whole("training.warmup_steps"))
-    draft.set("lr_scheduler.warmup_steps", *old, draft.find("training.warmup_steps"));
+  draft.take("lr_scheduler.warmup_steps", "training.warmup_steps");
   if (age == TorchtitanAge::k2024)
-    draft.set("lr_scheduler.rule", std::string("torchtitan_2024"), nullptr,
-              "by its keys the file is older than March 2025");
+    draft.set("lr_scheduler.rule", "torchtitan_2024", nullptr, "by its keys the file is older than March 2025");
   if (age == TorchtitanAge::kSpring2025)
-    draft.set("lr_scheduler.rule", std::string("torchtitan_2025"), nullptr,
-              "by its keys the file is older than June 2025");
+    draft.set("lr_scheduler.rule", "torchtitan_2025", nullptr, "by its keys the file is older than June 2025");
   const auto total = draft.whole("lr_scheduler.total_steps");
-  const int64_t steps = draft.whole("training.steps").value_or(10000);
-  if (total && *total != steps)
-    draft.refuse(*draft.find("lr_scheduler.total_steps"), "the schedule has the length of the training",
-                 "train that many steps, and stop earlier with Ctrl-C");
+  if (total && *total != draft.whole("training.steps").value_or(10000)) refuse_torchtitan_total(draft);
 }
 
 // What the command says of ranks, and of the file that has the keys.
@@ -214,15 +207,11 @@ void refuse_names_of_years(Draft& draft) {
 
 void import_batch(Draft& draft) {
   ForeignLayout layout = torchtitan_layout(draft);
-  const ForeignKey* from = draft.find("training.local_batch_size");
-  if (from == nullptr) from = draft.find("training.batch_size");
-  const int64_t local = from == nullptr ? 8 : draft.whole(from->name).value_or(8);
-  const Value* given = draft.value("training.global_batch_size");
-  const bool has_global = given != nullptr && std::get<int64_t>(*given) > 0;
-  if (has_global && !draft.options().layout) {
-    set_layout(draft, layout, local, from);
-    return;
-  }
+  const ForeignKey* from = draft.first_of({"training.local_batch_size", "training.batch_size"});
+  const int64_t local = draft.whole(from).value_or(8);
+  const auto* given = draft.value<int64_t>("training.global_batch_size");
+  const bool has_global = given != nullptr && *given > 0;
+  if (has_global && !draft.options().layout) return set_layout(draft, layout, local, from);
   if (!resolve_layout(draft, layout, has_global ? "the layout" : "the global batch")) return;
   if (!has_global)
     draft.set("training.global_batch_size", bounded_product({local, layout.data()}), from,
@@ -231,29 +220,26 @@ void import_batch(Draft& draft) {
 }
 
 void import_recompute(Draft& draft) {
-  const std::string mode = draft.text("activation_checkpoint.mode").value_or("");
   const ForeignKey* from = draft.find("activation_checkpoint.mode");
+  const std::string mode = draft.text(from).value_or("");
   if (mode.empty()) return;
-  if (mode == "full") draft.set("memory.recompute", std::string("block"), from);
-  if (mode == "none") draft.set("memory.recompute", std::string("none"), from);
-  if (mode == "memory_budget") draft.set("memory.recompute", std::string("auto"), from, "the cheapest that fits");
+  if (mode == "full") draft.set("memory.recompute", "block", from);
+  if (mode == "none") draft.set("memory.recompute", "none", from);
+  if (mode == "memory_budget") draft.set("memory.recompute", "auto", from, "the cheapest that fits");
   if (mode == "selective") {
     const std::string option = draft.text("activation_checkpoint.selective_ac_option").value_or("2");
     draft.set(
-        "memory.recompute", std::string("norms"), from,
+        "memory.recompute", "norms", from,
         option == "op" ? "the closest: products are kept" : "the closest to every n-th layer; it changes no result");
   }
   if (!draft.is_set("memory.recompute")) draft.refuse(*from, "not a mode: none, selective, full or memory_budget");
 }
 
 void import_validation(Draft& draft) {
-  const bool on = draft.flag("validation.enable").value_or(false) || draft.flag("validation.enabled").value_or(false);
-  if (!on) return;
-  if (const auto freq = draft.whole("validation.freq"))
-    draft.set("validation.freq", *freq, draft.find("validation.freq"));
-  draft.assume("validation.freq", int64_t{10}, "torchtitan's default");
-  if (const auto steps = draft.whole("validation.steps"))
-    draft.set("validation.steps", *steps, draft.find("validation.steps"));
+  if (!draft.is_on("validation.enable") && !draft.is_on("validation.enabled")) return;
+  draft.take("validation.freq", "validation.freq");
+  draft.assume("validation.freq", 10, "torchtitan's default");
+  draft.take("validation.steps", "validation.steps");
 }
 
 void import_torchtitan_keys(Draft& draft) {
@@ -271,21 +257,20 @@ void import_torchtitan_keys(Draft& draft) {
   import_torchtitan_checkpoint(draft, age);
   import_validation(draft);
   import_torchtitan_profiling(draft, "profiling");
-  draft.assume("optimizer.weight_decay_on", std::string("all"), "torchtitan decays every weight");
-  draft.assume("training.mixed_precision_param", std::string("bfloat16"), "torchtitan's default");
-  draft.assume("training.steps", int64_t{10000}, "torchtitan's default");
+  draft.assume("optimizer.weight_decay_on", "all", "torchtitan decays every weight");
+  draft.assume("training.mixed_precision_param", "bfloat16", "torchtitan's default");
+  draft.assume("training.steps", 10000, "torchtitan's default");
 }
 
 }  // namespace
 
 Dialect torchtitan_toml() {
-  static constexpr std::string_view kCore[] = {"training.*", "model.*", "optimizer.*", "lr_scheduler.*"};
   return {.name = "torchtitan",
           .title = "torchtitan",
           .rules = torchtitan_rules(),
           .import = import_torchtitan_keys,
           .commands = true,
-          .core = kCore,
+          .core = "training.* model.* optimizer.* lr_scheduler.*",
           .options_win = true};
 }
 

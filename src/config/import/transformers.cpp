@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "config/families.h"
 #include "config/import/dialects.h"
-#include "config/import/transformers_keys.h"
 #include "config/import/transformers_parts.h"
 
 namespace hearth::config {
@@ -17,11 +16,10 @@ namespace {
 HfProgram hf_program(Draft& draft) {
   HfProgram program;
   program.name = draft.text("launch.program").value_or("");
-  for (const std::string_view own : {"num_warmup_steps", "max_train_steps", "checkpointing_steps"}) {
-    if (draft.has(own)) program.trainer = false;
-  }
-  program.trainer = program.trainer && program.name.find("no_trainer") == std::string::npos;
-  program.frontier = !program.trainer && program.name.find("no_trainer") == std::string::npos;
+  const bool own_loop = program.name.find("no_trainer") != std::string::npos;
+  program.trainer =
+      !own_loop && draft.first_of({"num_warmup_steps", "max_train_steps", "checkpointing_steps"}) == nullptr;
+  program.frontier = !program.trainer && !own_loop;
   if (program.frontier)
     draft.note(
         fmt::format("{} is read as the train.py of frontier-accelerate: options that are not given have its "
@@ -35,39 +33,29 @@ HfProgram hf_program(Draft& draft) {
 }
 
 void import_hf_data(Draft& draft, const HfProgram& program) {
-  const ForeignKey* from = draft.find("train_file");
-  if (from == nullptr) from = draft.find("dataset_name");
-  const auto name = from == nullptr ? std::nullopt : draft.text(from->name);
-  if (name) {
+  const ForeignKey* from = draft.first_of({"train_file", "dataset_name"});
+  if (const auto name = draft.text(from)) {
     const auto part = draft.text("dataset_config_name");
     set_source(draft, -1, from->name == "dataset_name" && part ? *part : *name, from);
   } else {
-    draft.set("data.path", std::string("data/text"), nullptr,
-              "the files do not name it: hearth data build --out data/text");
+    draft.set("data.path", "data/text", nullptr, "the files do not name it: hearth data build --out data/text");
   }
   if (const auto order = draft.text("train_sampling_strategy")) {
     const ForeignKey* key = draft.find("train_sampling_strategy");
     if (*order == "sequential")
-      draft.set("data.order", std::string("sequential"), key);
+      draft.set("data.order", "sequential", key);
     else if (*order != "random")
       draft.refuse(*key, "windows are shuffled, or in the order of the data");
   }
-  const ForeignKey* length = draft.find("block_size");
-  if (length == nullptr) length = draft.find("max_seq_length");
-  if (length != nullptr) {
-    if (const auto tokens = draft.whole(length->name)) draft.set("training.seq_len", *tokens, length);
-  } else {
-    const bool script = draft.has("launch.program");
-    draft.set(
-        "training.seq_len", int64_t{1024}, nullptr,
-        script ? "the default of Transformers' scripts" : "not in the files: the default of Transformers' scripts");
-  }
+  const bool script = draft.has("launch.program");
+  draft.take_or(
+      "training.seq_len", draft.first_of({"block_size", "max_seq_length"}), 1024,
+      script ? "the default of Transformers' scripts" : "not in the files: the default of Transformers' scripts");
   const ForeignKey* share = draft.find("mlm_probability");
   const bool masked = program.name.starts_with("run_mlm");
   if (share == nullptr && !masked) return;
-  draft.set("objective.kind", std::string("masked_lm"), masked ? draft.find("launch.program") : share);
-  draft.set("objective.mlm_probability", draft.number("mlm_probability").value_or(0.15), share,
-            share == nullptr ? "the script's default" : "");
+  draft.set("objective.kind", "masked_lm", masked ? draft.find("launch.program") : share);
+  draft.take_or("objective.mlm_probability", share, 0.15, "the script's default");
   draft.set("objective.mask_replace_prob", 0.8, nullptr, "as Transformers' collator hides tokens");
   draft.set("objective.random_replace_prob", 0.1, nullptr);
 }
@@ -77,36 +65,33 @@ void import_hf_length(Draft& draft, const HfProgram& program) {
   const std::string_view steps = program.trainer ? "max_steps" : "max_train_steps";
   const auto given = draft.whole(steps);
   if (given && *given > 0) return draft.set("training.steps", *given, draft.find(steps));
-  const auto epochs = draft.number("num_train_epochs");
-  const double standard = program.frontier ? 1 : 3;
-  draft.set("training.epochs", epochs.value_or(standard), draft.find("num_train_epochs"),
-            epochs ? "" : program.default_of());
+  draft.take_or("training.epochs", "num_train_epochs", program.frontier ? 1.0 : 3.0, program.default_of());
 }
 
 void import_hf_optimizer(Draft& draft, const HfProgram& program) {
   const std::string name = draft.text("optim").value_or("adamw_torch");
   if (name == "adamw_hf")
-    draft.set("optimizer.form", std::string("transformers"), draft.find("optim"));
+    draft.set("optimizer.form", "transformers", draft.find("optim"));
   else if (name != "adamw_torch" && name != "adamw_torch_fused" && name != "adamw_apex_fused" &&
            name != "adamw_torch_xla")
-    draft.refuse(*draft.find("optim"), "the optimizer is AdamW");
+    draft.refuse("optim", "the optimizer is AdamW");
   draft.assume("optimizer.beta2", 0.999, "Transformers' default");
   draft.assume("optimizer.weight_decay", 0.0, "Transformers' default");
-  const Value* decay = draft.value("optimizer.weight_decay");
+  const auto* decay = draft.value<double>("optimizer.weight_decay");
   if (!program.trainer) {
-    if (decay != nullptr && std::get<double>(*decay) != 0)
-      draft.set("optimizer.weight_decay_on", std::string("all"), nullptr,
+    if (decay != nullptr && *decay != 0)
+      draft.set("optimizer.weight_decay_on", "all", nullptr,
                 "the script leaves out \"layer_norm.weight\", which no norm of these models is called");
     draft.set("training.max_norm", 0.0, nullptr, "the script does not clip");
   }
   if (!draft.flag("average_tokens_across_devices").value_or(true))
-    draft.set("numerics.loss_average", std::string("per_rank"), draft.find("average_tokens_across_devices"));
+    draft.set("numerics.loss_average", "per_rank", draft.find("average_tokens_across_devices"));
 }
 
 void import_hf_precision(Draft& draft) {
-  const ForeignKey *from = draft.find("bf16"), *mixed = draft.find("launch.mixed_precision");  // the option wins
-  bool bf16 = draft.flag("bf16").value_or(false);
-  if (mixed == nullptr) mixed = draft.find("mixed_precision");
+  const ForeignKey *from = draft.find("bf16"),
+                   *mixed = draft.first_of({"launch.mixed_precision", "mixed_precision"});  // the option wins
+  bool bf16 = draft.is_on("bf16");
   // `accelerate launch` gives its processes a variable of its own.
   if (mixed == nullptr && !draft.has("launch.accelerate"))
     mixed = foreign_variable(draft, "ACCELERATE_MIXED_PRECISION");
@@ -116,31 +101,28 @@ void import_hf_precision(Draft& draft) {
     bf16 = type == "bf16";
     if (!bf16) draft.refuse(*from, "numbers are float32 or bfloat16", "bfloat16 takes as much memory as float16");
   }
-  if (bf16) draft.set("training.mixed_precision_param", std::string("bfloat16"), from);
+  if (bf16) draft.set("training.mixed_precision_param", "bfloat16", from);
   for (const std::string_view name : {"dtype", "torch_dtype"}) {
     const std::string type = draft.text(name).value_or("auto");
     if (type == "bfloat16")
       draft.note(
           "The model was loaded in bfloat16. Here it has float32 weights, unless training.dtype = \"bfloat16\".");
     else if (type != "auto" && type != "float32")
-      draft.refuse(*draft.find(name), "numbers are float32 or bfloat16");
+      draft.refuse(name, "numbers are float32 or bfloat16");
   }
   for (const std::string_view name :
        {"gradient_checkpointing", "activation_checkpointing", "fsdp_config.activation_checkpointing",
         "fsdp_config.fsdp_activation_checkpointing", "launch.fsdp_activation_checkpointing",
-        "env.FSDP_ACTIVATION_CHECKPOINTING", "$FSDP_ACTIVATION_CHECKPOINTING"}) {
-    if (draft.flag(name).value_or(false)) draft.set("memory.recompute", std::string("block"), draft.find(name));
-  }
+        "env.FSDP_ACTIVATION_CHECKPOINTING", "$FSDP_ACTIVATION_CHECKPOINTING"})
+    draft.set_if_on("memory.recompute", "block", name);
 }
 
 // What ranks share: FSDP is asked for in four ways, and each has its own words for the strategy.
 int64_t hf_zero_stage(Draft& draft) {
-  const std::vector<std::string> words = draft.texts("fsdp").value_or(std::vector<std::string>{});
-  std::string strategy = join(words, " ");
+  std::string strategy = join(draft.texts("fsdp").value_or(Names{}), " ");
   if (draft.text_is("fsdp", "false")) strategy.clear();
-  const ForeignKey* variable = foreign_variable(draft, "ACCELERATE_USE_FSDP");
-  bool on = !strategy.empty() || (variable != nullptr && draft.flag(variable->name).value_or(false)) ||
-            draft.flag("launch.use_fsdp").value_or(false) || text_or_no(draft, "distributed_type", "no") == "FSDP";
+  bool on = !strategy.empty() || draft.flag(foreign_variable(draft, "ACCELERATE_USE_FSDP")).value_or(false) ||
+            draft.is_on("launch.use_fsdp") || text_or_no(draft, "distributed_type", "no") == "FSDP";
   for (const std::string_view name :
        {"$FSDP_RESHARD_AFTER_FORWARD", "env.FSDP_RESHARD_AFTER_FORWARD", "$FSDP_SHARDING_STRATEGY",
         "env.FSDP_SHARDING_STRATEGY", "fsdp_config.reshard_after_forward", "fsdp_config.fsdp_sharding_strategy",
@@ -164,15 +146,14 @@ int64_t hf_accumulated(Draft& draft) {
   const auto own = draft.whole("gradient_accumulation_steps"), nested = draft.whole(kNested);
   if (!nested) return own.value_or(1);
   if (own.value_or(1) > 1)
-    draft.refuse(*draft.find(kNested), "gradient_accumulation_steps is given, too: Transformers refuses both",
-                 "keep one of them");
+    draft.refuse(kNested, "gradient_accumulation_steps is given, too: Transformers refuses both", "keep one of them");
   return *nested;
 }
 
 // Accelerator() takes the variable in place of its argument. The Trainer counts for itself.
 void need_accumulated(Draft& draft, const HfProgram& program, int64_t accumulated) {
   const ForeignKey* key = foreign_variable(draft, "ACCELERATE_GRADIENT_ACCUMULATION_STEPS");
-  const auto steps = key == nullptr ? std::nullopt : draft.whole(key->name);
+  const auto steps = draft.whole(key);
   if (!steps || *steps == accumulated) return;
   if (program.trainer) return draft.note(fmt::format("{} is not read by the Trainer.", key->assignment()));
   draft.refuse(*key, fmt::format("accelerate takes it in place of the script's {}", accumulated),
@@ -185,22 +166,19 @@ void import_hf_batch(Draft& draft, const HfProgram& program) {
   take_launched_ranks(draft);
   const ForeignKey* from = draft.find("per_device_train_batch_size");
   if (draft.whole("per_gpu_train_batch_size").value_or(0) != 0) from = draft.find("per_gpu_train_batch_size");  // wins
-  const int64_t local = from == nullptr ? 8 : draft.whole(from->name).value_or(8);
+  const int64_t local = draft.whole(from).value_or(8);
   const int64_t accumulated = hf_accumulated(draft);
   need_accumulated(draft, program, accumulated);
-  constexpr int64_t kMost = 1 << 20;
-  if (local < 1 || local > kMost || accumulated < 1 || accumulated > kMost) {
-    draft.problem("the batch of a rank or the number of accumulated ones is out of range", "give whole numbers from 1");
-    return;
-  }
+  if (!is_count(local) || !is_count(accumulated))
+    return draft.problem("the batch of a rank or the number of accumulated ones is out of range",
+                         "give whole numbers from 1");
   if (!resolve_layout(draft, layout, "the global batch")) return;
   layout.zero_stage = hf_zero_stage(draft);
   if (layout.shard.value == 1) layout.zero_stage = 1;
   for (const std::string_view name : {"accelerator_config.split_batches", "split_batches"}) {
-    if (!draft.flag(name).value_or(false)) continue;
+    if (!draft.is_on(name)) continue;
     if (local % layout.data() != 0)
-      return draft.refuse(*draft.find(name),
-                          fmt::format("{} ranks cannot split {} sequences evenly", layout.data(), local),
+      return draft.refuse(name, fmt::format("{} ranks cannot split {} sequences evenly", layout.data(), local),
                           "accelerate refuses it, too");
     draft.set("training.global_batch_size", bounded_product({local, accumulated}), from,
               fmt::format("{} accumulated; the ranks split each batch (split_batches)", accumulated));
@@ -214,74 +192,65 @@ void import_hf_batch(Draft& draft, const HfProgram& program) {
 // "steps", "epoch" or "no", and the number of steps. A share of all steps becomes a share of the epochs.
 void import_hf_checkpoints(Draft& draft, const HfProgram& program) {
   const auto each_epoch = [&draft](const ForeignKey* from, double epochs, std::string note = {}) {
-    draft.set("checkpoint.interval", int64_t{0}, from);
+    draft.set("checkpoint.interval", 0, from);
     draft.set("checkpoint.interval_epochs", epochs, from, std::move(note));
   };
   if (!program.trainer) {
     const ForeignKey* from = draft.find("checkpointing_steps");
     if (from == nullptr)
-      draft.set("checkpoint.interval", int64_t{0}, nullptr, "only the end is saved");
+      draft.set("checkpoint.interval", 0, nullptr, "only the end is saved");
     else if (from->value.text() == "epoch")
       each_epoch(from, 1);
-    else if (const auto steps = draft.whole("checkpointing_steps"))
-      draft.set("checkpoint.interval", *steps, from);
-    draft.assume("checkpoint.keep_latest_k", int64_t{0}, "the script keeps all");
-  } else {
-    const ForeignKey* from = draft.find("save_strategy");
-    const std::string strategy = text_or_no(draft, "save_strategy", "steps");
-    const auto steps = draft.number("save_steps");
-    const Value* epochs = draft.value("training.epochs");
-    const Value* all = draft.value("training.steps");
-    if (strategy == "epoch") {
-      each_epoch(from, 1);
-    } else if (strategy == "no") {
-      draft.set("checkpoint.interval", int64_t{0}, from, "only the end is saved");
-    } else if (strategy != "steps") {
-      draft.refuse(*from, "checkpoints come after numbers of steps or epochs", "see checkpoint.keep_best");
-    } else if (steps && *steps > 0 && *steps < 1 && epochs != nullptr) {
-      each_epoch(draft.find("save_steps"), *steps * std::get<double>(*epochs), "a share of all epochs");
-    } else if (steps && *steps > 0 && *steps < 1 && all != nullptr) {
-      const double exact = std::ceil(*steps * static_cast<double>(std::get<int64_t>(*all)));
-      draft.set("checkpoint.interval", static_cast<int64_t>(std::min(exact, 1e15)), draft.find("save_steps"),
-                "a share of all steps");
-    } else if (const auto whole = draft.whole("save_steps"); whole && *whole < 0) {
-      draft.set("checkpoint.interval", int64_t{0}, draft.find("save_steps"), "only the end is saved");
-    } else if (whole) {
-      draft.set("checkpoint.interval", *whole, draft.find("save_steps"));
-    }
-    if (const auto kept = draft.whole("save_total_limit"))
-      draft.set("checkpoint.keep_latest_k", *kept, draft.find("save_total_limit"));
-    draft.assume("checkpoint.keep_latest_k", int64_t{0}, "Transformers keeps all by default");
+    else
+      draft.take("checkpoint.interval", from);
+    return draft.assume("checkpoint.keep_latest_k", 0, "the script keeps all");
   }
-  set_run_folder(draft, "output_dir");
+  const ForeignKey *from = draft.find("save_strategy"), *each = draft.find("save_steps");
+  const std::string strategy = text_or_no(draft, "save_strategy", "steps");
+  const auto steps = draft.number(each);
+  const bool is_share = steps && *steps > 0 && *steps < 1;
+  const auto* epochs = draft.value<double>("training.epochs");
+  const auto* all = draft.value<int64_t>("training.steps");
+  if (strategy == "epoch") {
+    each_epoch(from, 1);
+  } else if (strategy == "no") {
+    draft.set("checkpoint.interval", 0, from, "only the end is saved");
+  } else if (strategy != "steps") {
+    draft.refuse(*from, "checkpoints come after numbers of steps or epochs", "see checkpoint.keep_best");
+  } else if (is_share && epochs != nullptr) {
+    each_epoch(each, *steps * *epochs, "a share of all epochs");
+  } else if (is_share && all != nullptr) {
+    const double exact = std::ceil(*steps * static_cast<double>(*all));
+    draft.set("checkpoint.interval", static_cast<int64_t>(std::min(exact, 1e15)), each, "a share of all steps");
+  } else if (const auto whole = draft.whole(each); whole && *whole < 0) {
+    draft.set("checkpoint.interval", 0, each, "only the end is saved");
+  } else if (whole) {
+    draft.set("checkpoint.interval", *whole, each);
+  }
+  draft.take("checkpoint.keep_latest_k", "save_total_limit");
+  draft.assume("checkpoint.keep_latest_k", 0, "Transformers keeps all by default");
 }
 
 void import_hf_metrics(Draft& draft) {
   const ForeignKey* each = draft.find("logging_steps");
-  const double logged = draft.number("logging_steps").value_or(500);
-  if (each != nullptr && logged >= 1) {
-    if (const auto whole = draft.whole("logging_steps")) draft.set("metrics.log_freq", *whole, each);
-  } else if (each != nullptr) {
+  const double logged = draft.number(each).value_or(500);
+  if (logged >= 1)
+    draft.take("metrics.log_freq", each);
+  else if (each != nullptr)
     draft.note(fmt::format("{}: {} is a share of the steps: metrics.log_freq is the usual one.", each->where(),
                            each->assignment()));
-  }
-  for (const std::string& to : draft.texts("report_to").value_or(std::vector<std::string>{})) {
+  for (const std::string& to : draft.texts("report_to").value_or(Names{})) {
     if (to == "tensorboard" || to == "all") draft.set("metrics.enable_tensorboard", true, draft.find("report_to"));
     if (to == "wandb") draft.note("For W&B, `scripts/wandb_sync.py` sends a run's metrics.");
   }
-  const std::string_view name = draft.has("eval_strategy") ? "eval_strategy" : "evaluation_strategy";
-  const std::string strategy = text_or_no(draft, name, "no");
-  if (strategy == "steps") {
-    const auto steps = draft.number("eval_steps");
-    if (steps && *steps < 1) return draft.refuse(*draft.find("eval_steps"), "validation.freq is a number of steps");
-    if (const auto whole = draft.whole("eval_steps"))
-      draft.set("validation.freq", *whole, draft.find("eval_steps"));
-    else if (logged >= 1 && logged < 1e15)
-      draft.set("validation.freq", static_cast<int64_t>(logged), each != nullptr ? each : draft.find(name),
-                "as logging_steps");
-  } else if (strategy != "no") {
-    draft.refuse(*draft.find(name), "validation.freq is a number of steps", "give it in the result");
-  }
+  const ForeignKey* from = draft.first_of({"eval_strategy", "evaluation_strategy"});
+  const std::string strategy = from == nullptr ? "no" : text_or_no(draft, from->name, "no");
+  if (strategy == "no") return;
+  if (strategy != "steps") return draft.refuse(*from, "validation.freq is a number of steps", "give it in the result");
+  const auto steps = draft.number("eval_steps");
+  if (steps && *steps < 1) return draft.refuse("eval_steps", "validation.freq is a number of steps");
+  if (!draft.take("validation.freq", "eval_steps") && logged >= 1 && logged < 1e15)
+    draft.set("validation.freq", static_cast<int64_t>(logged), each != nullptr ? each : from, "as logging_steps");
 }
 
 void import_transformers_keys(Draft& draft) {
@@ -294,47 +263,33 @@ void import_transformers_keys(Draft& draft) {
   import_hf_precision(draft);
   import_hf_batch(draft, program);
   import_hf_checkpoints(draft, program);
+  set_run_folder(draft, "output_dir");
   import_hf_metrics(draft);
   const ForeignKey* launched = draft.find("launch.config_file");
   if (launched != nullptr && !draft.has_file(launched->value.written()))
     draft.refuse(*launched, "accelerate's file says ranks and precision, and is not among the files", "give it, too");
   // The scripts train only if they are told so. A program of its own may train whatever the key says.
   const ForeignKey* trains = draft.find("do_train");
-  if (trains != nullptr && trains->from_command && !draft.flag("do_train").value_or(true))
+  if (trains != nullptr && trains->from_command && !draft.flag(trains).value_or(true))
     draft.refuse(*trains, "the command trains nothing", "give the command that trains");
   if (!program.trainer) return;
-  draft.assume("training.seed", int64_t{42}, "Transformers' default");
-  if (!draft.has("logging_steps")) draft.assume("metrics.log_freq", int64_t{500}, "Transformers' default");
+  draft.assume("training.seed", 42, "Transformers' default");
+  if (!draft.has("logging_steps")) draft.assume("metrics.log_freq", 500, "Transformers' default");
 }
 
 }  // namespace
 
 Dialect transformers() {
-  static constexpr std::string_view kCore[] = {"learning_rate",
-                                               "max_steps",
-                                               "num_train_epochs",
-                                               "per_device_train_batch_size",
-                                               "model_name_or_path",
-                                               "max_train_steps",
-                                               "gradient_accumulation_steps",
-                                               "per_gpu_train_batch_size",
-                                               "do_train",
-                                               "config_name",
-                                               "train_file",
-                                               "dataset_name",
-                                               "block_size",
-                                               "lr_scheduler_type",
-                                               "warmup_steps",
-                                               "warmup_ratio",
-                                               "num_warmup_steps",
-                                               "weight_decay",
-                                               "mlm_probability"};
   return {.name = "transformers",
           .title = "Transformers",
           .rules = transformers_rules(),
           .import = import_transformers_keys,
           .commands = true,
-          .core = kCore};
+          .core =
+              "learning_rate max_steps num_train_epochs per_device_train_batch_size model_name_or_path "
+              "max_train_steps gradient_accumulation_steps per_gpu_train_batch_size do_train config_name "
+              "train_file dataset_name block_size lr_scheduler_type warmup_steps warmup_ratio num_warmup_steps "
+              "weight_decay mlm_probability"};
 }
 
 }  // namespace hearth::config

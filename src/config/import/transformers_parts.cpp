@@ -15,9 +15,8 @@ namespace hearth::config {
 
 std::string lower_plain(std::string_view text) {
   std::string plain;
-  for (char c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    if (c != '-' && c != '_') plain += c;
+  for (const char c : text) {
+    if (c != '-' && c != '_') plain += lower(c);
   }
   return plain;
 }
@@ -62,11 +61,10 @@ void import_model_type(Draft& draft) {
 }  // namespace
 
 void import_hf_model(Draft& draft, const HfProgram& program) {
-  const ForeignKey* from = draft.find("model_name_or_path");
+  const ForeignKey* from = draft.first_of({"model_name_or_path", "config_name"});
   const bool pretrained =
-      from != nullptr && (!program.frontier || draft.flag("use_pretrained_weights").value_or(false));
-  if (from == nullptr) from = draft.find("config_name");
-  const auto name = from == nullptr ? std::nullopt : draft.text(from->name);
+      draft.has("model_name_or_path") && (!program.frontier || draft.is_on("use_pretrained_weights"));
+  const auto name = draft.text(from);
   if (!name) {
     import_model_type(draft);
     draft.note("The files do not name a model. `hearth inspect --model hf:NAME` prints the section [model] of one.");
@@ -83,7 +81,7 @@ void import_hf_model(Draft& draft, const HfProgram& program) {
   draft.set("model.name", flavor->model_name, from);
   draft.set("model.flavor", flavor->name, from);
   if (pretrained) {
-    draft.set("model.rope_pairs", std::string("halves"), nullptr, "as Hugging Face's weights have it");
+    draft.set("model.rope_pairs", "halves", nullptr, "as Hugging Face's weights have it");
     const bool hub = std::count(name->begin(), name->end(), '/') == 1 && name->front() != '/' && name->front() != '.';
     const std::string path = hub ? "hf:" + *name : "checkpoints/" + foreign_name(*name);
     draft.set("checkpoint.initial_load_path", path, from,
@@ -111,98 +109,93 @@ constexpr HfSchedule kHfSchedules[] = {
     {"constant", "constant", ""},
     {"constant_with_warmup", "constant", ""}};
 
+const ForeignKey* hf_setting(const Draft& draft, std::string_view name) {
+  return draft.find(fmt::format("lr_scheduler_kwargs.{}", name));
+}
+
 // What lr_scheduler_kwargs say. `lr`: the highest rate.
 void import_hf_schedule_settings(Draft& draft, const HfSchedule& schedule, double lr) {
-  const auto setting = [&draft](std::string_view name) { return fmt::format("lr_scheduler_kwargs.{}", name); };
   for (const std::string_view name : {"num_cycles", "power", "lr_end", "min_lr", "min_lr_rate", "num_decay_steps",
                                       "num_stable_steps", "warmup_type", "decay_type", "min_lr_ratio"}) {
     const std::string all = fmt::format("|{}|", schedule.settings), one = fmt::format("|{}|", name);
-    if (draft.has(setting(name)) && all.find(one) == std::string::npos)
-      draft.refuse(*draft.find(setting(name)), fmt::format("the schedule {} has no such setting", schedule.name));
+    const ForeignKey* given = hf_setting(draft, name);
+    if (given != nullptr && all.find(one) == std::string::npos)
+      draft.refuse(*given, fmt::format("the schedule {} has no such setting", schedule.name));
   }
-  const auto number = [&](std::string_view name) { return draft.number(setting(name)); };
-  if (schedule.decay == "cosine") {
-    const auto cycles = number("num_cycles");
-    if (cycles && *cycles != 0.5) draft.refuse(*draft.find(setting("num_cycles")), "a cosine goes down once");
-  }
+  const ForeignKey* cycles = hf_setting(draft, "num_cycles");
+  if (schedule.decay == "cosine" && draft.number(cycles).value_or(0.5) != 0.5)
+    draft.refuse(*cycles, "a cosine goes down once");
   if (schedule.name == "cosine_with_restarts") {
-    if (const auto cycles = draft.whole(setting("num_cycles")))
-      draft.set("lr_scheduler.num_cycles", *cycles, draft.find(setting("num_cycles")));
+    draft.take("lr_scheduler.num_cycles", cycles);
   } else if (schedule.name == "polynomial") {
-    if (const auto power = number("power")) draft.set("lr_scheduler.power", *power, draft.find(setting("power")));
-    const auto end = number("lr_end");
+    draft.take("lr_scheduler.power", hf_setting(draft, "power"));
+    const ForeignKey* from = hf_setting(draft, "lr_end");
+    const auto end = draft.number(from);
     if (lr > 0)
-      draft.set("lr_scheduler.min_lr_factor", end.value_or(1e-7) / lr, draft.find(setting("lr_end")),
+      draft.set("lr_scheduler.min_lr_factor", end.value_or(1e-7) / lr, from,
                 end ? "as a share of the rate" : "Transformers' default of 1e-7, as a share of the rate");
   } else if (schedule.name == "cosine_with_min_lr") {
-    if (const auto share = number("min_lr_rate"))
-      draft.set("lr_scheduler.min_lr_factor", *share, draft.find(setting("min_lr_rate")));
-    else if (const auto least = number("min_lr"); least && lr > 0)
-      draft.set("lr_scheduler.min_lr_factor", *least / lr, draft.find(setting("min_lr")), "as a share of the rate");
+    if (draft.take("lr_scheduler.min_lr_factor", hf_setting(draft, "min_lr_rate"))) return;
+    const ForeignKey* from = hf_setting(draft, "min_lr");
+    if (const auto least = draft.number(from); least && lr > 0)
+      draft.set("lr_scheduler.min_lr_factor", *least / lr, from, "as a share of the rate");
     else
-      draft.refuse(*draft.find("lr_scheduler_type"), "it needs lr_scheduler_kwargs with min_lr or min_lr_rate");
+      draft.refuse("lr_scheduler_type", "it needs lr_scheduler_kwargs with min_lr or min_lr_rate");
   }
 }
 
 // The schedule warmup_stable_decay, after the warm-up is known: the last steps decay, and before them the rate stays.
 void import_hf_stable(Draft& draft) {
-  const auto name = [](std::string_view setting) { return fmt::format("lr_scheduler_kwargs.{}", setting); };
-  const ForeignKey* type = draft.find("lr_scheduler_type");
-  const auto decay = draft.whole(name("num_decay_steps"));
-  const Value *steps = draft.value("training.steps"), *warmup = draft.value("lr_scheduler.warmup_steps");
+  const ForeignKey *type = draft.find("lr_scheduler_type"), *decay_key = hf_setting(draft, "num_decay_steps"),
+                   *stable_key = hf_setting(draft, "num_stable_steps"), *shape_key = hf_setting(draft, "decay_type");
+  const auto decay = draft.whole(decay_key);
+  const auto *steps = draft.value<int64_t>("training.steps"),
+             *warmup = draft.value<int64_t>("lr_scheduler.warmup_steps");
   if (!decay) return draft.refuse(*type, "it needs lr_scheduler_kwargs with num_decay_steps");
   if (steps == nullptr || warmup == nullptr)
     return draft.refuse(*type, "num_decay_steps are a share of the steps, which max_steps says", "give max_steps");
-  const int64_t total = std::get<int64_t>(*steps);
-  if (*decay < 1 || *decay > total || total < 1)
-    return draft.refuse(*draft.find(name("num_decay_steps")), "not a number of the training's steps");
-  draft.set("lr_scheduler.decay_ratio", static_cast<double>(*decay) / static_cast<double>(total),
-            draft.find(name("num_decay_steps")), "as a share of the steps");
-  if (const auto stable = draft.whole(name("num_stable_steps"))) {
-    const int64_t end = std::get<int64_t>(*warmup) + *stable + *decay;
-    if (*stable < 0 || end > (int64_t{1} << 50))
-      return draft.refuse(*draft.find(name("num_stable_steps")), "not a number of steps");
-    if (end != total)
-      draft.set("lr_scheduler.end_step", end, draft.find(name("num_stable_steps")), "warm-up, stable and decay");
+  if (*decay < 1 || *decay > *steps || *steps < 1)
+    return draft.refuse(*decay_key, "not a number of the training's steps");
+  draft.set("lr_scheduler.decay_ratio", static_cast<double>(*decay) / static_cast<double>(*steps), decay_key,
+            "as a share of the steps");
+  if (const auto stable = draft.whole(stable_key)) {
+    const int64_t end = *warmup + *stable + *decay;
+    if (*stable < 0 || end > (int64_t{1} << 50)) return draft.refuse(*stable_key, "not a number of steps");
+    if (end != *steps) draft.set("lr_scheduler.end_step", end, stable_key, "warm-up, stable and decay");
   }
-  const std::string shape = draft.text(name("decay_type")).value_or("cosine");
+  const std::string shape = draft.text(shape_key).value_or("cosine");
   if (shape != "linear" && shape != "cosine" && shape != "1-sqrt")
-    return draft.refuse(*draft.find(name("decay_type")), "the decay is linear, cosine or 1-sqrt");
-  draft.set("lr_scheduler.decay_type", shape == "1-sqrt" ? "sqrt" : shape, draft.find(name("decay_type")),
-            draft.has(name("decay_type")) ? "" : "Transformers' default");
-  if (draft.text(name("warmup_type")).value_or("linear") != "linear")
-    draft.refuse(*draft.find(name("warmup_type")), "the warm-up is linear");
-  if (shape == "cosine" && draft.number(name("num_cycles")).value_or(0.5) != 0.5)
-    draft.refuse(*draft.find(name("num_cycles")), "a cosine goes down once");
-  if (const auto least = draft.number(name("min_lr_ratio")))
-    draft.set("lr_scheduler.min_lr_factor", *least, draft.find(name("min_lr_ratio")));
+    return draft.refuse(*shape_key, "the decay is linear, cosine or 1-sqrt");
+  draft.set("lr_scheduler.decay_type", shape == "1-sqrt" ? "sqrt" : shape, shape_key,
+            shape_key == nullptr ? "Transformers' default" : "");
+  const ForeignKey *warmup_type = hf_setting(draft, "warmup_type"), *cycles = hf_setting(draft, "num_cycles");
+  if (draft.text(warmup_type).value_or("linear") != "linear") draft.refuse(*warmup_type, "the warm-up is linear");
+  if (shape == "cosine" && draft.number(cycles).value_or(0.5) != 0.5) draft.refuse(*cycles, "a cosine goes down once");
+  draft.take("lr_scheduler.min_lr_factor", hf_setting(draft, "min_lr_ratio"));
 }
 
 // The warm-up's steps, from one of three keys.
 void import_hf_warmup(Draft& draft, const HfProgram& program) {
-  const std::string_view warmup = program.trainer ? "warmup_steps" : "num_warmup_steps";
-  const auto steps = draft.number(warmup);
-  const auto ratio = draft.number("warmup_ratio");
-  const Value* all = draft.value("training.steps");
+  const ForeignKey *from = draft.find(program.trainer ? "warmup_steps" : "num_warmup_steps"),
+                   *ratio_key = draft.find("warmup_ratio");
+  const auto steps = draft.number(from), ratio = draft.number(ratio_key);
+  const auto* all = draft.value<int64_t>("training.steps");
   const auto share = [&](double of, const ForeignKey* key) {  // the library rounds up to a step
     if (all != nullptr)
-      draft.set("lr_scheduler.warmup_steps",
-                static_cast<int64_t>(std::ceil(of * static_cast<double>(std::get<int64_t>(*all)))), key,
+      draft.set("lr_scheduler.warmup_steps", static_cast<int64_t>(std::ceil(of * static_cast<double>(*all))), key,
                 "of all steps");
     else
       draft.set("lr_scheduler.warmup_fraction", of, key, "rounded to a whole step");
   };
-  if (steps && *steps > 0 && *steps < 1) {
-    share(*steps, draft.find(warmup));
-  } else if (steps && (*steps > 0 || !ratio)) {
-    if (const auto whole = draft.whole(warmup))
-      draft.set("lr_scheduler.warmup_steps", *whole, draft.find(warmup),
-                program.trainer ? "" : "the script's factor of num_processes cancels out");
-  } else if (ratio && *ratio > 0 && *ratio <= 1) {
-    share(*ratio, draft.find("warmup_ratio"));
-  } else {
-    draft.set("lr_scheduler.warmup_steps", program.frontier ? int64_t{100} : int64_t{0}, nullptr, program.default_of());
-  }
+  if (steps && *steps > 0 && *steps < 1)
+    share(*steps, from);
+  else if (steps && (*steps > 0 || !ratio))
+    draft.take("lr_scheduler.warmup_steps", from,
+               program.trainer ? "" : "the script's factor of num_processes cancels out");
+  else if (ratio && *ratio > 0 && *ratio <= 1)
+    share(*ratio, ratio_key);
+  else
+    draft.set("lr_scheduler.warmup_steps", program.frontier ? 100 : 0, nullptr, program.default_of());
 }
 
 }  // namespace
@@ -210,9 +203,9 @@ void import_hf_warmup(Draft& draft, const HfProgram& program) {
 void import_hf_schedule(Draft& draft, const HfProgram& program) {
   const ForeignKey* from = draft.find("lr_scheduler_type");
   const std::string type = draft.text("lr_scheduler_type").value_or(program.frontier ? "cosine" : "linear");
-  draft.set("lr_scheduler.rule", std::string("transformers"), nullptr, "the formulas of the library");
-  const Value* rate = draft.value("optimizer.lr");
-  const double lr = rate == nullptr ? (program.trainer || !program.frontier ? 5e-5 : 1e-4) : std::get<double>(*rate);
+  draft.set("lr_scheduler.rule", "transformers", nullptr, "the formulas of the library");
+  const auto* rate = draft.value<double>("optimizer.lr");
+  const double lr = rate != nullptr ? *rate : program.frontier ? 1e-4 : 5e-5;
   draft.assume("optimizer.lr", lr, program.default_of());
   const auto* schedule = std::find_if(std::begin(kHfSchedules), std::end(kHfSchedules),
                                       [&type](const HfSchedule& one) { return one.name == type; });
@@ -225,10 +218,7 @@ void import_hf_schedule(Draft& draft, const HfProgram& program) {
   if (!schedule->decay.empty())
     draft.set("lr_scheduler.decay_type", std::string(schedule->decay), from,
               from == nullptr ? program.default_of() : "");
-  if (type == "constant") {
-    draft.set("lr_scheduler.warmup_steps", int64_t{0}, from, "this schedule has no warm-up");
-    return;
-  }
+  if (type == "constant") return draft.set("lr_scheduler.warmup_steps", 0, from, "this schedule has no warm-up");
   import_hf_warmup(draft, program);
   if (type == "warmup_stable_decay") import_hf_stable(draft);
 }

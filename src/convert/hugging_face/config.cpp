@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <variant>
 
 #include "base/error.h"
@@ -20,6 +21,8 @@ namespace {
 using HfJson = nlohmann::json;
 
 constexpr const char* kOtherModel = "Hearth would compute something else than this model";
+
+constexpr const char* kOriginalPositionsField = "original_max_position_embeddings";
 
 constexpr int64_t kMaxWindowLayers = 28;  // of classes whose window is switched
 
@@ -49,9 +52,8 @@ class ConfigReader {
   bool has(const std::string& name) const { return json_.contains(name) && !json_.at(name).is_null(); }
 
   const config::Family& find_family() const {
-    const std::string name = json_.contains("model_type") && json_["model_type"].is_string()
-                                 ? json_["model_type"].get<std::string>()
-                                 : std::string();
+    const bool has_type = json_.contains("model_type") && json_["model_type"].is_string();
+    const std::string name = has_type ? json_["model_type"].get<std::string>() : std::string();
     std::vector<std::string> known;
     for (const config::Family& family : config::families()) {
       if (family.hugging_face.model_type == name) return family;
@@ -97,6 +99,12 @@ class ConfigReader {
     return value.get<double>();
   }
 
+  bool flag(const std::string& name, bool missing) const {
+    if (!has(name)) return missing;
+    if (!json_.at(name).is_boolean()) refuse(fmt::format("{} is neither true nor false", name), {});
+    return json_.at(name).get<bool>();
+  }
+
   void read_sizes() {
     config::Model& m = found_.model;
     m.dim = integer("hidden_size");
@@ -123,11 +131,7 @@ class ConfigReader {
     m.norm_eps = has("rms_norm_eps") ? number(json_.at("rms_norm_eps"), "rms_norm_eps") : type().rms_norm_eps;
     config::apply(*family_, m);
     m.rope_pairs = config::RopePairs::kHalves;
-    m.enable_weight_tying = type().tie_word_embeddings;
-    if (has("tie_word_embeddings")) {
-      if (!json_.at("tie_word_embeddings").is_boolean()) refuse("tie_word_embeddings is neither true nor false", {});
-      m.enable_weight_tying = json_.at("tie_word_embeddings").get<bool>();
-    }
+    m.enable_weight_tying = flag("tie_word_embeddings", type().tie_word_embeddings);
     found_.max_positions = integer("max_position_embeddings", type().max_position_embeddings);
   }
 
@@ -151,10 +155,7 @@ class ConfigReader {
   int64_t window() const {
     const bool is_switched = type().window == config::Window::kSwitched;
     const bool sliding_types = has("layer_types") && windowed_layers() > 0;
-    if (has("use_sliding_window") && !json_.at("use_sliding_window").is_boolean())
-      refuse("use_sliding_window is neither true nor false", {});
-    const bool is_on = has("use_sliding_window") ? json_.at("use_sliding_window").get<bool>() : !is_switched;
-    const bool used = is_on || type().window == config::Window::kAlways;
+    const bool used = flag("use_sliding_window", !is_switched) || type().window == config::Window::kAlways;
     if (sliding_types && (!is_switched || !used))
       refuse("layer_types has a layer without full_attention",
              is_switched ? "use_sliding_window is false, and transformers refuses both together" : kOtherModel);
@@ -187,9 +188,7 @@ class ConfigReader {
 
   // transformers 5 obeys is_causal for every class.
   void read_objective() {
-    if (!has("is_causal")) return;
-    if (!json_.at("is_causal").is_boolean()) refuse("is_causal is neither true nor false", {});
-    if (json_.at("is_causal").get<bool>()) return;
+    if (flag("is_causal", true)) return;
     found_.objective = config::ObjectiveKind::kMaskedLm;
     notes_.emplace_back(
         "is_causal = false: a position sees all others, as in transformers 5; transformers 4 ignores the field");
@@ -230,8 +229,8 @@ class ConfigReader {
     if (scaled.rope_low_freq_factor >= scaled.rope_high_freq_factor)
       refuse(fmt::format("{}.high_freq_factor is not above {}.low_freq_factor", name, name),
              "the scaling divides by their difference");
-    constexpr const char* kOriginal = "original_max_position_embeddings";
-    scaled.rope_original_seq_len = size_of(field(kOriginal), name + "." + kOriginal);
+    scaled.rope_original_seq_len =
+        size_of(field(kOriginalPositionsField), fmt::format("{}.{}", name, kOriginalPositionsField));
     return scaled;
   }
 
@@ -245,13 +244,13 @@ class ConfigReader {
                                                      "factor",
                                                      "low_freq_factor",
                                                      "high_freq_factor",
-                                                     "original_max_position_embeddings",
+                                                     kOriginalPositionsField,
                                                      "partial_rotary_factor"};
     for (const auto& [key, value] : style.items()) {
       if (std::find(std::begin(kRopeKeys), std::end(kRopeKeys), key) == std::end(kRopeKeys))
         refuse(fmt::format("{}.{} is not known", name, key));
     }
-    const std::string type = style.value("rope_type", style.value("type", std::string("default")));
+    const std::string type = rope_type(style);
     if (type != "default" && type != "llama3")
       refuse(fmt::format("{}: rope_type \"{}\"", name, type), "Hearth computes the types default and llama3");
     if (style.contains("partial_rotary_factor") && style["partial_rotary_factor"] != 1)
@@ -262,10 +261,11 @@ class ConfigReader {
                                                   : family_->hugging_face.rope_theta);
     if (type == "default") return;
     const config::Model scaled = scaled_model(style, name);
-    if (is_scaled_ &&
-        (scaled.rope_scaling_factor != m.rope_scaling_factor || scaled.rope_low_freq_factor != m.rope_low_freq_factor ||
-         scaled.rope_high_freq_factor != m.rope_high_freq_factor ||
-         scaled.rope_original_seq_len != m.rope_original_seq_len))
+    const auto scaling_of = [](const config::Model& of) {
+      return std::tuple(of.rope_scaling_factor, of.rope_low_freq_factor, of.rope_high_freq_factor,
+                        of.rope_original_seq_len);
+    };
+    if (is_scaled_ && scaling_of(scaled) != scaling_of(m))
       refuse("rope_parameters and rope_scaling differ", "transformers 4 and 5 would compute different models");
     m = scaled;
     is_scaled_ = true;
@@ -290,7 +290,7 @@ class ConfigReader {
       } catch (const nlohmann::json::exception&) {
         refuse(fmt::format("{} has a field of another type", name), {});
       }
-      if (++styles == 2 && before != is_scaled(name))
+      if (++styles == 2 && before != (rope_type(json_.at(name)) == "llama3"))
         refuse("rope_parameters and rope_scaling differ", "transformers 4 and 5 would compute different models");
     }
     for (const double base : bases_) set_theta(base);
@@ -319,9 +319,8 @@ class ConfigReader {
         refuse(fmt::format("no_rope_layers = {}", layers.dump()), "Hearth computes every n-th layer without rotation");
     }
   }
-  bool is_scaled(const char* name) const {
-    const HfJson& style = json_.at(name);
-    return style.value("rope_type", style.value("type", std::string("default"))) == "llama3";
+  static std::string rope_type(const HfJson& style) {
+    return style.value("rope_type", style.value("type", std::string("default")));
   }
 
   void read_tokens() {

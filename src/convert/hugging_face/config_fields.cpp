@@ -1,103 +1,33 @@
 // What each field of config.json does to the computation.
-#include <algorithm>
-#include <iterator>
+#include <fmt/format.h>
+
+#include <string>
 
 #include "convert/hugging_face/config.h"
 
 namespace hearth::convert {
 namespace {
 
-// Fields that do not change the computation of logits.
-constexpr std::string_view kIgnored[] = {"_attn_implementation",
-                                         "_attn_implementation_autoset",
-                                         "_attn_implementation_internal",
-                                         "_commit_hash",
-                                         "_flash_attn_2_enabled",
-                                         "_name_or_path",
-                                         "architectures",
-                                         "attention_dropout",
-                                         "attn_implementation",
-                                         "bad_words_ids",
-                                         "begin_suppress_tokens",
-                                         "chunk_size_feed_forward",
-                                         "decoder_start_token_id",
-                                         "diversity_penalty",
-                                         "do_sample",
-                                         "dtype",
-                                         "early_stopping",
-                                         "encoder_no_repeat_ngram_size",
-                                         "exponential_decay_length_penalty",
-                                         "finetuning_task",
-                                         "forced_bos_token_id",
-                                         "forced_eos_token_id",
-                                         "gradient_checkpointing",
-                                         "id2label",
-                                         "initializer_range",
-                                         "label2id",
-                                         "length_penalty",
-                                         "max_length",
-                                         "max_sequence_length",
-                                         "min_length",
-                                         "neftune_noise_alpha",
-                                         "model_type",
-                                         "no_repeat_ngram_size",
-                                         "num_beam_groups",
-                                         "num_beams",
-                                         "num_return_sequences",
-                                         "output_attentions",
-                                         "output_hidden_states",
-                                         "output_scores",
-                                         "pad_token_id",
-                                         "prefix",
-                                         "pretraining_tp",
-                                         "problem_type",
-                                         "remove_invalid_values",
-                                         "repetition_penalty",
-                                         "return_dict",
-                                         "return_dict_in_generate",
-                                         "sep_token_id",
-                                         "suppress_tokens",
-                                         "task_specific_params",
-                                         "temperature",
-                                         "tf_legacy_loss",
-                                         "tokenizer_class",
-                                         "top_k",
-                                         "top_p",
-                                         "torch_dtype",
-                                         "torchscript",
-                                         "transformers.js_config",
-                                         "transformers_version",
-                                         "typical_p",
-                                         "unsloth_version",
-                                         "use_return_dict",
-                                         "use_bfloat16",
-                                         "use_cache"};
+// Fields that do not change the computation of logits. Each name has a space on both sides.
+constexpr std::string_view kIgnored =
+    " _attn_implementation _attn_implementation_autoset _attn_implementation_internal _commit_hash"
+    " _flash_attn_2_enabled _name_or_path architectures attention_dropout attn_implementation bad_words_ids"
+    " begin_suppress_tokens chunk_size_feed_forward decoder_start_token_id diversity_penalty do_sample dtype"
+    " early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty finetuning_task"
+    " forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label initializer_range label2id"
+    " length_penalty max_length max_sequence_length min_length neftune_noise_alpha model_type no_repeat_ngram_size"
+    " num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states output_scores"
+    " pad_token_id prefix pretraining_tp problem_type remove_invalid_values repetition_penalty return_dict"
+    " return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss"
+    " tokenizer_class top_k top_p torch_dtype torchscript transformers.js_config transformers_version typical_p"
+    " unsloth_version use_return_dict use_bfloat16 use_cache ";
 
 // Fields that this reader uses.
-constexpr std::string_view kUsed[] = {"vocab_size",
-                                      "hidden_size",
-                                      "intermediate_size",
-                                      "num_hidden_layers",
-                                      "num_attention_heads",
-                                      "num_key_value_heads",
-                                      "head_dim",
-                                      "max_position_embeddings",
-                                      "rms_norm_eps",
-                                      "rope_parameters",
-                                      "rope_scaling",
-                                      "rope_theta",
-                                      "tie_word_embeddings",
-                                      "bos_token_id",
-                                      "eos_token_id",
-                                      "sliding_window",
-                                      "use_sliding_window",
-                                      "max_window_layers",
-                                      "layer_types",
-                                      "no_rope_layers",
-                                      "no_rope_layer_interval",
-                                      "is_causal",
-                                      "mask_token_id",
-                                      "auto_map"};
+constexpr std::string_view kUsed =
+    " vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads head_dim"
+    " max_position_embeddings rms_norm_eps rope_parameters rope_scaling rope_theta tie_word_embeddings bos_token_id"
+    " eos_token_id sliding_window use_sliding_window max_window_layers layer_types no_rope_layers"
+    " no_rope_layer_interval is_causal mask_token_id auto_map ";
 
 // Fields that must have one of these values, or null.
 struct Fixed {
@@ -127,11 +57,10 @@ constexpr Fixed kFixed[] = {
 }  // namespace
 
 FieldRule hugging_face_field(std::string_view name) {
-  const auto is_among = [name](const auto& names) {
-    return std::find(std::begin(names), std::end(names), name) != std::end(names);
-  };
-  if (is_among(kIgnored)) return {FieldEffect::kNone, {}};
-  if (is_among(kUsed)) return {FieldEffect::kRead, {}};
+  const std::string word = fmt::format(" {} ", name);
+  const bool is_word = name.find(' ') == std::string_view::npos && !name.empty();
+  if (is_word && kIgnored.find(word) != std::string_view::npos) return {FieldEffect::kNone, {}};
+  if (is_word && kUsed.find(word) != std::string_view::npos) return {FieldEffect::kRead, {}};
   for (const Fixed& fixed : kFixed) {
     if (fixed.name == name) return {FieldEffect::kFixed, fixed.values};
   }

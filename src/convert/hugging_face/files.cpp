@@ -1,4 +1,4 @@
-// Which files of a folder of Hugging Face are its weights, and what their tensors are called.
+// Which files of a folder of Hugging Face are its weights, what their tensors are called, and where they lie.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +8,9 @@
 #include "base/text.h"
 #include "convert/names.h"
 #include "convert/open.h"
+#include "formats/lfs_pointer.h"
 #include "formats/safetensors.h"
+#include "formats/torch_file.h"
 
 namespace hearth::convert {
 namespace {
@@ -95,8 +97,7 @@ std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, std::s
       renaming.add(name, *ours, *to_hugging_face(*ours, family));
       name = *ours;
     } else if (const std::string plain = unwrapped(name);
-               to_hugging_face(plain, family) ||
-               (plain.starts_with("model.") && to_hugging_face(plain.substr(6), family))) {
+               to_hugging_face(plain, family) || to_hugging_face(without_model(plain), family)) {
       throw user_error(fmt::format("{}: {} is a name of Meta's and torchtitan's formats", folder.string(), name),
                        "config.json is Hugging Face's, where the rows of queries and keys have another order",
                        "convert the folder that has these weights with their own params.json or run file");
@@ -105,6 +106,38 @@ std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, std::s
   }
   for (std::string& note : renaming.notes()) notes.push_back(std::move(note));
   return named;
+}
+
+WeightFile read_weight_file(const Path& folder, const std::string& name, const std::string& key) {
+  const std::string origin = (folder / name).string();
+  const File file = File::open_read(folder / name);
+  WeightFile result;
+  const auto add = [&](const mesh::TensorInfo& info, formats::TensorLayout layout) {
+    const mesh::Box whole{std::vector<int64_t>(info.shape.size()), info.shape};
+    result.tensors.push_back({info, {{whole, name, std::move(layout)}}});
+  };
+  formats::refuse_lfs_pointer(file, origin);
+  result.is_zip = formats::is_zip(file);
+  if (result.is_zip) {
+    formats::TorchFile found = formats::read_torch_file(file, origin, key);
+    for (formats::TorchTensor& tensor : found.tensors)
+      add({tensor.name, tensor.layout.dtype, tensor.layout.sizes}, tensor.layout);
+    result.others = std::move(found.others);
+    return result;
+  }
+  if (!name.ends_with(".safetensors"))
+    throw damaged(fmt::format("{}: not a torch.save file that can be read", origin),
+                  "it is no zip file: it is damaged, or PyTorch before 1.6 wrote it",
+                  "load it with torch.load(..., weights_only=True) and save it again");
+  formats::SafetensorsFile found = formats::read_safetensors(file, origin);
+  for (const formats::SafetensorsTensor& tensor : found.tensors) {
+    std::vector<int64_t> strides(tensor.info.shape.size());
+    int64_t stride = 1;
+    for (size_t d = strides.size(); d-- > 0; stride *= std::max<int64_t>(tensor.info.shape[d], 1)) strides[d] = stride;
+    add(tensor.info, {tensor.info.dtype, tensor.info.shape, std::move(strides), tensor.offset});
+  }
+  result.others = std::move(found.others);
+  return result;
 }
 
 }  // namespace hearth::convert

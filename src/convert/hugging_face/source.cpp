@@ -70,8 +70,6 @@ std::vector<OutsideTensor> indexed_tensors(const Path& folder, const HuggingFace
   return all;
 }
 
-constexpr const char* kOutput = "output.weight";
-
 }  // namespace
 
 Source open_hugging_face(const Path& folder) {
@@ -90,7 +88,7 @@ Source open_hugging_face(const Path& folder) {
   checkpoint::Reader reader = checkpoint::Reader::over(folder, tensors);
   // With tied weights an output matrix of its own counts in some versions of transformers, and not in others.
   if (description.model.enable_weight_tying && reader.find(kOutput) != nullptr) {
-    if (!same_elements(reader, kOutput, "tok_embeddings.weight"))
+    if (!output_is_embedding(reader))
       throw user_error(fmt::format("{} says tie_word_embeddings = true, and lm_head.weight differs from the embedding",
                                    config.string()),
                        "transformers 4 would use the embedding, transformers 5 lm_head.weight",

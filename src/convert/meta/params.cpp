@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -103,8 +102,8 @@ std::string format_meta_params(const Description& d) {
   if (m.rope_scaling_factor != 1) {
     if (m.rope_scaling_factor != scaling_factor(m) || m.rope_low_freq_factor != kLowFreqFactor ||
         m.rope_high_freq_factor != kHighFreqFactor || m.rope_original_seq_len != kOriginalPositions)
-      throw user_error(
-          fmt::format("model.rope_scaling_factor = {} has no home in Meta's format", m.rope_scaling_factor),
+      throw no_home(
+          fmt::format("model.rope_scaling_factor = {}", m.rope_scaling_factor), "Meta",
           fmt::format("its code has factor {} for this shape, low 1, high 4 and 8192 positions", scaling_factor(m)),
           "write Hugging Face's format, which has a field for each");
     json["use_scaled_rope"] = true;

@@ -1,11 +1,10 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/text.h"
 #include "convert/meta/params.h"
 #include "convert/names.h"
+#include "convert/open.h"
 #include "convert/rank_parts.h"
 #include "convert/source.h"
 #include "formats/torch_file.h"
@@ -28,12 +27,9 @@ struct Shard {
 };
 
 std::vector<Shard> open_shards(const Path& folder) {
-  std::vector<std::string> names;
-  for (const std::string& name : list_folder(folder)) {
-    if (name.starts_with("consolidated.") && name.ends_with(".pth")) names.push_back(name);
-  }
   std::vector<Shard> shards;
-  for (const std::string& name : names) {
+  for (const std::string& name : list_folder(folder)) {
+    if (!is_meta_file(name)) continue;
     const std::string expected = fmt::format("consolidated.{:02}.pth", shards.size());
     if (name != expected)
       throw user_error(fmt::format("{} is missing", (folder / expected).string()),
@@ -66,55 +62,35 @@ void require_all_files(const Path& folder, const checkpoint::Reader& reader, int
                    fmt::format("consolidated.{:02}.pth is missing", files), "download the missing files");
 }
 
-class Joiner {
- public:
-  Joiner(const Path& folder, const std::vector<Shard>& shards, const config::Model& model)
-      : folder_(folder),
-        shards_(shards),
-        dim_(model.dim),
-        layout_(model.n_heads, model.n_kv_heads, std::ssize(shards)) {}
-
-  OutsideTensor join(const std::string& name) const {
-    const RankParts parts = parts_of(name);
-    JoinedRow found = joined(row(name, parts.at(0).layout.sizes), layout_, parts);
-    for (const JoinedRow::Copy& copy : found.copies) {
-      if (!same_elements(folder_, copy.part, copy.of_other))
-        throw damaged(
-            fmt::format("{} and {} have different {}", (folder_ / copy.part.file).string(), copy.of_other.file, name),
-            "both have a copy of one part", "download the files again");
-    }
-    return std::move(found.tensors.front());
+// The tensor of this name, from its parts in all files.
+OutsideTensor join(const Path& folder, const std::vector<Shard>& shards, const config::Model& model,
+                   const std::string& name) {
+  const int64_t ranks = std::ssize(shards);
+  RankParts parts;
+  for (const Shard& shard : shards) {
+    const formats::TorchTensor* part = shard.find(name);
+    if (part == nullptr)
+      throw damaged(fmt::format("{} lacks {}", (folder / shard.name).string(), name),
+                    fmt::format("{} has it", shards[0].name), "download the files again");
+    parts[std::ssize(parts)] = {shard.name, part->layout};
   }
-
- private:
-  RankParts parts_of(const std::string& name) const {
-    RankParts parts;
-    for (const Shard& shard : shards_) {
-      const formats::TorchTensor* part = shard.find(name);
-      if (part == nullptr)
-        throw damaged(fmt::format("{} lacks {}", (folder_ / shard.name).string(), name),
-                      fmt::format("{} has it", shards_[0].name), "download the files again");
-      parts[std::ssize(parts)] = {shard.name, part->layout};
-    }
-    check_parts(parts, std::ssize(shards_), folder_, name);
-    return parts;
+  check_parts(parts, ranks, folder, name);
+  const std::vector<int64_t>& shape = parts.at(0).layout.sizes;
+  RankRow row = row_of(name);
+  // Llama 1 and 2 share the columns of the embedding, Llama 3 its rows.
+  if (name == kEmbedding && shape.size() == 2 && shape[1] != model.dim) row.dimension = 1;
+  if (ranks > 1 && shape.size() != (row.dimension ? 2 : 1))
+    throw user_error(fmt::format("{}: {} cannot be joined from {} files", folder.string(), name, ranks),
+                     "it is no weight of Meta's models, so the dimension that the files share is not known");
+  JoinedRow found = joined(row, RankLayout(model.n_heads, model.n_kv_heads, ranks), parts);
+  for (const JoinedRow::Copy& copy : found.copies) {
+    if (!same_elements(folder, copy.part, copy.of_other))
+      throw damaged(
+          fmt::format("{} and {} have different {}", (folder / copy.part.file).string(), copy.of_other.file, name),
+          "both have a copy of one part", "download the files again");
   }
-
-  RankRow row(const std::string& name, const std::vector<int64_t>& shape) const {
-    RankRow row = row_of(name);
-    // Llama 1 and 2 share the columns of the embedding, Llama 3 its rows.
-    if (name == "tok_embeddings.weight" && shape.size() == 2 && shape[1] != dim_) row.dimension = 1;
-    if (shards_.size() > 1 && shape.size() != (row.dimension ? 2 : 1))
-      throw user_error(fmt::format("{}: {} cannot be joined from {} files", folder_.string(), name, shards_.size()),
-                       "it is no weight of Meta's models, so the dimension that the files share is not known");
-    return row;
-  }
-
-  const Path& folder_;
-  const std::vector<Shard>& shards_;
-  int64_t dim_;
-  RankLayout layout_;
-};
+  return std::move(found.tensors.front());
+}
 
 }  // namespace
 
@@ -125,12 +101,12 @@ Source open_meta(const Path& folder) {
   std::vector<std::string> notes;
   Description description = parse_meta_params(read_file(params), params.string(), notes);
   const std::vector<Shard> shards = open_shards(folder);
-  const Joiner joiner(folder, shards, description.model);
   std::vector<OutsideTensor> tensors;
-  for (const formats::TorchTensor& tensor : shards[0].tensors) tensors.push_back(joiner.join(tensor.name));
+  for (const formats::TorchTensor& tensor : shards[0].tensors)
+    tensors.push_back(join(folder, shards, description.model, tensor.name));
   checkpoint::Reader reader = checkpoint::Reader::over(folder, std::move(tensors));
   require_all_files(folder, reader, std::ssize(shards), description.model.dim);
-  const mesh::TensorInfo *gate = find_cut(reader, {0, Heads::kNone}), *embedding = reader.find("tok_embeddings.weight");
+  const mesh::TensorInfo *gate = find_cut(reader, {0, Heads::kNone}), *embedding = reader.find(kEmbedding);
   if (gate == nullptr || embedding == nullptr || embedding->shape.size() != 2)
     throw user_error(fmt::format("{} is not a model of Meta's", folder.string()),
                      "it lacks the feed-forward of its first layer or tok_embeddings.weight");

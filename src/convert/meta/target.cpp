@@ -10,15 +10,6 @@
 namespace hearth::convert {
 namespace {
 
-constexpr const char* kMetaEmbedding = "tok_embeddings.weight";
-
-void refuse_files(const plan::ModelShape& s, int64_t files) {
-  if (files < 1 || s.H % files != 0 || (s.G % files != 0 && files % s.G != 0) || s.F() % files != 0 || s.V % files != 0)
-    throw user_error(fmt::format("--tensor-parallel {} does not divide the model", files),
-                     fmt::format("it has {} heads, {} keys, width {} and {} tokens", s.H, s.G, s.F(), s.V),
-                     "give a divisor of all four; a multiple of the keys is allowed, too");
-}
-
 // The code of Llama 1 and 2 and Code Llama shares the columns of the embedding, that of Llama 3 its rows. The former
 // reads tokens of SentencePiece only, the latter of tiktoken only.
 bool shares_columns(const Model& model) {
@@ -30,10 +21,10 @@ std::vector<RankTensor> tensors_of(const Model& model, const plan::ModelShape& s
   std::vector<RankTensor> tensors;
   for (const Transfer& transfer : model.tensors) {
     RankRow row = row_of(transfer.to.name);
-    if (row.name == kMetaEmbedding && shares_columns(model)) row.dimension = 1;
+    if (row.name == kEmbedding && shares_columns(model)) row.dimension = 1;
     tensors.push_back(cut(model.tensors, row, layout, file));
   }
-  if (s.tied) tensors.push_back(cut(model.tensors, row_of("output.weight"), layout, file));
+  if (s.tied) tensors.push_back(cut(model.tensors, row_of(kOutput), layout, file));
   return tensors;
 }
 
@@ -42,14 +33,15 @@ std::vector<RankTensor> tensors_of(const Model& model, const plan::ModelShape& s
 std::vector<std::string> write_meta(const Path& folder, const Model& model, Progress& progress) {
   const plan::ModelShape s = plan::model_shape(model.description.model, 0);
   const std::string params = format_meta_params(model.description);  // may refuse
-  refuse_files(s, model.tensor_parallel);
+  require_ranks(s, model.tensor_parallel, /*has_copies=*/true);
   std::vector<std::vector<RankTensor>> files;
   int64_t bytes = 0;
   for (int64_t file = 0; file < model.tensor_parallel; ++file)
     bytes += bytes_of(files.emplace_back(tensors_of(model, s, file)));
   progress.all_bytes = bytes;
   for (size_t file = 0; file < files.size(); ++file)
-    write_rank_file(folder / fmt::format("consolidated.{:02}.pth", file), model.reader, files[file], progress);
+    write_python_file(folder / fmt::format("consolidated.{:02}.pth", file),
+                      rank_dict(model.reader, files[file], progress));
   std::vector<std::string> notes;
   if (s.tied)
     notes.emplace_back("the embedding is also written as the output matrix: that format has tied weights twice");

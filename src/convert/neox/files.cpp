@@ -1,56 +1,34 @@
 #include "convert/neox/files.h"
 
-#include <charconv>
+#include "convert/names.h"
 
 namespace hearth::convert {
 namespace {
 
 constexpr int64_t kMostNeoxNumber = 1'000'000;
 
-// Takes the text from the front of `name`; false, and nothing, where it begins otherwise.
-bool take_text(std::string_view& name, std::string_view text) {
-  if (!name.starts_with(text)) return false;
-  name.remove_prefix(text.size());
-  return true;
-}
-bool take_number(std::string_view& name, int64_t& number) {
-  if (name.empty() || name[0] < '0' || name[0] > '9') return false;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error != std::errc() || number > kMostNeoxNumber) return false;
-  name.remove_prefix(static_cast<size_t>(end - name.data()));
-  return true;
-}
-
 }  // namespace
 
 std::optional<NeoxFile> neox_file(std::string_view name) {
-  NeoxFile file{NeoxFile::Kind::kRank, 0};
-  if (take_text(name, "layer_")) {
-    file.kind = NeoxFile::Kind::kLayer;
-    if (!take_number(name, file.layer) || !take_text(name, "-model_") || !take_number(name, file.rank) ||
-        name != "-model_states.pt")
-      return std::nullopt;
-    return file;
-  }
-  if (take_text(name, "mp_rank_")) {
-    if (!take_number(name, file.rank) || name != "_model_states.pt") return std::nullopt;
-    return file;
-  }
-  file.kind = NeoxFile::Kind::kOptimizer;
-  take_text(name, "bf16_");
-  if (!take_text(name, "zero_pp_rank_") || !take_number(name, file.slice) || !take_text(name, "_mp_rank_") ||
-      !take_number(name, file.rank) || name != "_optim_states.pt")
-    return std::nullopt;
-  return file;
+  using enum NeoxFile::Kind;
+  if (const auto numbers = numbers_in("layer_*-model_*-model_states.pt", name, kMostNeoxNumber))
+    return NeoxFile{.kind = kLayer, .rank = numbers->at(1), .layer = numbers->at(0)};
+  if (const auto numbers = numbers_in("mp_rank_*_model_states.pt", name, kMostNeoxNumber))
+    return NeoxFile{.kind = kRank, .rank = numbers->at(0)};
+  if (name.starts_with("bf16_")) name.remove_prefix(5);
+  if (const auto numbers = numbers_in("zero_pp_rank_*_mp_rank_*_optim_states.pt", name, kMostNeoxNumber))
+    return NeoxFile{.kind = kOptimizer, .rank = numbers->at(1), .slice = numbers->at(0)};
+  return std::nullopt;
 }
 
 std::optional<NeoxTensorName> neox_tensor_name(std::string_view name) {
-  NeoxTensorName found{};
-  if (take_text(name, kNeoxTied)) return NeoxTensorName{0, std::string(name)};
-  take_text(name, "sequential.");
-  if (!take_number(name, found.layer) || !take_text(name, ".") || name.empty()) return std::nullopt;
-  found.rest = name;
-  return found;
+  if (name.starts_with(kNeoxTied)) return NeoxTensorName{0, std::string(name.substr(kNeoxTied.size()))};
+  constexpr std::string_view kSequential = "sequential.";
+  if (name.starts_with(kSequential)) name.remove_prefix(kSequential.size());
+  const size_t dot = name.find('.');
+  const auto layer = numbers_in("*", name.substr(0, dot), kMostNeoxNumber);
+  if (!layer || dot == std::string_view::npos || dot + 1 == name.size()) return std::nullopt;
+  return NeoxTensorName{layer->front(), std::string(name.substr(dot + 1))};
 }
 
 }  // namespace hearth::convert

@@ -102,78 +102,59 @@ Parts parts_of(const ZeroState& zero, std::vector<FlatRun> ZeroParameter::*runs,
   return parts;
 }
 
-class NeoxReader {
- public:
-  NeoxReader(const Path& folder, Parts parts, const plan::ModelShape& shape, std::optional<QkvLayout> layout)
-      : folder_(folder), s_(shape), layout_(layout), parts_(std::move(parts)), ranks_(ranks_of(parts_)) {}
+// Whether the first block has the names of the feed-forward llama.
+bool has_llama_rows(const Parts& parts) {
+  const std::vector<RankRow>& rows = rank_table("neox").block;
+  return std::any_of(rows.begin(), rows.end(), [&](const RankRow& row) {
+    return row.variant == "llama" && parts.contains({2, row.name});
+  });
+}
 
-  std::vector<OutsideTensor> run() {
-    if (ranks_ == 0 || s_.H % ranks_ != 0 || s_.G % ranks_ != 0)
-      throw user_error(fmt::format("{} has the files of {} ranks, which do not divide the heads of [model]",
-                                   folder_.string(), ranks_));
-    const bool is_llama = has_llama_rows();
-    const NeoxLayers layers(s_, has_slots(is_llama), is_llama);
-    for (const int64_t number : layers.numbers()) {
-      for (const RankRow& row : layers.rows(number)) add(number, row);
+// With as many keys as queries all versions have slots: [q | k | v] of a head.
+bool has_slots(const plan::ModelShape& s, std::optional<QkvLayout> layout, bool is_llama, const Path& folder) {
+  if (s.H == s.G) return true;
+  if (!is_llama && !layout)
+    throw user_error(fmt::format("{}: the order of queries, keys and values is not known", folder.string()),
+                     "versions of GPT-NeoX before and after November 2024 differ, and shapes are equal",
+                     "give `hearth convert` --qkv-layout split or slots; the right one has the lower loss");
+  return layout ? *layout == QkvLayout::kSlots : is_llama;
+}
+
+// The tensors under Hearth's names, joined from the parts of all ranks.
+std::vector<OutsideTensor> joined_layers(const Path& folder, Parts all, const plan::ModelShape& s,
+                                         std::optional<QkvLayout> qkv_layout) {
+  const int64_t ranks = ranks_of(all);
+  if (ranks == 0 || s.H % ranks != 0 || s.G % ranks != 0)
+    throw user_error(
+        fmt::format("{} has the files of {} ranks, which do not divide the heads of [model]", folder.string(), ranks));
+  const bool is_llama = has_llama_rows(all);
+  const NeoxLayers layers(s, has_slots(s, qkv_layout, is_llama, folder), is_llama);
+  const RankLayout layout(s.H, s.G, ranks);
+  std::vector<OutsideTensor> tensors;
+  for (const int64_t number : layers.numbers()) {
+    for (const RankRow& row : layers.rows(number)) {
+      const auto found = all.find({number, row.name});
+      if (number == s.L() + 4 && found == all.end())
+        throw user_error(fmt::format("{} has no {}", folder.string(), row.name),
+                         "its weights are tied, or a file is missing",
+                         "set model.enable_weight_tying = true in the run file, or copy all files");
+      if (found == all.end() || std::ssize(found->second) != ranks || found->second.rbegin()->first != ranks - 1)
+        throw user_error(fmt::format("{} lacks {} of layer {}", folder.string(), row.name, number),
+                         "a file is missing, or [model] is another model's", "copy all files, and check --config");
+      const RankParts parts = std::move(all.extract(found).mapped());
+      check_parts(parts, ranks, folder, row.name);
+      const std::vector<int64_t> sizes = required_sizes(row, layout, parts, s, folder, row.name);
+      if (row.alternate_by != Heads::kNone && s.G * s.K % s.H != 0)
+        throw user_error(fmt::format("{}: {} heads cannot share {} keys in slots", folder.string(), s.H, s.G));
+      for (OutsideTensor& tensor : joined(row, layout, parts, sizes).tensors) tensors.push_back(std::move(tensor));
     }
-    if (!parts_.empty())
-      throw user_error(fmt::format("{}: layer {} has {}, which Hearth's model lacks", folder_.string(),
-                                   parts_.begin()->first.first, parts_.begin()->first.second),
-                       "weights are never dropped silently", "give --config the keys of this model");
-    return std::move(found_);
   }
-
- private:
-  // Takes a tensor's parts of all ranks, which have one shape.
-  RankParts take(int64_t layer, const std::string& name) {
-    const auto found = parts_.find({layer, name});
-    if (found == parts_.end() || std::ssize(found->second) != ranks_ || found->second.rbegin()->first != ranks_ - 1)
-      throw user_error(fmt::format("{} lacks {} of layer {}", folder_.string(), name, layer),
-                       "a file is missing, or [model] is another model's", "copy all files, and check --config");
-    RankParts parts = std::move(found->second);
-    parts_.erase(found);
-    check_parts(parts, ranks_, folder_, name);
-    return parts;
-  }
-
-  void add(int64_t layer, const RankRow& row) {
-    if (layer == s_.L() + 4 && !parts_.contains({layer, row.name}))
-      throw user_error(fmt::format("{} has no {}", folder_.string(), row.name),
-                       "its weights are tied, or a file is missing",
-                       "set model.enable_weight_tying = true in the run file, or copy all files");
-    const RankParts parts = take(layer, row.name);
-    const RankLayout layout(s_.H, s_.G, ranks_);
-    const std::vector<int64_t> sizes = required_sizes(row, layout, parts, s_, folder_, row.name);
-    if (row.alternate_by != Heads::kNone && s_.G * s_.K % s_.H != 0)
-      throw user_error(fmt::format("{}: {} heads cannot share {} keys in slots", folder_.string(), s_.H, s_.G));
-    for (OutsideTensor& tensor : joined(row, layout, parts, sizes).tensors) found_.push_back(std::move(tensor));
-  }
-
-  // Whether the first block has the names of the feed-forward llama.
-  bool has_llama_rows() const {
-    const std::vector<RankRow>& rows = rank_table("neox").block;
-    return std::any_of(rows.begin(), rows.end(), [&](const RankRow& row) {
-      return row.variant == "llama" && parts_.contains({2, row.name});
-    });
-  }
-
-  // With as many keys as queries all versions have slots: [q | k | v] of a head.
-  bool has_slots(bool is_llama) const {
-    if (s_.H == s_.G) return true;
-    if (!is_llama && !layout_)
-      throw user_error(fmt::format("{}: the order of queries, keys and values is not known", folder_.string()),
-                       "versions of GPT-NeoX before and after November 2024 differ, and shapes are equal",
-                       "give `hearth convert` --qkv-layout split or slots; the right one has the lower loss");
-    return layout_ ? *layout_ == QkvLayout::kSlots : is_llama;
-  }
-
-  const Path& folder_;
-  const plan::ModelShape s_;
-  std::optional<QkvLayout> layout_;
-  Parts parts_;
-  int64_t ranks_;
-  std::vector<OutsideTensor> found_;
-};
+  if (!all.empty())
+    throw user_error(fmt::format("{}: layer {} has {}, which Hearth's model lacks", folder.string(),
+                                 all.begin()->first.first, all.begin()->first.second),
+                     "weights are never dropped silently", "give --config the keys of this model");
+  return tensors;
+}
 
 // The folder of a step. In the folder above, `latest` names it.
 Path step_folder_of(const Path& folder) {
@@ -189,17 +170,13 @@ Path step_folder_of(const Path& folder) {
 }  // namespace
 
 Source open_neox(const Path& folder, const Description* described, std::optional<QkvLayout> layout) {
-  if (described == nullptr)
-    throw user_error(fmt::format("{} does not describe its model", folder.string()),
-                     "GPT-NeoX joins matrices, and only the numbers of heads tell them apart",
-                     "use `hearth convert --config RUN.toml`, with a run file whose [model] is this model's");
-  Description description = *described;
-  description.model.rope_pairs = config::RopePairs::kHalves;
+  Description description =
+      require_described(folder, described, "GPT-NeoX joins matrices, and only the numbers of heads tell them apart");
   const Path step = step_folder_of(folder);
   const plan::ModelShape shape = plan::model_shape(description.model, 0);
   const Parts parts = read_parts(step);
   const std::optional<ZeroState> zero = read_zero_state(step);
-  const auto read = [&](Parts of) { return NeoxReader(step, std::move(of), shape, layout).run(); };
+  const auto read = [&](Parts of) { return joined_layers(step, std::move(of), shape, layout); };
   if (!zero) return {Kind::kNeox, checkpoint::Reader::over(step, read(parts)), std::move(description), {}};
   // The training computes with the optimizer's weights: those of the model's files are rounded from them.
   std::vector<OutsideTensor> tensors = read(parts_of(*zero, &ZeroParameter::weight, parts, step));

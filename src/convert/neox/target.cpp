@@ -12,119 +12,91 @@
 #include "convert/neox/rank.h"
 #include "convert/target.h"
 #include "formats/cast.h"
-#include "formats/torch_file.h"
 #include "plan/parameters.h"
 
 namespace hearth::convert {
 namespace {
+
+constexpr std::string_view kNeoxFormat = "GPT-NeoX";
 
 int64_t iteration_of(const Model& model) { return model.training != nullptr ? model.training->step : 0; }
 
 void refuse_without_home(const Model& model) {
   const Description& d = model.description;
   const config::Model& m = d.model;
-  const int64_t ranks = model.tensor_parallel;
   if (m.norm_type != config::NormType::kRmsNorm && m.norm_type != config::NormType::kRmsNormNeox)
-    throw user_error(
-        fmt::format("model.norm_type = \"{}\" has no home in GPT-NeoX's format", config::name_of(m.norm_type)),
-        "its layernorm has a bias", "keep the model native");
-  require_llama(m, "GPT-NeoX", {"model.norm_type", "model.sliding_window"});
+    throw no_home(fmt::format("model.norm_type = \"{}\"", config::name_of(m.norm_type)), kNeoxFormat,
+                  "its layernorm has a bias", "keep the model native");
+  require_llama(m, kNeoxFormat, {"model.norm_type", "model.sliding_window"});
   if (m.head_dim > 0 && m.head_dim != m.dim / m.n_heads)
-    throw user_error(fmt::format("model.head_dim = {} has no home in GPT-NeoX's format", m.head_dim),
-                     "its heads have dim / n_heads elements", "write Hugging Face's format");
+    throw no_home(fmt::format("model.head_dim = {}", m.head_dim), kNeoxFormat, "its heads have dim / n_heads elements",
+                  "write Hugging Face's format");
   if (d.objective != config::ObjectiveKind::kCausalLm)
-    throw user_error(
-        fmt::format("objective.kind = \"{}\" has no home in GPT-NeoX's format", config::name_of(d.objective)),
-        "its code has causal models of text only", "keep the model native");
+    throw no_home(fmt::format("objective.kind = \"{}\"", config::name_of(d.objective)), kNeoxFormat,
+                  "its code has causal models of text only", "keep the model native");
   if (m.rope_scaling_factor != 1)
-    throw user_error(
-        fmt::format("model.rope_scaling_factor = {} has no home in GPT-NeoX's format", m.rope_scaling_factor),
-        "its code has no scaled rotary embedding", "write Hugging Face's format");
+    throw no_home(fmt::format("model.rope_scaling_factor = {}", m.rope_scaling_factor), kNeoxFormat,
+                  "its code has no scaled rotary embedding", "write Hugging Face's format");
   const plan::ModelShape s = plan::model_shape(m, 0);
-  if (ranks < 1 || s.H % ranks != 0 || s.G % ranks != 0 || s.F() % ranks != 0 || s.V % ranks != 0)
-    throw user_error(fmt::format("--tensor-parallel {} does not divide the model", ranks),
-                     fmt::format("it has {} heads, {} keys, width {} and {} tokens", s.H, s.G, s.F(), s.V),
-                     "give a divisor of all four");
+  require_ranks(s, model.tensor_parallel, /*has_copies=*/false);
   if (model.qkv_layout == QkvLayout::kSlots && s.G * s.K % s.H != 0)
     throw user_error(fmt::format("{} heads cannot share {} keys in slots", s.H, s.G),
                      "each slot has an equal part of a key", "give --to-qkv-layout split");
   neox_stages(s, model.pipeline_parallel, model.qkv_layout);
 }
 
-class NeoxWriter {
- public:
-  NeoxWriter(const Path& step, const Model& model, Progress& progress)
-      : step_(step), model_(model), progress_(progress), ranks_(model.tensor_parallel) {}
+// The code of Llemma's branch loads the frequencies with the weights, and lacks nothing else.
+RankTensor frequencies(const Model& model, int64_t K) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < K; i += 2)
+    values.push_back(static_cast<float>(
+        1 / std::pow(model.description.model.rope_theta, static_cast<double>(i) / static_cast<double>(K))));
+  RankTensor tensor{{"attention.rotary_emb.inv_freq", model.dtype, {std::ssize(values)}}, {}, {}};
+  if (model.dtype == DType::kFloat32)
+    tensor.values.assign(std::as_bytes(std::span(values)).begin(), std::as_bytes(std::span(values)).end());
+  else
+    formats::cast(std::as_bytes(std::span(values)), DType::kFloat32, model.dtype, tensor.values);
+  return tensor;
+}
 
-  void run() {
-    const plan::ModelShape shape = plan::model_shape(model_.description.model, 0);
-    for (int64_t r = 0; r < ranks_; ++r) {
-      const NeoxRank rank(model_.tensors, shape, model_.qkv_layout, ranks_, r);
-      for (const int64_t number : rank.numbers()) {
-        std::vector<RankTensor> tensors = rank.layer(number);
-        const bool is_block = number >= 2 && number < shape.L() + 2;
-        if (is_block && model_.qkv_layout == QkvLayout::kSlots) tensors.push_back(frequencies(shape.K));
-        write_rank_file(step_ / fmt::format("layer_{:02}-model_{:02}-model_states.pt", number, r), model_.reader,
-                        tensors, progress_);
-      }
-      for (int64_t stage = 0; stage < model_.pipeline_parallel; ++stage) {
-        write_state(stage * ranks_ + r);
-        if (model_.training != nullptr) write_neox_optimizer(step_, model_, stage, r, progress_);
-      }
+// The state of a model-parallel rank, before its first step or that of a training. "module": None lets DeepSpeed read
+// the layers' files.
+PythonDict rank_state(const Model& model) {
+  const int64_t step = iteration_of(model);
+  PythonDict state = {{"module", PythonNone{}}, {"optimizer", PythonNone{}}};
+  if (model.training != nullptr) {
+    state.push_back({"lr_scheduler", neox_scheduler(model)});
+  } else {
+    state.push_back({"lr_scheduler", PythonNone{}});
+    state.push_back({"global_samples", 0});  // without it, DeepSpeed multiplies the steps with its batch
+  }
+  for (const auto& [key, value] : {std::pair<const char*, int64_t>{"dp_world_size", model.data_parallel},
+                                   {"mp_world_size", model.pipeline_parallel * model.tensor_parallel},
+                                   {"global_steps", step},
+                                   {"skipped_steps", 0},
+                                   {"iteration", step}})
+    state.push_back({key, value});
+  return state;
+}
+
+void write_step(const Path& folder, const Model& model, Progress& progress) {
+  const plan::ModelShape shape = plan::model_shape(model.description.model, 0);
+  for (int64_t r = 0; r < model.tensor_parallel; ++r) {
+    const NeoxRank rank(model.tensors, shape, model.qkv_layout, model.tensor_parallel, r);
+    for (const int64_t number : rank.numbers()) {
+      std::vector<RankTensor> tensors = rank.layer(number);
+      const bool is_block = number >= 2 && number < shape.L() + 2;
+      if (is_block && model.qkv_layout == QkvLayout::kSlots) tensors.push_back(frequencies(model, shape.K));
+      write_python_file(folder / fmt::format("layer_{:02}-model_{:02}-model_states.pt", number, r),
+                        rank_dict(model.reader, tensors, progress));
+    }
+    for (int64_t stage = 0; stage < model.pipeline_parallel; ++stage) {
+      write_python_values(folder / fmt::format("mp_rank_{:02}_model_states.pt", stage * model.tensor_parallel + r),
+                          rank_state(model));
+      if (model.training != nullptr) write_neox_optimizer(folder, model, stage, r, progress);
     }
   }
-
- private:
-  // The code of Llemma's branch loads the frequencies with the weights, and lacks nothing else.
-  RankTensor frequencies(int64_t K) const {
-    std::vector<float> values;
-    for (int64_t i = 0; i < K; i += 2)
-      values.push_back(static_cast<float>(
-          1 / std::pow(model_.description.model.rope_theta, static_cast<double>(i) / static_cast<double>(K))));
-    RankTensor tensor{{"attention.rotary_emb.inv_freq", model_.dtype, {std::ssize(values)}}, {}, {}};
-    if (model_.dtype == DType::kFloat32)
-      tensor.values.assign(std::as_bytes(std::span(values)).begin(), std::as_bytes(std::span(values)).end());
-    else
-      formats::cast(std::as_bytes(std::span(values)), DType::kFloat32, model_.dtype, tensor.values);
-    return tensor;
-  }
-
-  // The state of a model-parallel rank, before its first step or that of a training. "module": None lets DeepSpeed read
-  // the layers' files.
-  void write_state(int64_t rank) const {
-    const int64_t step = iteration_of(model_);
-    formats::PickleWriter pickle;
-    pickle.empty_dict();
-    pickle.mark();
-    for (const char* key : {"module", "optimizer"}) {
-      pickle.string(key);
-      pickle.none();
-    }
-    if (model_.training != nullptr) {
-      push_neox_state(pickle, model_);
-    } else {
-      pickle.string("lr_scheduler");
-      pickle.none();
-      pickle.string("global_samples");  // without it, DeepSpeed multiplies the steps with its batch
-      pickle.integer(0);
-    }
-    for (const auto& [key, value] : {std::pair<const char*, int64_t>{"dp_world_size", model_.data_parallel},
-                                     {"mp_world_size", model_.pipeline_parallel * ranks_},
-                                     {"global_steps", step},
-                                     {"skipped_steps", 0},
-                                     {"iteration", step}}) {
-      pickle.string(key);
-      pickle.integer(value);
-    }
-    pickle.set_items();
-    formats::write_torch_pickle(step_ / fmt::format("mp_rank_{:02}_model_states.pt", rank), pickle);
-  }
-
-  const Path step_;
-  const Model& model_;
-  Progress& progress_;
-  const int64_t ranks_;
-};
+}
 
 // YAML 1.1, which GPT-NeoX reads, takes 1e-05 for text and 1.0e-05 for a number.
 std::string as_yaml(const nlohmann::ordered_json& keys) {
@@ -187,12 +159,11 @@ std::vector<std::string> write_neox(const Path& folder, const Model& model, Prog
     }
     if (tensor.to.shape.size() == 1) progress.all_bytes += (model.tensor_parallel - 1) * bytes_of(tensor.to);
   }
-  NeoxWriter(folder / name, model, progress).run();
+  write_step(folder / name, model, progress);
   sync_folder(folder / name);
   check_source(model);
   write_text_file(folder / "latest", name);
-  if (model.tokenizer != nullptr && model.tokenizer->kind() != "ids")
-    notes.emplace_back("no tokenizer is written: GPT-NeoX's folders have no home for it");
+  note_missing_tokenizer(model, kNeoxFormat, notes);
   return notes;
 }
 

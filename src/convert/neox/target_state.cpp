@@ -144,39 +144,17 @@ void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t s
   std::vector<ZeroGroup> groups;
   if (!has_single_group(decay)) groups.push_back(std::move(matrices));
   groups.push_back(std::move(norms));
-  const config::Optimizer& optimizer = model.run->optimizer;
-  const ZeroSettings settings{next_rate(model),
-                              optimizer.beta1,
-                              optimizer.beta2,
-                              optimizer.eps,
-                              optimizer.name != config::OptimizerName::kAdam,
-                              updates_of_all_weights(model, "DeepSpeed")};
+  const ZeroSettings settings{model.run->optimizer, next_rate(model), updates_of_all_weights(model, "DeepSpeed")};
   write_zero_files(step_folder, model.dtype == DType::kBFloat16 ? "bf16_" : "", stage * model.tensor_parallel + rank,
                    model.data_parallel, groups, settings, model.reader, progress);
 }
 
-void push_neox_state(formats::PickleWriter& pickle, const Model& model) {
+PythonDict neox_scheduler(const Model& model) {
   const NeoxSchedule s = neox_schedule(model);
-  pickle.string("lr_scheduler");
-  pickle.empty_dict();
-  pickle.mark();
-  for (const auto& [key, value] : {std::pair<const char*, double>{"start_lr", s.start_lr}, {"min_lr", s.min_lr}}) {
-    pickle.string(key);
-    pickle.real(value);
-  }
-  pickle.string("warmup_iter");
-  if (is_llemma(model))
-    pickle.integer(std::llround(s.warmup));
-  else
-    pickle.real(s.warmup);
-  for (const auto& [key, value] :
-       {std::pair<const char*, int64_t>{"num_iters", model.training->step}, {"end_iter", s.end}}) {
-    pickle.string(key);
-    pickle.integer(value);
-  }
-  pickle.string("decay_style");
-  pickle.string(s.style);
-  pickle.set_items();
+  const PythonValue warmup = is_llemma(model) ? PythonValue(int64_t{std::llround(s.warmup)}) : PythonValue(s.warmup);
+  return {{"start_lr", s.start_lr}, {"min_lr", s.min_lr},
+          {"warmup_iter", warmup},  {"num_iters", model.training->step},
+          {"end_iter", s.end},      {"decay_style", s.style}};
 }
 
 void add_neox_training(nlohmann::ordered_json& keys, const Model& model) {
@@ -213,7 +191,7 @@ int64_t neox_optimizer_bytes(const Model& model) {
   }
   // The last stage has tied weights again.
   if (model.description.model.enable_weight_tying && model.pipeline_parallel > 1)
-    numel += mesh::Box{{}, model.reader.find("tok_embeddings.weight")->shape}.numel();
+    numel += mesh::Box{{}, model.reader.find(kEmbedding)->shape}.numel();
   return 3 * numel * dtype_size(DType::kFloat32);
 }
 

@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <bit>
-
 #include "base/error.h"
 #include "convert/neox/files.h"
+#include "convert/optimizer_file.h"
 #include "formats/torch_file.h"
 
 namespace hearth::convert {
@@ -17,13 +14,10 @@ using formats::PickleKind;
 using formats::PickleValue;
 
 // One file of the optimizer. Source: deepspeed/runtime/zero/stage_1_and_2.py and bf16_optimizer.py, state_dict().
-class ZeroFile {
+class ZeroFile : public OptimizerFile {
  public:
-  ZeroFile(const Path& folder, std::string name)
-      : name_(std::move(name)),
-        origin_((folder / name_).string()),
-        file_(File::open_read(folder / name_)),
-        content_(file_, origin_),
+  ZeroFile(const Path& folder, const std::string& name)
+      : OptimizerFile(folder, name, "groups"),
         state_(pickle().at(pickle().root(), "optimizer_state_dict", "the file's dict")) {}
 
   // Adds this slice's runs, each behind those that the parameter has already.
@@ -37,12 +31,8 @@ class ZeroFile {
     const auto groups = pickle().sequence(found, "param_slice_mappings");
     for (size_t group = 0; group < groups.size(); ++group) add_group(group, groups[group], parameters);
   }
-  int64_t updates() const { return updates_; }  // -1: the file does not count them
-  std::optional<double> next_lr() const { return next_lr_; }
 
  private:
-  const formats::Pickle& pickle() const { return content_.pickle(); }
-
   PickleValue item(PickleValue list, size_t index, const std::string& what) const {
     const auto items = pickle().sequence(list, what);
     if (index >= items.size()) throw damaged(fmt::format("{}: {} has {} groups", origin_, what, items.size()));
@@ -118,32 +108,8 @@ class ZeroFile {
     return layout;
   }
 
-  // AdamW's count of updates: an integer, or a tensor of one float32.
-  void count(PickleValue value) {
-    double found = 0;
-    if (content_.is_tensor(value)) {
-      const formats::TensorLayout layout = content_.place(value, origin_ + ": step");
-      if (layout.dtype != DType::kFloat32 || mesh::Box{{}, layout.sizes}.numel() != 1)
-        throw damaged(fmt::format("{}: step is not one float32", origin_));
-      std::array<std::byte, 4> bytes{};
-      file_.read_at(layout.data_offset, bytes);
-      found = std::bit_cast<float>(bytes);
-    } else {
-      found = pickle().number(value, "step");
-    }
-    const int64_t updates = counted(found, origin_ + ": step");
-    if (updates_ >= 0 && updates_ != updates)
-      throw damaged(fmt::format("{}: groups have seen {} and {} updates", origin_, updates_, updates));
-    updates_ = updates;
-  }
-
-  const std::string name_, origin_;
-  const File file_;
-  const formats::TorchPickle content_;
   const PickleValue state_;
   PickleValue weights_ = 0;
-  int64_t updates_ = -1;
-  std::optional<double> next_lr_;
 };
 
 // Optimizer steps done: GPT-NeoX's count, or DeepSpeed's, which is the same.
@@ -186,15 +152,8 @@ std::optional<ZeroState> read_zero_state(const Path& folder) {
                          fmt::format("{} is there", name), "copy all files");
       ZeroFile file(folder, name);
       file.add_to(state.parameters[rank]);
-      if (file.updates() < 0)
-        throw user_error(fmt::format("{} does not count its updates", (folder / name).string()),
-                         "AdamW's next step needs their number",
-                         "move the files *_optim_states.pt away to convert the weights alone");
-      if (state.training.updates >= 0 && state.training.updates != file.updates())
-        throw damaged(fmt::format("{}: its moments have seen {} updates", (folder / name).string(), file.updates()),
-                      fmt::format("other slices have seen {}", state.training.updates), "take another checkpoint");
-      state.training.updates = file.updates();
-      if (!state.training.next_lr) state.training.next_lr = file.next_lr();
+      file.add_counts(state.training, "move the files *_optim_states.pt away to convert the weights alone",
+                      "other slices");
     }
   }
   return state;

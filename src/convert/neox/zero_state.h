@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "config/config.h"
 #include "convert/rank_parts.h"
 #include "convert/rank_slices.h"
 #include "convert/training_state.h"
@@ -42,10 +43,9 @@ struct ZeroGroup {
 };
 // What all groups have.
 struct ZeroSettings {
-  double lr = 0;  // of the next update
-  double beta1 = 0, beta2 = 0, eps = 0;
-  bool decoupled = true;  // AdamW's decay, and not Adam's
-  int64_t updates = 0;    // that the moments have seen
+  const config::Optimizer& keys;
+  double lr;        // of the next update
+  int64_t updates;  // that the moments have seen
 };
 
 // Writes PREFIXzero_pp_rank_0_mp_rank_RANK_optim_states.pt and so on, one for each of `slices` ranks of data parallel.
@@ -54,8 +54,5 @@ struct ZeroSettings {
 void write_zero_files(const Path& folder, const std::string& prefix, int64_t rank, int64_t slices,
                       const std::vector<ZeroGroup>& groups, const ZeroSettings& settings, checkpoint::Reader& reader,
                       Progress& progress);
-
-// Elements of a group's flat buffer: its tensors and the padding that DeepSpeed adds for this many slices.
-int64_t padded_numel(int64_t numel, int64_t slices);
 
 }  // namespace hearth::convert

@@ -54,14 +54,21 @@ std::string nxd_optimizer_file_name(int64_t dp, int64_t tp, int64_t pp) {
   return fmt::format("dp_rank_{:02}_tp_rank_{:02}_pp_rank_{:02}.pt", dp, tp, pp);
 }
 
-std::pair<std::vector<std::string>, std::vector<std::string>> nxd_groups(const std::vector<std::string>& names,
-                                                                         std::string_view word) {
-  std::pair<std::vector<std::string>, std::vector<std::string>> groups;
-  for (const std::string& name : names) {
-    const bool is_second = name.find("bias") != std::string::npos || name.find(word) != std::string::npos;
-    (is_second ? groups.second : groups.first).push_back(name);
-  }
-  return groups;
+bool is_in_second_group(std::string_view name, std::string_view word) {
+  return name.find("bias") != std::string_view::npos || name.find(word) != std::string_view::npos;
+}
+
+void write_nxd_file(const Path& path, const PythonValue& value, const NxdLayout& layout) {
+  if (!layout.xser) return write_python_file(path, value);
+  const std::vector<mesh::TensorInfo> tensors = write_python_references(path, value);
+  if (layout.names != NxdNames::kV3) return;
+  PythonDict list;
+  for (const mesh::TensorInfo& tensor : tensors)
+    list.push_back(
+        {std::ssize(list), PythonDict{{"dtype", PythonGlobal{"torch", std::string(dtype_name(tensor.dtype))}},
+                                      {"shape", PythonSize{tensor.shape}},
+                                      {"expert_model_parallel", false}}});
+  write_python_values(path.string() + ".info.pt", list);
 }
 
 bool is_nxd(const Path& folder) {

@@ -95,84 +95,70 @@ NxdParts parts_of(const NxdState& state, const Part& part) {
   return parts;
 }
 
-class NxdReader {
- public:
-  NxdReader(const Path& folder, NxdParts parts, const plan::ModelShape& shape)
-      : folder_(folder), s_(shape), parts_(std::move(parts)) {
-    for (const auto& [name, of_ranks] : parts_) ranks_ = std::max(ranks_, of_ranks.rbegin()->first + 1);
-    HEARTH_CHECK(ranks_ > 0);
-    if (s_.H % ranks_ != 0 || (s_.G % ranks_ != 0 && ranks_ % s_.G != 0))
-      throw user_error(fmt::format("{} has the files of {} ranks, which do not divide the heads of [model]",
-                                   folder_.string(), ranks_),
-                       "[model] is another model's", "check --config");
-  }
+void require_known_keys(const RankRow& row, const RankParts& parts, const plan::ModelShape& s, int64_t ranks,
+                        const Path& folder, const std::string& name) {
+  if (ranks > s.G && row.variant == "separate")
+    throw user_error(fmt::format("{} has the files of {} for {}, and {}", folder.string(),
+                                 hearth::counted(ranks, "rank"), hearth::counted(s.G, "key"), name),
+                     "only the module qkv_proj has copies of keys", "check --config");
+  const std::vector<int64_t>& sizes = parts.begin()->second.layout.sizes;
+  const bool is_key = row.sources.size() == 1 && row.sources[0].heads == Heads::kKeys;
+  if (is_key && !sizes.empty() && sizes[0] > std::max<int64_t>(1, s.G / ranks) * s.K)
+    throw user_error(fmt::format("{}: {} has more rows than [model] has keys", folder.string(), name),
+                     "kv_size_multiplier copied the keys for fewer ranks than it is read with, or [model] is another "
+                     "model's",
+                     "merge the copies with NxD's convert_checkpoints.py, or check --config");
+}
 
-  std::vector<OutsideTensor> run() {
-    for (const auto& [name, parts] : parts_) {
-      check_parts(parts, ranks_, folder_, name);
-      add(name, parts);
-    }
-    std::set<std::string> names;
-    for (const OutsideTensor& tensor : found_) {
-      if (!names.insert(tensor.info.name).second)
-        throw user_error(fmt::format("{} has {} in two ways", folder_.string(), tensor.info.name),
-                         "it is not known which is the model's");
-    }
-    return std::move(found_);
-  }
-
- private:
-  void add(const std::string& name, const RankParts& parts) {
+// The tensors under Hearth's names, joined from those of all ranks.
+std::vector<OutsideTensor> joined_tensors(const Path& folder, const NxdParts& all, const plan::ModelShape& s) {
+  int64_t ranks = 0;
+  for (const auto& [name, parts] : all) ranks = std::max(ranks, parts.rbegin()->first + 1);
+  HEARTH_CHECK(ranks > 0);
+  if (s.H % ranks != 0 || (s.G % ranks != 0 && ranks % s.G != 0))
+    throw user_error(
+        fmt::format("{} has the files of {} ranks, which do not divide the heads of [model]", folder.string(), ranks),
+        "[model] is another model's", "check --config");
+  const RankLayout layout(s.H, s.G, ranks, KeyOrder::kInTurn);
+  std::vector<OutsideTensor> tensors;
+  for (const auto& [name, parts] : all) {
+    check_parts(parts, ranks, folder, name);
     const std::optional<RankRow> row = rank_table("nxd").find(name);
     if (!row)
-      throw user_error(fmt::format("{}: {} is no weight of Llama's in NxD's names", folder_.string(), name),
+      throw user_error(fmt::format("{}: {} is no weight of Llama's in NxD's names", folder.string(), name),
                        "weights are never dropped silently");
-    if (ranks_ > s_.G && row->variant == "separate")
-      throw user_error(fmt::format("{} has the files of {} for {}, and {}", folder_.string(),
-                                   hearth::counted(ranks_, "rank"), hearth::counted(s_.G, "key"), name),
-                       "only the module qkv_proj has copies of keys", "check --config");
-    const std::vector<int64_t>& sizes = parts.begin()->second.layout.sizes;
-    const bool is_key = row->sources.size() == 1 && row->sources[0].heads == Heads::kKeys;
-    if (is_key && !sizes.empty() && sizes[0] > std::max<int64_t>(1, s_.G / ranks_) * s_.K)
-      throw user_error(fmt::format("{}: {} has more rows than [model] has keys", folder_.string(), name),
-                       "kv_size_multiplier copied the keys for fewer ranks than it is read with, or [model] is another "
-                       "model's",
-                       "merge the copies with NxD's convert_checkpoints.py, or check --config");
-    const RankLayout layout(s_.H, s_.G, ranks_, KeyOrder::kInTurn);
-    JoinedRow found = joined(*row, layout, parts, required_sizes(*row, layout, parts, s_, folder_, name));
+    require_known_keys(*row, parts, s, ranks, folder, name);
+    JoinedRow found = joined(*row, layout, parts, required_sizes(*row, layout, parts, s, folder, name));
     for (const JoinedRow::Copy& copy : found.copies) {
       // Norms are those of the first rank.
-      if (row->dimension && !same_elements(folder_, copy.part, copy.of_other))
+      if (row->dimension && !same_elements(folder, copy.part, copy.of_other))
         throw damaged(
-            fmt::format("{}: {} differs between ranks {} and {}", folder_.string(), name, copy.rank, copy.other),
+            fmt::format("{}: {} differs between ranks {} and {}", folder.string(), name, copy.rank, copy.other),
             "kv_size_multiplier gives both a copy of one part", "take another checkpoint");
     }
-    for (OutsideTensor& tensor : found.tensors) found_.push_back(std::move(tensor));
+    std::move(found.tensors.begin(), found.tensors.end(), std::back_inserter(tensors));
   }
-
-  const Path& folder_;
-  const plan::ModelShape& s_;
-  const NxdParts parts_;
-  int64_t ranks_ = 0;
-  std::vector<OutsideTensor> found_;
-};
+  std::set<std::string> names;
+  for (const OutsideTensor& tensor : tensors) {
+    if (!names.insert(tensor.info.name).second)
+      throw user_error(fmt::format("{} has {} in two ways", folder.string(), tensor.info.name),
+                       "it is not known which is the model's");
+  }
+  return tensors;
+}
 
 }  // namespace
 
 Source open_nxd(const Path& folder, const Description* described) {
-  if (described == nullptr)
-    throw user_error(fmt::format("{} does not describe its model", folder.string()),
-                     "NxD joins matrices, and only the model's sizes tell them apart",
-                     "use `hearth convert --config RUN.toml`, with a run file whose [model] is this model's");
-  Description description = *described;
-  description.model.rope_pairs = config::RopePairs::kHalves;
+  Description description =
+      require_described(folder, described, "NxD joins matrices, and only the model's sizes tell them apart");
   const plan::ModelShape shape = plan::model_shape(description.model, 0);
   const Path model_folder = nxd_model_folder(folder);
   // The optimizer's folder lies beside the model's.
   const bool in_step = normal_path(model_folder) != normal_path(folder) && model_folder.filename() == "model";
   const Path root = in_step ? model_folder.parent_path() : model_folder;
   const std::map<NxdPlace, NxdTensors> model = read_model(root, in_step ? "model/" : "");
-  const auto read = [&](NxdParts parts) { return NxdReader(root, std::move(parts), shape).run(); };
+  const auto read = [&](const NxdParts& parts) { return joined_tensors(root, parts, shape); };
   const std::optional<NxdState> state = in_step ? read_nxd_state(root, model) : std::nullopt;
   if (!state)
     return {Kind::kNxd, checkpoint::Reader::over(root, read(parts_of(model, root))), std::move(description), {}};

@@ -4,14 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <charconv>
+#include <limits>
 #include <memory>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "convert/names.h"
 #include "convert/nxd.h"
+#include "convert/optimizer_file.h"
 #include "formats/torch_file.h"
 
 namespace hearth::convert {
@@ -24,14 +24,10 @@ constexpr const char* kOptimizerFolder = "optim";
 constexpr const char* kWeightsAlone = "move the folder optim away to convert the weights alone";
 
 // One slice of the state of a rank and a stage. Parameters are numbers.
-class OptimizerFile {
+class NxdOptimizerFile : public OptimizerFile {
  public:
-  OptimizerFile(const Path& step, const std::string& name)
-      : step_(step),
-        name_(fmt::format("{}/{}", kOptimizerFolder, name)),
-        origin_((step / name_).string()),
-        file_(File::open_read(step / name_)),
-        content_(file_, origin_) {
+  NxdOptimizerFile(const Path& step, const std::string& name)
+      : OptimizerFile(step, fmt::format("{}/{}", kOptimizerFolder, name), "parameters") {
     read_groups();
     PickleValue value = 0;
     const PickleValue root = pickle().root();
@@ -48,11 +44,8 @@ class OptimizerFile {
     read_shapes();
   }
 
-  const std::string& origin() const { return origin_; }
   const std::vector<std::vector<int64_t>>& groups() const { return groups_; }
   bool is_sharded() const { return is_sharded_; }
-  int64_t updates() const { return updates_; }  // -1: the file does not count them
-  std::optional<double> next_lr() const { return next_lr_; }
   const NxdMoments* find(int64_t id) const {
     const auto found = moments_.find(id);
     return found == moments_.end() ? nullptr : &found->second;
@@ -67,8 +60,6 @@ class OptimizerFile {
   }
 
  private:
-  const formats::Pickle& pickle() const { return content_.pickle(); }
-
   void read_groups() {
     const PickleValue list = pickle().at(pickle().root(), "param_groups", "the file's dict");
     for (const PickleValue options : pickle().sequence(list, "param_groups")) {
@@ -115,7 +106,7 @@ class OptimizerFile {
     RankPart part;
     if (const std::optional<int64_t> reference = content_.reference(value)) {
       part.file = fmt::format("{}.tensors/tensor_{}.pt", name_, *reference);
-      const std::string path = (step_ / part.file).string();
+      const std::string path = (folder_ / part.file).string();
       if (!path_exists(path))
         throw user_error(fmt::format("{} is missing", path), where + " is there", "copy the whole folder");
       part.layout = formats::read_torch_tensor(File::open_read(path), path).layout;
@@ -128,42 +119,10 @@ class OptimizerFile {
     return part;
   }
 
-  // A number, or a tensor of one.
-  double number(PickleValue value, const char* what) const {
-    const bool is_reference = content_.reference(value).has_value();
-    if (!is_reference && !content_.is_tensor(value)) return pickle().number(value, what);
-    Path path = step_ / name_;
-    formats::TensorLayout layout{};
-    if (is_reference) {
-      path = step_ / fmt::format("{}.tensors/tensor_{}.pt", name_, *content_.reference(value));
-      layout = formats::read_torch_tensor(File::open_read(path), path.string()).layout;
-    } else {
-      layout = content_.place(value, fmt::format("{}: {}", origin_, what));
-    }
-    if (layout.dtype != DType::kFloat32 || mesh::Box{{}, layout.sizes}.numel() != 1)
-      throw damaged(fmt::format("{}: {} is not one float32", origin_, what));
-    std::array<std::byte, 4> bytes{};
-    File::open_read(path).read_at(layout.data_offset, bytes);
-    return std::bit_cast<float>(bytes);
-  }
-
-  void count(PickleValue value) {
-    const int64_t updates = counted(number(value, "step"), origin_ + ": step");
-    if (updates_ >= 0 && updates_ != updates)
-      throw damaged(fmt::format("{}: parameters have seen {} and {} updates", origin_, updates_, updates));
-    updates_ = updates;
-  }
-
-  const Path& step_;
-  const std::string name_, origin_;
-  const File file_;
-  const formats::TorchPickle content_;
   std::vector<std::vector<int64_t>> groups_;
   std::map<int64_t, NxdMoments> moments_;
   std::map<int64_t, std::vector<int64_t>> shapes_;
   bool is_sharded_ = false;
-  int64_t updates_ = -1;
-  std::optional<double> next_lr_;
 };
 
 struct OptimizerFileName {
@@ -171,29 +130,14 @@ struct OptimizerFileName {
 };
 
 // Whole names only: a slice that has another name is not of this rank.
-std::optional<OptimizerFileName> optimizer_file(const std::string& name) {
-  OptimizerFileName file{};
-  std::string_view rest = name;
-  const auto number = [&](std::string_view key, int64_t& found) {
-    if (!rest.starts_with(key)) return false;
-    rest.remove_prefix(key.size());
-    uint16_t value = 0;
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-    if (error != std::errc()) return false;
-    rest.remove_prefix(static_cast<size_t>(end - rest.data()));
-    found = value;
-    return true;
-  };
+std::optional<OptimizerFileName> optimizer_file(std::string_view name) {
+  constexpr int64_t kMost = std::numeric_limits<uint16_t>::max();
   // convert_zero_checkpoints.py joins slices to files with "full" in front.
-  if (!rest.starts_with("full_tp_rank_")) {
-    if (!number("dp_rank_", file.dp)) return std::nullopt;
-    int64_t experts = 0;
-    if (number("_ep_rank_", experts) && experts > 0) return std::nullopt;
-  } else {
-    rest.remove_prefix(4);
-  }
-  return number("_tp_rank_", file.tp) && number("_pp_rank_", file.pp) && rest == ".pt" ? std::optional(file)
-                                                                                       : std::nullopt;
+  if (const auto n = numbers_in("full_tp_rank_*_pp_rank_*.pt", name, kMost)) return {{0, n->at(0), n->at(1)}};
+  if (const auto n = numbers_in("dp_rank_*_tp_rank_*_pp_rank_*.pt", name, kMost))
+    return {{n->at(0), n->at(1), n->at(2)}};
+  const auto n = numbers_in("dp_rank_*_ep_rank_*_tp_rank_*_pp_rank_*.pt", name, kMost);
+  return n && n->at(1) == 0 ? std::optional<OptimizerFileName>({n->at(0), n->at(2), n->at(3)}) : std::nullopt;
 }
 
 // Where the slices of a rank and a stage are, in order.
@@ -215,7 +159,7 @@ OptimizerFiles find_files(const Path& folder) {
 }
 
 // The names in the order of the optimizer's numbers, which are those of two groups, one after the other.
-std::vector<std::string> in_order(const NxdTensors& model, const OptimizerFile& file) {
+std::vector<std::string> in_order(const NxdTensors& model, const NxdOptimizerFile& file) {
   std::vector<std::string> names;
   for (const auto& [name, part] : model) names.push_back(name);
   std::vector<size_t> sizes;
@@ -225,10 +169,11 @@ std::vector<std::string> in_order(const NxdTensors& model, const OptimizerFile& 
   const bool is_tied = sizes[0] + sizes[1] + 1 == names.size() && names.back() == "lm_head.weight";
   if (is_tied) names.pop_back();
   for (const char* word : {kNxdAllDecay, kNxdMatricesDecay}) {
-    auto [first, second] = nxd_groups(names, word);
-    if (sizes != std::vector{first.size(), second.size()}) continue;
-    first.insert(first.end(), second.begin(), second.end());
-    return first;
+    std::vector<std::string> ordered = names;
+    const auto second = std::stable_partition(
+        ordered.begin(), ordered.end(), [word](const std::string& name) { return !is_in_second_group(name, word); });
+    const auto of_first = static_cast<size_t>(second - ordered.begin());
+    if (sizes == std::vector{of_first, ordered.size() - of_first}) return ordered;
   }
   std::vector<std::string> counts;
   for (const size_t size : sizes) counts.push_back(std::to_string(size));
@@ -263,9 +208,9 @@ RankPart join_slices(const std::vector<const RankPart*>& slices, const std::vect
 }
 
 // The moments of the tensors of a rank and a stage.
-std::map<std::string, NxdMoments> moments_in(const std::vector<std::unique_ptr<OptimizerFile>>& slices,
+std::map<std::string, NxdMoments> moments_in(const std::vector<std::unique_ptr<NxdOptimizerFile>>& slices,
                                              const NxdTensors& model) {
-  const OptimizerFile& first = *slices.front();
+  const NxdOptimizerFile& first = *slices.front();
   std::vector<int64_t> ids;
   for (const std::vector<int64_t>& group : first.groups()) ids.insert(ids.end(), group.begin(), group.end());
   const std::vector<std::string> names = in_order(model, first);
@@ -327,22 +272,14 @@ std::optional<NxdState> read_nxd_state(const Path& step, const std::map<NxdPlace
       throw user_error(
           fmt::format("{} lacks the files of tensor rank {} and stage {}", folder.string(), place.first, place.second),
           "the model's are there", "copy all files");
-    std::vector<std::unique_ptr<OptimizerFile>> slices;
+    std::vector<std::unique_ptr<NxdOptimizerFile>> slices;
     for (int64_t next = 0; const auto& [slice, name] : found->second) {
       if (slice != next++)
         throw user_error(fmt::format("{} lacks slice {} of tensor rank {} and stage {}", folder.string(), next - 1,
                                      place.first, place.second),
                          fmt::format("{} is there", name), "copy all files");
-      const auto& file = slices.emplace_back(std::make_unique<OptimizerFile>(step, name));
-      if (file->updates() < 0)
-        throw user_error(fmt::format("{} does not count its updates", file->origin()),
-                         "AdamW's next step needs their number", kWeightsAlone);
-      if (state.training.updates >= 0 && state.training.updates != file->updates())
-        throw damaged(fmt::format("{}: its moments have seen {} updates", file->origin(), file->updates()),
-                      fmt::format("those of other files have seen {}", state.training.updates),
-                      "take another checkpoint");
-      state.training.updates = file->updates();
-      if (!state.training.next_lr) state.training.next_lr = file->next_lr();
+      const auto& file = slices.emplace_back(std::make_unique<NxdOptimizerFile>(step, name));
+      file->add_counts(state.training, kWeightsAlone, "those of other files");
       // Without ZeRO, ranks of data parallel have the same state.
       if (!file->is_sharded()) break;
     }

@@ -2,12 +2,12 @@
 // pipeline. Source: neuronx_distributed, scripts/checkpoint_converter.py and trainer/checkpoint.py.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/error.h"
 #include "convert/rank_slices.h"
 #include "convert/target.h"
-#include "formats/torch_file.h"
 #include "plan/parameters.h"
 
 namespace hearth::convert {
@@ -15,10 +15,7 @@ namespace {
 
 void refuse_nxd_ranks(const plan::ModelShape& s, const Model& model) {
   const int64_t ranks = model.tensor_parallel, stages = model.pipeline_parallel;
-  if (ranks < 1 || s.H % ranks != 0 || (s.G % ranks != 0 && ranks % s.G != 0) || s.F() % ranks != 0 || s.V % ranks != 0)
-    throw user_error(fmt::format("--tensor-parallel {} does not divide the model", ranks),
-                     fmt::format("it has {} heads, {} keys, width {} and {} tokens", s.H, s.G, s.F(), s.V),
-                     "give a divisor of all four; a multiple of the keys is allowed, too");
+  require_ranks(s, ranks, /*has_copies=*/true);
   if (ranks > s.G && model.nxd.qkv == NxdQkv::kSeparate)
     throw user_error(fmt::format("--tensor-parallel {} is more than the model's {} keys", ranks, s.G),
                      "only NxD's module qkv_proj has copies of keys (kv_size_multiplier)", "add --nxd-qkv module");
@@ -27,64 +24,50 @@ void refuse_nxd_ranks(const plan::ModelShape& s, const Model& model) {
                      "give a divisor");
 }
 
-class NxdWriter {
- public:
-  NxdWriter(const Path& folder, const Model& model, Progress& progress)
-      : folder_(folder),
-        model_(model),
-        progress_(progress),
-        layout_(model.nxd),
-        s_(plan::model_shape(model.description.model, 0)),
-        ranks_(model.tensor_parallel) {}
-
-  void run() {
-    std::map<std::string, std::vector<RankTensor>> files;
-    int64_t bytes = 0;
-    for (int64_t rank = 0; rank < ranks_; ++rank) {
-      for (int64_t stage = 0; stage < model_.pipeline_parallel; ++stage) {
-        const std::string name = nxd_file_name(layout_, rank, stage);
-        bytes += bytes_of(
-            files[name] = nxd_tensors(model_.tensors, s_, layout_, {ranks_, model_.pipeline_parallel}, {rank, stage}));
-      }
-    }
-    progress_.all_bytes = bytes + (model_.training == nullptr ? 0 : nxd_optimizer_bytes(model_));
-    const std::string key = layout_.names == NxdNames::kPretrained ? "model" : "";
-    for (const auto& [name, tensors] : files) {
-      const Path path = folder_ / name;
-      make_folders(path.parent_path());
-      if (layout_.xser)
-        write_xser(path, tensors, key);
-      else
-        write_rank_file(path, model_.reader, tensors, progress_, key);
-      sync_folder(path.parent_path());
-    }
+void write_nxd_model(const Path& folder, const Model& model, Progress& progress) {
+  const plan::ModelShape s = plan::model_shape(model.description.model, 0);
+  const int64_t ranks = model.tensor_parallel, stages = model.pipeline_parallel;
+  std::map<std::string, std::vector<RankTensor>> files;
+  int64_t bytes = 0;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    for (int64_t stage = 0; stage < stages; ++stage)
+      bytes += bytes_of(files[nxd_file_name(model.nxd, rank, stage)] =
+                            nxd_tensors(model.tensors, s, model.nxd, {ranks, stages}, {rank, stage}));
   }
-
- private:
-  // The dict names tensors, which are in a folder beside it.
-  void write_xser(const Path& path, const std::vector<RankTensor>& tensors, const std::string& key) {
-    formats::write_torch_references(path, infos_of(tensors), key);
-    const Path folder = path.string() + ".tensors";
-    make_folders(folder);
-    for (size_t id = 0; id < tensors.size(); ++id) {
-      formats::TorchFileWriter writer(folder / fmt::format("tensor_{}.pt", id), tensors[id].info);
-      write_tensor(model_.reader, tensors[id], progress_,
-                   [&](std::span<const std::byte> bytes) { writer.write(bytes); });
-      writer.finish();
-    }
-    sync_folder(folder);
-    if (layout_.names == NxdNames::kV3) write_nxd_shapes(path.string() + ".info.pt", infos_of(tensors));
+  progress.all_bytes = bytes + (model.training == nullptr ? 0 : nxd_optimizer_bytes(model));
+  for (const auto& [name, tensors] : files) {
+    const Path path = folder / name;
+    make_folders(path.parent_path());
+    const PythonDict dict = rank_dict(model.reader, tensors, progress);
+    if (model.nxd.names == NxdNames::kPretrained)
+      write_nxd_file(path, PythonDict{{"model", dict}}, model.nxd);
+    else
+      write_nxd_file(path, dict, model.nxd);
+    sync_folder(path.parent_path());
   }
-
-  const Path folder_;
-  const Model& model_;
-  Progress& progress_;
-  const NxdLayout layout_;
-  const plan::ModelShape s_;
-  const int64_t ranks_;
-};
+}
 
 }  // namespace
+
+std::vector<RankTensor> nxd_tensors(const std::vector<Transfer>& tensors, const plan::ModelShape& shape,
+                                    const NxdLayout& layout, const NxdPlace& counts, const NxdPlace& place) {
+  // With a key for each query, another module has the fused matrix.
+  const RankTable table = rank_table("nxd").with({layout.qkv == NxdQkv::kSeparate ? "separate"
+                                                  : layout.qkv == NxdQkv::kModule ? "module"
+                                                  : shape.H == shape.G            ? "stride"
+                                                                                  : "fused"});
+  const auto [ranks, stages] = counts;
+  const RankLayout heads(shape.H, shape.G, ranks, KeyOrder::kInTurn);
+  std::vector<RankTensor> found;
+  const auto add = [&](const RankRow& row) { found.push_back(cut(tensors, row, heads, place.first)); };
+  const int64_t stage = place.second, layers = shape.L() / stages;
+  if (stage == 0) std::for_each(table.before.begin(), table.before.end(), add);
+  for (int64_t i = stage * layers; i < (stage + 1) * layers; ++i) {
+    for (const RankRow& row : table.block) add(row.of_layer(i));
+  }
+  if (stage == stages - 1) std::for_each(table.behind.begin(), table.behind.end(), add);
+  return found;
+}
 
 std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progress& progress) {
   const plan::ModelShape s = plan::model_shape(model.description.model, 0);
@@ -93,7 +76,7 @@ std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progr
   std::vector<std::string> notes;
   if (model.training != nullptr) notes = check_nxd_state(model);
   if (model.nxd.names == NxdNames::kPretrained) {
-    NxdWriter(folder, model, progress).run();
+    write_nxd_model(folder, model, progress);
     check_source(model);
   } else {
     // `done` says that the step was saved to its end.
@@ -101,7 +84,7 @@ std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progr
     const Path step = folder / name;
     make_folders(step / "model");
     if (model.nxd.names == NxdNames::kV3) write_text_file(step / "checkpoint", "1");
-    NxdWriter(step / "model", model, progress).run();
+    write_nxd_model(step / "model", model, progress);
     if (model.training != nullptr) write_nxd_optimizer(step, model, progress);
     check_source(model);
     if (model.nxd.names == NxdNames::kV3) write_text_file(step / "done", "1");
@@ -112,8 +95,7 @@ std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progr
   if (model.tensor_parallel > s.G)
     notes.push_back(fmt::format("the keys are written {0} times: train with kv_size_multiplier = {0}",
                                 model.tensor_parallel / s.G));
-  if (model.tokenizer != nullptr && model.tokenizer->kind() != "ids")
-    notes.emplace_back("no tokenizer is written: NxD's folders have no home for it");
+  note_missing_tokenizer(model, "NxD", notes);
   return notes;
 }
 

@@ -1,60 +1,21 @@
 // The state of a training in NxD's files. ZeRO-1 of torch_xla gives each rank of data parallel as many rows of every
-// tensor; the last ranks have rows of zeros. Source: as for nxd_state.cpp; the counts are those of the script
+// tensor; the last ranks have rows of zeros. Source: as for state.cpp; the counts are those of the script
 // examples/training/llama/tp_zero1_llama_hf_pretrain.py.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "config/choices.h"
 #include "convert/target.h"
-#include "formats/torch_file.h"
 #include "plan/tensor_names.h"
 
 namespace hearth::convert {
 namespace {
 
-// Rows of a tensor that a slice has: from `first` on, and zeros after the last.
-struct NxdSlice {
-  const RankTensor* tensor;
-  int64_t first, last, rows;  // rows of the slice, with those of zeros
-
-  NxdSlice(const RankTensor& of, int64_t slice, int64_t slices) : tensor(&of) {
-    const int64_t all = of.info.shape[0];
-    rows = (all + slices - 1) / slices;
-    first = std::min(slice * rows, all);
-    last = std::min(first + rows, all);
-  }
-  mesh::TensorInfo info() const {
-    mesh::TensorInfo info{{}, DType::kFloat32, tensor->info.shape};
-    info.shape[0] = rows;
-    return info;
-  }
-  int64_t row() const {
-    return mesh::Box{{}, tensor->info.shape}.numel() / std::max<int64_t>(tensor->info.shape[0], 1);
-  }
-};
-
-// The tensors of a rank and a stage, in the order of the optimizer's numbers.
-struct NxdParameters {
-  std::vector<RankTensor> weights, exp_avg, exp_avg_sq;
-  size_t of_first_group = 0;
-};
-
 // AdamW's form of decay tells which weights the training script has in its second group.
 const char* no_decay_word(const Decay& decay) { return decay.norms == 0 ? kNxdMatricesDecay : kNxdAllDecay; }
-
-void sort_as(std::vector<RankTensor>& tensors, const std::vector<std::string>& names) {
-  std::vector<RankTensor> sorted;
-  for (const std::string& name : names) {
-    const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                    [&](const RankTensor& tensor) { return tensor.info.name == name; });
-    HEARTH_CHECK(found != tensors.end());
-    sorted.push_back(std::move(*found));
-  }
-  tensors = std::move(sorted);
-}
 
 class NxdStateWriter {
  public:
@@ -68,199 +29,96 @@ class NxdStateWriter {
         exp_avg_(in_float32(model, plan::exp_avg_name)),
         exp_avg_sq_(in_float32(model, plan::exp_avg_sq_name)) {}
 
-  void run() {
+  void run() const {
     make_folders(step_ / "optim");
     for (int64_t tp = 0; tp < model_.tensor_parallel; ++tp) {
-      for (int64_t pp = 0; pp < model_.pipeline_parallel; ++pp) {
-        const NxdParameters parameters = parameters_of(tp, pp);
-        for (int64_t dp = 0; dp < model_.data_parallel; ++dp)
-          write_slice(step_ / "optim" / nxd_optimizer_file_name(dp, tp, pp), parameters, dp);
-      }
+      for (int64_t pp = 0; pp < model_.pipeline_parallel; ++pp) write_rank(tp, pp);
     }
     sync_folder(step_ / "optim");
     write_counts();
   }
 
  private:
-  NxdParameters parameters_of(int64_t tp, int64_t pp) const {
+  void write_rank(int64_t tp, int64_t pp) const {
     const plan::ModelShape shape = plan::model_shape(model_.description.model, 0);
-    const auto cut = [&](const std::vector<Transfer>& tensors) {
-      return nxd_tensors(tensors, shape, model_.nxd, {model_.tensor_parallel, model_.pipeline_parallel}, {tp, pp});
-    };
-    NxdParameters parameters{cut(weights_), cut(exp_avg_), cut(exp_avg_sq_)};
-    std::vector<std::string> names;
-    for (const RankTensor& tensor : parameters.weights) names.push_back(tensor.info.name);
-    auto [first, second] = nxd_groups(names, no_decay_word(decay_));
-    parameters.of_first_group = first.size();
-    first.insert(first.end(), second.begin(), second.end());
-    for (std::vector<RankTensor>* tensors : {&parameters.weights, &parameters.exp_avg, &parameters.exp_avg_sq})
-      sort_as(*tensors, first);
-    return parameters;
-  }
-
-  void push_group(formats::PickleWriter& pickle, double decay, int64_t begin, int64_t end) const {
-    const config::Optimizer& optimizer = model_.run->optimizer;
-    pickle.empty_dict();
-    pickle.mark();
-    for (const auto& [key, value] : {std::pair<const char*, double>{"weight_decay", decay},
-                                     {"lr", next_rate(model_)},
-                                     {"initial_lr", optimizer.lr},
-                                     {"eps", optimizer.eps}}) {
-      pickle.string(key);
-      pickle.real(value);
-    }
-    pickle.string("betas");
-    pickle.mark();
-    pickle.real(optimizer.beta1);
-    pickle.real(optimizer.beta2);
-    pickle.tuple();
-    // correct_bias is of Transformers' AdamW, the others are of torch's.
-    pickle.string("correct_bias");
-    pickle.boolean(true);
-    for (const char* key : {"amsgrad", "maximize", "capturable", "differentiable"}) {
-      pickle.string(key);
-      pickle.boolean(false);
-    }
-    for (const char* key : {"foreach", "fused"}) {
-      pickle.string(key);
-      pickle.none();
-    }
-    pickle.string("params");
-    pickle.empty_list();
-    pickle.mark();
-    for (int64_t id = begin; id < end; ++id) pickle.integer(id);
-    pickle.append_items();
-    pickle.set_items();
-  }
-
-  using Push = std::function<void(const NxdSlice& slice)>;
-
-  void push_state(formats::PickleWriter& pickle, const NxdParameters& parameters, int64_t dp, const Push& push) const {
-    const auto count = std::ssize(parameters.weights);
-    const auto first = static_cast<int64_t>(parameters.of_first_group);
-    const auto slice = [&](const std::vector<RankTensor>& tensors, int64_t id) {
-      return NxdSlice(tensors[static_cast<size_t>(id)], dp, model_.data_parallel);
-    };
-    pickle.empty_dict();
-    pickle.mark();
-    pickle.string("state");
-    pickle.empty_dict();
-    pickle.string("param_groups");
-    pickle.empty_list();
-    pickle.mark();
-    push_group(pickle, decay_.matrices, 0, first);
-    push_group(pickle, 0, first, count);
-    pickle.append_items();
-    pickle.string("base_state");
-    pickle.empty_dict();
-    pickle.mark();
-    for (int64_t id = 0; id < count; ++id) {
-      pickle.integer(id);
-      pickle.empty_dict();
-      pickle.mark();
-      pickle.string("step");
-      pickle.integer(updates_);
-      pickle.string("exp_avg");
-      push(slice(parameters.exp_avg, id));
-      pickle.string("exp_avg_sq");
-      push(slice(parameters.exp_avg_sq, id));
-      pickle.set_items();
-    }
-    pickle.set_items();
-    pickle.string("shape_info");
-    pickle.empty_dict();
-    pickle.mark();
-    for (int64_t id = 0; id < count; ++id) {
-      pickle.integer(id);
-      pickle.size(parameters.weights[static_cast<size_t>(id)].info.shape);
-    }
-    pickle.set_items();
-    pickle.string("sharded_master_weights");
-    pickle.empty_dict();
-    pickle.mark();
-    for (int64_t id = 0; id < count; ++id) {
-      pickle.integer(id);
-      push(slice(parameters.weights, id));
-    }
-    pickle.set_items();
-    pickle.set_items();
-  }
-
-  void write_elements_of(const NxdSlice& slice, formats::TorchFileWriter& writer) {
-    write_elements(model_.reader, *slice.tensor, slice.first * slice.row(), slice.last * slice.row(), progress_,
-                   [&](std::span<const std::byte> bytes) { writer.write(bytes); });
-    const int64_t padding = slice.rows - (slice.last - slice.first);
-    const std::vector<std::byte> zeros(static_cast<size_t>(padding * slice.row() * dtype_size(DType::kFloat32)));
-    if (!zeros.empty()) writer.write(zeros);
-  }
-
-  void write_slice(const Path& path, const NxdParameters& parameters, int64_t dp) {
-    std::vector<NxdSlice> slices;  // in the order in which the pickle names them
-    if (!model_.nxd.xser) {
-      formats::TorchFileWriter writer(path, [&](formats::PickleWriter& pickle, const auto& tensor) {
-        push_state(pickle, parameters, dp, [&](const NxdSlice& slice) {
-          tensor(slice.info());
-          slices.push_back(slice);
-        });
+    int64_t of_first_group = 0;
+    // In the order of the optimizer's numbers: a group follows the other.
+    const auto tensors_of = [&](const std::vector<Transfer>& tensors) {
+      std::vector<RankTensor> own =
+          nxd_tensors(tensors, shape, model_.nxd, {model_.tensor_parallel, model_.pipeline_parallel}, {tp, pp});
+      const auto second = std::stable_partition(own.begin(), own.end(), [&](const RankTensor& tensor) {
+        return !is_in_second_group(tensor.info.name, no_decay_word(decay_));
       });
-      for (const NxdSlice& slice : slices) write_elements_of(slice, writer);
-      return writer.finish();
+      of_first_group = second - own.begin();
+      return own;
+    };
+    const std::vector<RankTensor> weights = tensors_of(weights_), exp_avg = tensors_of(exp_avg_),
+                                  exp_avg_sq = tensors_of(exp_avg_sq_);
+    for (int64_t dp = 0; dp < model_.data_parallel; ++dp) {
+      PythonDict states, shapes, masters;
+      for (size_t i = 0; i < weights.size(); ++i) {
+        const auto id = static_cast<int64_t>(i);
+        states.push_back({id, PythonDict{{"step", updates_},
+                                         {"exp_avg", slice(exp_avg[i], dp)},
+                                         {"exp_avg_sq", slice(exp_avg_sq[i], dp)}}});
+        shapes.push_back({id, PythonSize{weights[i].info.shape}});
+        masters.push_back({id, slice(weights[i], dp)});
+      }
+      write_nxd_file(step_ / "optim" / nxd_optimizer_file_name(dp, tp, pp),
+                     PythonDict{{"state", PythonEmptyDict{}},
+                                {"param_groups", PythonList{group(decay_.matrices, 0, of_first_group),
+                                                            group(0, of_first_group, std::ssize(weights))}},
+                                {"base_state", states},
+                                {"shape_info", shapes},
+                                {"sharded_master_weights", masters}},
+                     model_.nxd);
     }
-    formats::PickleWriter pickle;
-    push_state(pickle, parameters, dp, [&](const NxdSlice& slice) {
-      formats::push_torch_reference(pickle, std::ssize(slices));
-      slices.push_back(slice);
-    });
-    formats::write_torch_pickle(path, pickle);
-    const Path folder = path.string() + ".tensors";
-    make_folders(folder);
-    std::vector<mesh::TensorInfo> infos;
-    for (const NxdSlice& slice : slices) {
-      formats::TorchFileWriter writer(folder / fmt::format("tensor_{}.pt", infos.size()), slice.info());
-      write_elements_of(slice, writer);
-      writer.finish();
-      infos.push_back(slice.info());
-    }
-    sync_folder(folder);
-    if (model_.nxd.names == NxdNames::kV3) write_nxd_shapes(path.string() + ".info.pt", infos);
   }
 
-  // torch's LambdaLR, and what the training script keeps beside it.
-  void write_counts() {
+  // A slice's rows of a tensor: zeros after the last.
+  PythonTensor slice(const RankTensor& tensor, int64_t dp) const {
+    mesh::TensorInfo info{{}, DType::kFloat32, tensor.info.shape};
+    const int64_t all = info.shape[0], row = mesh::Box{{}, info.shape}.numel() / std::max<int64_t>(all, 1);
+    const int64_t rows = div_ceil(all, model_.data_parallel), first = std::min(dp * rows, all),
+                  last = std::min(first + rows, all);
+    info.shape[0] = rows;
+    return {info, [this, &tensor, rows, first, last, row](const ByteSink& sink) {
+              write_elements(model_.reader, tensor, first * row, last * row, progress_, sink);
+              write_zeros((rows - (last - first)) * row, sink);
+            }};
+  }
+
+  PythonDict group(double decay, int64_t begin, int64_t end) const {
+    const config::Optimizer& optimizer = model_.run->optimizer;
+    PythonList ids;
+    for (int64_t id = begin; id < end; ++id) ids.push_back(id);
+    // correct_bias is of Transformers' AdamW, the others are of torch's.
+    return {{"weight_decay", decay},
+            {"lr", next_rate(model_)},
+            {"initial_lr", optimizer.lr},
+            {"eps", optimizer.eps},
+            {"betas", PythonPair(optimizer.beta1, optimizer.beta2)},
+            {"correct_bias", true},
+            {"amsgrad", false},
+            {"maximize", false},
+            {"capturable", false},
+            {"differentiable", false},
+            {"foreach", PythonNone{}},
+            {"fused", PythonNone{}},
+            {"params", ids}};
+  }
+
+  // torch's LambdaLR, and what the training script keeps beside it. Each list has a value for both groups.
+  void write_counts() const {
     const int64_t step = model_.training->step;
-    formats::PickleWriter pickle;
-    pickle.empty_dict();
-    pickle.mark();
-    for (const auto& [key, rate] :
-         {std::pair<const char*, double>{"base_lrs", model_.run->optimizer.lr}, {"_last_lr", next_rate(model_)}}) {
-      pickle.string(key);
-      pickle.empty_list();
-      pickle.mark();
-      for (int group = 0; group < 2; ++group) pickle.real(rate);
-      pickle.append_items();
-    }
-    for (const auto& [key, count] : {std::pair<const char*, int64_t>{"last_epoch", step}, {"_step_count", step + 1}}) {
-      pickle.string(key);
-      pickle.integer(count);
-    }
-    pickle.string("_get_lr_called_within_step");
-    pickle.boolean(false);
-    pickle.string("lr_lambdas");
-    pickle.empty_list();
-    pickle.mark();
-    for (int group = 0; group < 2; ++group) pickle.none();
-    pickle.append_items();
-    pickle.set_items();
-    formats::write_torch_pickle(step_ / "scheduler.pt", pickle);
-    formats::PickleWriter content;
-    content.empty_dict();
-    content.mark();
-    for (const auto& [key, count] : {std::pair<const char*, int64_t>{"epoch", 0}, {"global_step", step}}) {
-      content.string(key);
-      content.integer(count);
-    }
-    content.set_items();
-    formats::write_torch_pickle(step_ / "user_content.pt", content);
+    const double lr = model_.run->optimizer.lr, last_lr = next_rate(model_);
+    write_python_values(step_ / "scheduler.pt", PythonDict{{"base_lrs", PythonList{lr, lr}},
+                                                           {"_last_lr", PythonList{last_lr, last_lr}},
+                                                           {"last_epoch", step},
+                                                           {"_step_count", step + 1},
+                                                           {"_get_lr_called_within_step", false},
+                                                           {"lr_lambdas", PythonList{PythonNone{}, PythonNone{}}}});
+    write_python_values(step_ / "user_content.pt", PythonDict{{"epoch", 0}, {"global_step", step}});
   }
 
   const Path& step_;
@@ -314,26 +172,6 @@ int64_t nxd_optimizer_bytes(const Model& model) {
 
 void write_nxd_optimizer(const Path& step_folder, const Model& model, Progress& progress) {
   NxdStateWriter(step_folder, model, progress).run();
-}
-
-void write_nxd_shapes(const Path& path, const std::vector<mesh::TensorInfo>& tensors) {
-  formats::PickleWriter pickle;
-  pickle.empty_dict();
-  pickle.mark();
-  for (int64_t id = 0; const mesh::TensorInfo& tensor : tensors) {
-    pickle.integer(id++);
-    pickle.empty_dict();
-    pickle.mark();
-    pickle.string("dtype");
-    pickle.global("torch", dtype_name(tensor.dtype));
-    pickle.string("shape");
-    pickle.size(tensor.shape);
-    pickle.string("expert_model_parallel");
-    pickle.boolean(false);
-    pickle.set_items();
-  }
-  pickle.set_items();
-  formats::write_torch_pickle(path, pickle);
 }
 
 }  // namespace hearth::convert

@@ -18,8 +18,6 @@
 namespace hearth::convert {
 namespace {
 
-constexpr const char* kOutputWeight = "output.weight";
-
 // The dialect of the weights' names: Hearth's (kDcp), torchtitan 0.3's, or Hugging Face's, as accelerate and others
 // save sharded models.
 Kind dialect_of(const checkpoint::Reader& reader) {
@@ -56,8 +54,7 @@ void rename_to_ours(checkpoint::Reader& reader, Kind dialect, std::string_view f
     if (!weight) continue;
     const std::string plain =
         dialect == Kind::kHuggingFace ? to_hugging_face(*weight, family).value_or(*weight) : unwrapped(parts.weight);
-    const std::string_view one = weight->starts_with("model.") ? std::string_view(*weight).substr(6) : *weight;
-    renaming.add(tensor.name, parts.of(std::string(one)), parts.of(plain));
+    renaming.add(tensor.name, parts.of(std::string(without_model(*weight))), parts.of(plain));
     if (std::string name = parts.of(*weight); name != tensor.name) names[tensor.name] = name;
   }
   reader.rename(names);
@@ -146,8 +143,7 @@ Source open_dcp(const Path& folder, const Description* described) {
           "\"interleaved\"");
     split_moments(reader, plan::model_shape(described->model, 0));
     // Programs of both years store tied weights twice.
-    if (described->model.enable_weight_tying && same_elements(reader, kOutputWeight, "tok_embeddings.weight"))
-      reader.hide({kOutputWeight});
+    if (described->model.enable_weight_tying && output_is_embedding(reader)) reader.hide({kOutput});
   }
   if (has_moments(reader)) source.training = stored_training(reader);
   return source;

@@ -19,8 +19,6 @@
 namespace hearth::convert {
 namespace {
 
-constexpr const char* kEmbedding = "tok_embeddings.weight";
-
 // Writes how many updates the moments of each weight have seen, as torch's AdamW counts them. Muon's have no count.
 // Returns the largest.
 int64_t add_counts(checkpoint::RankFile& file, const Model& model) {
@@ -50,7 +48,7 @@ std::vector<Transfer> with_output(const Model& model, Progress& progress, std::v
   for (const Transfer& tensor : model.tensors) {
     if (tensor.to.name != kEmbedding) continue;
     tensors.push_back(tensor);
-    tensors.back().to.name = "output.weight";
+    tensors.back().to.name = kOutput;
     progress.all_bytes += bytes_of(tensor.to);
   }
   notes.emplace_back("the embedding is also written as the output matrix: that format has tied weights twice");
@@ -63,9 +61,12 @@ std::string torchtitan_name(const std::string& name) {
   return parts.of(to_torchtitan(parts.weight).value_or(parts.weight));
 }
 
-void note_missing_tokenizer(const Model& model, std::vector<std::string>& notes) {
-  if (model.tokenizer != nullptr && model.tokenizer->kind() != "ids")
-    notes.emplace_back("no tokenizer is written: PyTorch's folders have no home for it");
+void finish_folder(const Path& folder, checkpoint::RankFile& file, const Model& model,
+                   std::vector<std::string>& notes) {
+  const std::string items = file.finish();
+  check_source(model);
+  checkpoint::write_metadata(folder, std::vector{items});
+  note_missing_tokenizer(model, "PyTorch", notes);
 }
 
 }  // namespace
@@ -91,15 +92,13 @@ std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progr
       if (model.reader.find(name) == nullptr) file.add(name, count);
     }
   }
-  const std::string items = file.finish();
-  check_source(model);
-  checkpoint::write_metadata(folder, std::vector{items});
   std::vector<std::string> notes;
-  note_missing_tokenizer(model, notes);
+  finish_folder(folder, file, model, notes);
   return notes;
 }
 
-std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progress& progress) {
+std::vector<std::string> write_torchtitan(const Path& folder, const Model& given, Progress& progress) {
+  Model model = given;
   // torchtitan's Llama 3 and Qwen 3, and norms that its forks have under the same names.
   require_llama(model.description.model, "torchtitan",
                 {"model.norm_type", "model.qkv_bias", "model.qk_norm", "model.sliding_window"});
@@ -114,10 +113,7 @@ std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progr
   if (model.training != nullptr) {
     for (std::string& note : add_torchtitan_state(file, model)) notes.push_back(std::move(note));
   }
-  const std::string items = file.finish();
-  check_source(model);
-  checkpoint::write_metadata(folder, std::vector{items});
-  note_missing_tokenizer(model, notes);
+  finish_folder(folder, file, model, notes);
   return notes;
 }
 

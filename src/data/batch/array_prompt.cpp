@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "data/shard/array_stream.h"
-#include "data/source/npy_source.h"
+#include "data/source/source.h"
 
 namespace hearth::data {
 namespace {
@@ -47,7 +47,7 @@ ArrayPrompt read_array_prompt(const tokenizer::ArrayTokenizer& tokenizer, const 
   file.size_bytes = static_cast<int64_t>(std::filesystem::file_size(path));
   file.format = Format::kNpy;
   Record record;
-  open_npy_source(file, {})->next(record);
+  open_source(file, {})->next(record);
   if (record.array == nullptr) throw user_error(fmt::format("{} {}: {}", source, path, record.why), why, fix);
   SpikeArray prompt = *record.array;
   if (prompt.shape.neurons == 0) throw user_error(fmt::format("{} {}: it has no neurons", source, path), why, fix);
@@ -60,7 +60,7 @@ ArrayPrompt read_array_prompt(const tokenizer::ArrayTokenizer& tokenizer, const 
   const int64_t left_out = prompt.shape.bins % tokenizer.patch_shape().bins;
   prompt.shape.bins -= left_out;
   prompt.counts.erase(prompt.counts.begin(), prompt.counts.begin() + left_out * prompt.shape.neurons);
-  const auto largest = std::max_element(prompt.counts.begin(), prompt.counts.end());
+  const auto largest = std::ranges::max_element(prompt.counts);
   if (largest != prompt.counts.end() && *largest > tokenizer.largest_count())
     throw user_error(fmt::format("{} {}: it has the count {}", source, path, *largest),
                      fmt::format("{}; its largest count is {}", why, tokenizer.largest_count()), fix);

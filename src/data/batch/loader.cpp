@@ -94,8 +94,8 @@ void weigh_tokens(const std::vector<float>& token_weights, bool masked, Row& row
 // Copies a row and its labels' weights to row `index` of the batch.
 void fill_row(const Row& row, int64_t index, Batch& batch) {
   const int64_t begin = index * batch.S;
-  std::copy(row.tokens.begin(), row.tokens.end(), batch.tokens.begin() + begin);
-  std::copy(row.labels.begin(), row.labels.end(), batch.labels.begin() + begin);
+  std::ranges::copy(row.tokens, batch.tokens.begin() + begin);
+  std::ranges::copy(row.labels, batch.labels.begin() + begin);
   for (size_t i = 0; !batch.weights.empty() && i < row.labels.size(); ++i) {
     if (row.labels[i] == kIgnore) continue;
     batch.weights[static_cast<size_t>(begin) + i] = row.weights.empty() ? 1 : row.weights[i];
@@ -120,7 +120,7 @@ class Loader::Prefetch {
         ring_(static_cast<size_t>(options.prefetch_steps)) {
     HEARTH_CHECK(options.shuffle || sources.size() == 1);
     HEARTH_CHECK(options.labels.masking.has_value() == options.order.masked);
-    weighs_ = !options.token_weights.empty() || std::any_of(sources.begin(), sources.end(), [](const Split* split) {
+    weighs_ = !options.token_weights.empty() || std::ranges::any_of(sources, [](const Split* split) {
       return split->weights() && !split->weights()->is_mask;
     });
     const auto windows = static_cast<uint64_t>(sampler_.windows(0));

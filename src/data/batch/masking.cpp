@@ -24,10 +24,7 @@ int32_t mask_id_of(const config::Objective& objective, const std::vector<Special
                      "the embedding has no row for it", "give an id below, or a larger model.vocab_size")
         .about("objective.mask_id");
   }
-  const auto find = [&special](std::string_view text) {
-    return std::find_if(special.begin(), special.end(),
-                        [text](const SpecialToken& token) { return token.text == text; });
-  };
+  const auto find = [&special](std::string_view text) { return std::ranges::find(special, text, &SpecialToken::text); };
   if (!objective.mask_token.empty()) {
     if (const auto found = find(objective.mask_token); found != special.end()) return static_cast<int32_t>(found->id);
     std::vector<std::string> names;

@@ -1,10 +1,9 @@
-#include "data/build/array_shard.h"
+#include "data/build/shards.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
-#include "data/shard/shard_writer.h"
 
 namespace hearth::data {
 namespace {
@@ -44,16 +43,12 @@ ShardHeader write_array_shard(const Path& path, const std::string& identity, con
     progress.text_bytes_done += static_cast<int64_t>(array.counts.size());
     progress.tokens_done += static_cast<int64_t>(added);
   }
-  writer.begin_column(kDocumentEndsColumn, ElementType::kU64, Axis::kDocument);
-  writer.append(ends);
-  writer.begin_column(kStreamEndsColumn, ElementType::kU64, Axis::kDocument);
-  writer.append(stream_ends);
+  writer.add_column(kDocumentEndsColumn, Axis::kDocument, ends);
+  writer.add_column(kStreamEndsColumn, Axis::kDocument, stream_ends);
   writer.begin_column(kArrayShapeColumn, ElementType::kU64, Axis::kDocument, {2});
   writer.append(shapes);
-  writer.begin_column(kSourceColumn, ElementType::kU32, Axis::kDocument);
-  writer.append(sources);
-  writer.begin_column(kSourceOffsetColumn, ElementType::kU64, Axis::kDocument);
-  writer.append(positions);
+  writer.add_column(kSourceColumn, Axis::kDocument, sources);
+  writer.add_column(kSourceOffsetColumn, Axis::kDocument, positions);
   for (size_t label = 0; label < kLabelNames.size(); ++label) append_label_column(writer, documents, label);
   return writer.finish();
 }

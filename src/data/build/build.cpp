@@ -83,8 +83,7 @@ class Build {
   }
 
   bool is_duplicate(size_t portion, uint32_t number) const {
-    return !plan_.duplicates.empty() &&
-           std::binary_search(plan_.duplicates[portion].begin(), plan_.duplicates[portion].end(), number);
+    return !plan_.duplicates.empty() && std::ranges::binary_search(plan_.duplicates[portion], number);
   }
 
   void write(const Bundle& bundle) {
@@ -190,8 +189,7 @@ BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
   result.texts_beside = plan.found.texts_beside;
   if (folder.complete(result.manifest)) {
     result.was_complete = true;
-    for (const SplitEntry& split : result.manifest.splits)
-      result.shards_kept += static_cast<int64_t>(split.shards.size());
+    result.shards_kept = std::ssize(result.manifest.shards());
     return result;
   }
   if (!options.overwrite) folder.refuse_other_build(result.manifest);

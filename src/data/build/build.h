@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,19 +21,13 @@
 
 namespace hearth::data {
 
-struct BuildOptions {
+struct BuildOptions : SearchOptions {
   Path out;
-  std::vector<Path> paths;
-  std::map<std::string, std::string> patterns;  // see DiscoverOptions
-  std::vector<Path> labels;                     // label file of each path, which must be a token file: see label_file.h
-  std::vector<std::string> include, exclude;
-  KindRules kinds;
   BuildRules rules;
   std::optional<bool> bos, eos;  // override rules.bos and eos; rules.bos is true anyway if the template adds BOS
   std::string bos_token,
-      eos_token;                   // special tokens by name; empty: found, see tokenizer/formats/document_tokens.h
-  bool without_meta_cuts = false;  // tokenizer::OpenOptions
-  int64_t threads = 1;
+      eos_token;                    // special tokens by name; empty: found, see tokenizer/formats/document_tokens.h
+  bool without_meta_cuts = false;   // tokenizer::OpenOptions
   int64_t part = 1, num_parts = 1;  // build only this part of the corpus, counted from 1: see merge_parts.h
   bool overwrite = false;           // a different dataset in `out` is removed
   // Least size of a portion (and rules.shard_tokens at least). It decides the shards' borders; tests make it small.

@@ -4,12 +4,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "data/build/array_shard.h"
-#include "data/build/document_columns.h"
-#include "data/build/outside_shard.h"
+#include "data/build/shards.h"
 #include "data/formats/text_weights.h"
-#include "data/shard/shard_reader.h"
-#include "data/shard/shard_writer.h"
 #include "data/shard/weight_column.h"
 
 namespace hearth::data {
@@ -90,9 +86,8 @@ class TokenColumn {
 
 // A column that is mostly zeros. It is left out if all values are 0.
 void append_rare_column(ShardWriter& writer, std::string_view name, const std::vector<uint32_t>& values) {
-  if (std::all_of(values.begin(), values.end(), [](uint32_t value) { return value == 0; })) return;
-  writer.begin_column(name, ElementType::kU32, Axis::kDocument);
-  writer.append(values);
+  if (std::ranges::all_of(values, [](uint32_t value) { return value == 0; })) return;
+  writer.add_column(name, Axis::kDocument, values);
 }
 
 int64_t sum_of_rare_column(const ShardReader& shard, std::string_view name) {

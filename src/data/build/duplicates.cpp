@@ -47,14 +47,14 @@ Duplicates find_duplicates(const std::vector<SourceFile>& sources, const std::ve
   std::mutex mutex;
   for_each_index(kBins, threads, [&](int64_t i) {
     std::vector<Seen>& seen = bins[static_cast<size_t>(i)].seen;
-    std::sort(seen.begin(), seen.end());
+    std::ranges::sort(seen);
     const std::lock_guard lock(mutex);
     for (size_t k = 1; k < seen.size(); ++k) {
       if (seen[k].content == seen[k - 1].content) duplicates[seen[k].portion].push_back(seen[k].index);
     }
     seen = {};
   });
-  for (auto& of_unit : duplicates) std::sort(of_unit.begin(), of_unit.end());
+  for (auto& of_unit : duplicates) std::ranges::sort(of_unit);
   return duplicates;
 }
 

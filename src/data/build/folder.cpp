@@ -28,9 +28,7 @@ std::string readable_identity(const Path& path) {
 }
 
 bool all_shards_are_whole(const Path& folder, const BuildPlan& plan, const Manifest& manifest, int64_t threads) {
-  std::vector<const ShardEntry*> shards;
-  for (const SplitEntry& split : manifest.splits)
-    for (const ShardEntry& shard : split.shards) shards.push_back(&shard);
+  const std::vector<const ShardEntry*> shards = manifest.shards();
   std::atomic<bool> whole{true};
   for_each_index(static_cast<int64_t>(shards.size()), threads, [&](int64_t i) {
     const ShardEntry& shard = *shards[static_cast<size_t>(i)];
@@ -157,8 +155,7 @@ void BuildFolder::finish(const Manifest& manifest) {
   const std::string tokenizer_name = plan_.tokenizer->name();
   tokenizer::keep_tokenizer(options_.out, tokenizer_name, plan_.tokenizer->file_content(), tokenizer_temporary());
   std::set<std::string> named;
-  for (const SplitEntry& split : manifest.splits)
-    for (const ShardEntry& shard : split.shards) named.insert(shard.file);
+  for (const ShardEntry* shard : manifest.shards()) named.insert(shard->file);
   for (const std::string& name : list_folder(options_.out)) {
     const bool other_tokenizer = tokenizer::is_kept_name(name) && name != tokenizer_name;
     if (other_tokenizer || (is_shard(name) && is_ours(name) && !named.contains(name))) remove_file(options_.out / name);

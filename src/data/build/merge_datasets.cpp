@@ -133,37 +133,33 @@ class Merge {
   // Calls link(its path, its entry in the whole) for each shard; after plan().
   template <typename Link>
   void for_each_shard(const Manifest& m, const Link& link) const {
-    for (size_t s = 0, i = 0; s < m.splits.size(); ++s) {
-      for (const ShardEntry& shard : m.splits[s].shards) link(from_[i++], shard);
-    }
+    size_t i = 0;
+    for (const ShardEntry* shard : m.shards()) link(from_[i++], *shard);
   }
 
  private:
   void add_split(Manifest& m, std::string_view name) {
     SplitEntry whole;
     whole.name = name;
-    SequenceHash content;
+    whole.content = SequenceHash().hex();
     int64_t first_source = 0;
     bool found = false;
     for (size_t d = 0; d < datasets_.size(); ++d) {
-      const Manifest& part = datasets_[d].manifest();
-      if (const SplitEntry* split = part.find_split(name)) {
+      const Manifest& manifest = datasets_[d].manifest();
+      if (const SplitEntry* split = manifest.find_split(name)) {
         found = true;
-        content.append(SequenceHash::parse(split->content, split->documents));
-        whole.documents += split->documents;
-        whole.tokens += split->tokens;
-        whole.text_bytes += split->text_bytes;
-        for (ShardEntry shard : split->shards) {
+        SplitEntry part = *split;
+        size_t number = whole.shards.size();
+        for (ShardEntry& shard : part.shards) {
           from_.push_back(datasets_[d].folder() / shard.file);
-          shard.file = fmt::format("{}-{:06}-{:04}.shard", name, d, whole.shards.size());
+          shard.file = fmt::format("{}-{:06}-{:04}.shard", name, d, number++);
           shard.first_source += first_source;
           if (shard.tokens_in >= 0) shard.tokens_in += first_source;
-          whole.shards.push_back(std::move(shard));
         }
+        whole.append(part);
       }
-      first_source += static_cast<int64_t>(part.sources.size());
+      first_source += std::ssize(manifest.sources);
     }
-    whole.content = content.hex();
     if (found) m.splits.push_back(std::move(whole));
   }
 

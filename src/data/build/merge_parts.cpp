@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "data/build/differences.h"
-#include "data/shard/sequence_hash.h"
 
 namespace hearth::data {
 namespace {
@@ -25,8 +24,7 @@ std::vector<Manifest> read_parts(const Path& folder) {
                        fmt::format("one is a part of {}, another a part of {}", count, part.part.count),
                        "build with one N in --part I/N");
   }
-  std::sort(parts.begin(), parts.end(),
-            [](const Manifest& a, const Manifest& b) { return a.part.index < b.part.index; });
+  std::ranges::sort(parts, {}, [](const Manifest& part) { return part.part.index; });
   for (int64_t i = 1; i <= count; ++i) {
     if (i > static_cast<int64_t>(parts.size()) || parts[static_cast<size_t>(i - 1)].part.index != i)
       throw user_error(fmt::format("part {} of {} is missing in {}", i, count, folder.string()), "",
@@ -60,25 +58,13 @@ void join_sources(const Path& folder, Manifest& whole, const Manifest& part) {
   }
 }
 
-void join_split(SplitEntry& whole, const SplitEntry& part) {
-  SequenceHash content = SequenceHash::parse(whole.content, whole.documents);
-  content.append(SequenceHash::parse(part.content, part.documents));
-  whole.content = content.hex();
-  whole.documents += part.documents;
-  whole.tokens += part.tokens;
-  whole.text_bytes += part.text_bytes;
-  whole.shards.insert(whole.shards.end(), part.shards.begin(), part.shards.end());
-}
-
 void check_shards(const Path& folder, const Manifest& manifest) {
-  for (const SplitEntry& split : manifest.splits) {
-    for (const ShardEntry& shard : split.shards) {
-      std::error_code error;
-      const auto size = std::filesystem::file_size(folder / shard.file, error);
-      if (error || static_cast<int64_t>(size) != shard.size_bytes)
-        throw damaged(fmt::format("shard {} is missing or cut short", (folder / shard.file).string()), "",
-                      "run the `hearth data build --part I/N` that made it again");
-    }
+  for (const ShardEntry* shard : manifest.shards()) {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(folder / shard->file, error);
+    if (error || static_cast<int64_t>(size) != shard->size_bytes)
+      throw damaged(fmt::format("shard {} is missing or cut short", (folder / shard->file).string()), "",
+                    "run the `hearth data build --part I/N` that made it again");
   }
 }
 
@@ -101,7 +87,7 @@ Manifest merge_parts(const Path& folder) {
     for (const std::string& portion : part.part.portions) build.update(portion);
     if (&part == &parts[0]) continue;
     join_sources(folder, whole, part);
-    for (size_t s = 0; s < whole.splits.size(); ++s) join_split(whole.splits[s], part.splits[s]);
+    for (size_t s = 0; s < whole.splits.size(); ++s) whole.splits[s].append(part.splits[s]);
     whole.records.add(part.records);
     whole.special_text_seen += part.special_text_seen;
     whole.invalid_bytes_replaced += part.invalid_bytes_replaced;

@@ -1,7 +1,6 @@
-#include "data/build/outside_shard.h"
+#include "data/build/shards.h"
 
 #include "base/error.h"
-#include "data/build/document_columns.h"
 #include "data/formats/indexed_file.h"
 #include "data/shard/weight_column.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "data/build/outside_shard.h"
+#include "data/build/shards.h"
 #include "data/shard/shard_format.h"
 
 namespace hearth::data {
@@ -164,16 +164,7 @@ BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tok
   check_rules(rules, *plan.tokenizer);
   if (const auto* arrays = plan.tokenizer->arrays()) plan.arrays.emplace(*arrays, rules.n_fixed);
   check_part(options);
-  plan.found = discover({.paths = options.paths,
-                         .patterns = options.patterns,
-                         .labels = options.labels,
-                         .include = options.include,
-                         .exclude = options.exclude,
-                         .output = options.out,
-                         .read = rules.read,
-                         .kinds = options.kinds,
-                         .threads = options.threads},
-                        progress);
+  plan.found = discover({options, options.out, rules.read}, progress);
   for (const SourceFile& source : plan.found.sources) check_weight_keys(source, rules.read);
   if (rules.in_place) check_in_place(plan.found.sources, rules);
   plan.portions =
@@ -185,8 +176,7 @@ BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tok
     for (const PortionPiece& piece : plan.portions[u].pieces) read.insert(piece.source);
   }
   hash_sources(plan.found.sources, {read.begin(), read.end()}, options.threads, progress);
-  if (std::any_of(plan.found.sources.begin(), plan.found.sources.end(),
-                  [](const SourceFile& source) { return may_give_ids(source.format); }))
+  if (std::ranges::any_of(plan.found.sources, [](const SourceFile& source) { return may_give_ids(source.format); }))
     plan.id_text_bytes = text_bytes_of_ids(*plan.tokenizer);
   plan.holdout = find_holdout(plan.found.sources, plan.portions, rules);
 

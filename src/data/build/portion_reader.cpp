@@ -60,25 +60,22 @@ void PortionReader::stop() const {
 
 void PortionReader::check_array() {
   const auto& [shape, counts, labels] = *record_.array;
-  const auto wrong = [&](RecordProblem problem, std::string why) {
-    record_.problem = problem;
-    record_.why = std::move(why);
-  };
-  if (shape.neurons == 0) return wrong(RecordProblem::kWrongType, "it has no neurons");
+  if (shape.neurons == 0) return record_.fail(RecordProblem::kWrongType, "it has no neurons");
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i].size() > kMostLabelBytes)
-      return wrong(RecordProblem::kTooLong,
-                   fmt::format("its {} is longer than {} bytes", kLabelNames[i], kMostLabelBytes));
+      return record_.fail(RecordProblem::kTooLong,
+                          fmt::format("its {} is longer than {} bytes", kLabelNames[i], kMostLabelBytes));
     if (labels[i].find('\0') != std::string::npos)
-      return wrong(RecordProblem::kWrongType, fmt::format("its {} has a zero byte", kLabelNames[i]));
+      return record_.fail(RecordProblem::kWrongType, fmt::format("its {} has a zero byte", kLabelNames[i]));
   }
-  const auto large = std::find_if(counts.begin(), counts.end(), [this](int count) { return count > largest_count_; });
+  const auto large = std::ranges::find_if(counts, [this](int count) { return count > largest_count_; });
   if (large == counts.end()) return;
   const auto at = static_cast<int64_t>(large - counts.begin());
-  wrong(RecordProblem::kWrongType,
-        fmt::format("neuron {} has the count {} in time bin {}, but {} is BOS{}", at % shape.neurons, *large,
-                    at / shape.neurons, largest_count_ + 1,
-                    *large == largest_count_ + 1 ? "" : fmt::format(" and {} the largest count", largest_count_)));
+  record_.fail(
+      RecordProblem::kWrongType,
+      fmt::format("neuron {} has the count {} in time bin {}, but {} is BOS{}", at % shape.neurons, *large,
+                  at / shape.neurons, largest_count_ + 1,
+                  *large == largest_count_ + 1 ? "" : fmt::format(" and {} the largest count", largest_count_)));
 }
 
 bool PortionReader::judge() {

@@ -19,8 +19,7 @@ constexpr ColumnOfDocument kColumns[] = {{"input_ids", SavedType::kInt32List, 4}
                                          {"weights", SavedType::kFloatList, 4}};
 
 const ColumnOfDocument& column_named(std::string_view name) {
-  return *std::find_if(std::begin(kColumns), std::end(kColumns),
-                       [&](const auto& column) { return column.name == name; });
+  return *std::ranges::find(kColumns, name, &ColumnOfDocument::name);
 }
 
 // Fills rows with documents.
@@ -28,8 +27,8 @@ class DocumentRows {
  public:
   DocumentRows(const Dataset& dataset, const Split& split, const std::vector<SavedColumn>& columns)
       : split_(split), columns_(columns), tokenizer_(dataset.open_tokenizer()) {
-    const bool text = std::any_of(columns_.begin(), columns_.end(),
-                                  [](const SavedColumn& column) { return column.type == SavedType::kText; });
+    const bool text =
+        std::ranges::any_of(columns_, [](const SavedColumn& column) { return column.type == SavedType::kText; });
     if (text && !tokenizer_->has_text())
       throw user_error(fmt::format("{} has no text", dataset.folder().string()), "its documents are ids or arrays",
                        "give --column input_ids");

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "data/formats/label_weights.h"
@@ -47,6 +48,11 @@ struct ColumnRow {
   // kUnreadable, which is always the last row.
   RecordProblem problem = RecordProblem::kNone;
   std::string why;
+
+  void fail(RecordProblem what, std::string why_so) {
+    problem = what;
+    why = std::move(why_so);
+  }
 };
 
 // The rows of a file, or of the row groups or record batches that start in a range of it.

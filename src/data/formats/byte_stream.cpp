@@ -37,16 +37,22 @@ class TextStream final : public ByteStream {
   size_t at_ = 0;
 };
 
-constexpr std::array<std::string_view, 5> kCompressions = {"none", "gzip", "zstd", "xz", "bzip2"};
+struct CompressionRow {
+  std::string_view name;
+  std::unique_ptr<ByteStream> (*open)(const Path& path);
+};
+// In the order of the enum.
+constexpr std::array<CompressionRow, 5> kCompressions = {
+    {{"none", nullptr}, {"gzip", open_gzip}, {"zstd", open_zstd}, {"xz", open_xz}, {"bzip2", open_bzip2}}};
 
 }  // namespace
 
 std::string_view compression_name(Compression compression) {
-  return kCompressions.at(static_cast<size_t>(compression));
+  return kCompressions.at(static_cast<size_t>(compression)).name;
 }
 
 Compression parse_compression(std::string_view name) {
-  const auto* found = std::find(kCompressions.begin(), kCompressions.end(), name);
+  const auto* found = std::ranges::find(kCompressions, name, &CompressionRow::name);
   if (found == kCompressions.end()) throw user_error(fmt::format("there is no compression \"{}\"", name));
   return static_cast<Compression>(found - kCompressions.begin());
 }
@@ -70,19 +76,8 @@ Compression compression_of(std::string_view first_bytes) {
 
 std::unique_ptr<ByteStream> open_stream(const Path& path, Compression compression, int64_t begin) {
   HEARTH_CHECK(begin == 0 || compression == Compression::kNone);
-  switch (compression) {
-    case Compression::kGzip:
-      return open_gzip(path);
-    case Compression::kZstd:
-      return open_zstd(path);
-    case Compression::kXz:
-      return open_xz(path);
-    case Compression::kBzip2:
-      return open_bzip2(path);
-    case Compression::kNone:
-      break;
-  }
-  return std::make_unique<PlainStream>(path, begin);
+  if (compression == Compression::kNone) return std::make_unique<PlainStream>(path, begin);
+  return kCompressions.at(static_cast<size_t>(compression)).open(path);
 }
 
 std::unique_ptr<ByteStream> open_text(std::string_view text) { return std::make_unique<TextStream>(text); }

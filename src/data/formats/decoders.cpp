@@ -24,13 +24,16 @@ size_t RawFile::read(std::span<char> buffer) {
   return n;
 }
 
-void RawFile::check_expansion(int64_t produced) const {
-  if (produced > kFreeBytes && produced / kMostExpansion > at_)
-    throw damaged(fmt::format("{} bytes expand to more than {}", at_, produced), "it looks like a zip bomb");
+size_t Decoder::read(std::span<char> buffer) {
+  const size_t size = decode(buffer);
+  produced_ += static_cast<int64_t>(size);
+  if (produced_ > kFreeBytes && produced_ / kMostExpansion > file_.at())
+    throw damaged(fmt::format("{} bytes expand to more than {}", file_.at(), produced_), "it looks like a zip bomb");
+  return size;
 }
 
-void refuse_window(const RawFile& file, std::string_view compression) {
-  throw Error(ExitCode::kHardware, fmt::format("there is not enough memory to unpack {}", file.path().string()),
+void Decoder::refuse_window(std::string_view compression) const {
+  throw Error(ExitCode::kHardware, fmt::format("there is not enough memory to unpack {}", file_.path().string()),
               fmt::format("{} got no memory for its window", compression),
               "give fewer --threads: each unpacks a file of its own");
 }

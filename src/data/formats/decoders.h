@@ -26,8 +26,6 @@ class RawFile {
   std::string_view next_chunk() { return {chunk_.data(), read(chunk_)}; }
   int64_t at() const { return at_; }
   const Path& path() const { return file_.path(); }
-  // Throws damaged() if `produced` bytes came from an improbably small part of the file.
-  void check_expansion(int64_t produced) const;
 
  private:
   File file_;
@@ -35,12 +33,30 @@ class RawFile {
   std::vector<char> chunk_;
 };
 
+// What all decoders have in common.
+class Decoder : public ByteStream {
+ public:
+  explicit Decoder(const Path& path) : file_(path, 0) {}
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+  size_t read(std::span<char> buffer) final;
+  int64_t bytes_read() const final { return file_.at() - static_cast<int64_t>(bytes_left()); }
+
+ protected:
+  virtual size_t decode(std::span<char> buffer) = 0;  // read(), without the check of the expansion
+  virtual size_t bytes_left() const = 0;              // of the chunk
+  // Throws that the decoder got no memory for its window: kHardware, with the file's name.
+  [[noreturn]] void refuse_window(std::string_view compression) const;
+
+  RawFile file_;
+
+ private:
+  int64_t produced_ = 0;
+};
+
 std::unique_ptr<ByteStream> open_gzip(const Path& path);
 std::unique_ptr<ByteStream> open_zstd(const Path& path);
 std::unique_ptr<ByteStream> open_xz(const Path& path);
 std::unique_ptr<ByteStream> open_bzip2(const Path& path);
-
-// What a decoder throws that got no memory for its window: kHardware, with the file's name.
-[[noreturn]] void refuse_window(const RawFile& file, std::string_view compression);
 
 }  // namespace hearth::data

@@ -6,15 +6,13 @@
 namespace hearth::data {
 namespace {
 
-class Bzip2Stream final : public ByteStream {
+class Bzip2Stream final : public Decoder {
  public:
-  explicit Bzip2Stream(const Path& path) : file_(path, 0) { begin_stream(); }
+  explicit Bzip2Stream(const Path& path) : Decoder(path) { begin_stream(); }
   ~Bzip2Stream() override { ::BZ2_bzDecompressEnd(&bzip2_); }
-  Bzip2Stream(const Bzip2Stream&) = delete;
-  Bzip2Stream& operator=(const Bzip2Stream&) = delete;
 
   // Some files have many streams: those of pbzip2, and dumps of Wikipedia.
-  size_t read(std::span<char> buffer) override {
+  size_t decode(std::span<char> buffer) override {
     bzip2_.next_out = buffer.data();
     bzip2_.avail_out = static_cast<unsigned>(buffer.size());
     while (bzip2_.avail_out == buffer.size()) {
@@ -28,23 +26,20 @@ class Bzip2Stream final : public ByteStream {
       }
       const int status = ::BZ2_bzDecompress(&bzip2_);
       between_streams_ = status == BZ_STREAM_END;
-      if (status == BZ_MEM_ERROR) refuse_window(file_, "bzip2");
+      if (status == BZ_MEM_ERROR) refuse_window("bzip2");
       if (status == BZ_DATA_ERROR_MAGIC)
         throw damaged("its bzip2 data is damaged", "bytes that are no bzip2 stream follow a stream");
       if (status != BZ_OK && !between_streams_)
         throw damaged("its bzip2 data is damaged", "a checksum or a code is wrong");
     }
-    const size_t n = buffer.size() - bzip2_.avail_out;
-    produced_ += static_cast<int64_t>(n);
-    file_.check_expansion(produced_);
-    return n;
+    return buffer.size() - bzip2_.avail_out;
   }
-  int64_t bytes_read() const override { return file_.at() - static_cast<int64_t>(bzip2_.avail_in); }
+  size_t bytes_left() const override { return bzip2_.avail_in; }
 
  private:
   // Keeps the input and output that are left.
   void begin_stream() {
-    if (::BZ2_bzDecompressInit(&bzip2_, /*verbosity=*/0, /*small=*/0) != BZ_OK) refuse_window(file_, "bzip2");
+    if (::BZ2_bzDecompressInit(&bzip2_, /*verbosity=*/0, /*small=*/0) != BZ_OK) refuse_window("bzip2");
     between_streams_ = false;
   }
 
@@ -55,10 +50,8 @@ class Bzip2Stream final : public ByteStream {
     return !chunk.empty();
   }
 
-  RawFile file_;
   bz_stream bzip2_{};
   bool between_streams_ = false;
-  int64_t produced_ = 0;
 };
 
 }  // namespace

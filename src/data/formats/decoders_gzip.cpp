@@ -6,17 +6,15 @@
 namespace hearth::data {
 namespace {
 
-class GzipStream final : public ByteStream {
+class GzipStream final : public Decoder {
  public:
-  explicit GzipStream(const Path& path) : file_(path, 0) {
+  explicit GzipStream(const Path& path) : Decoder(path) {
     constexpr int kGzipWindow = 15 + 16;  // zlib.h: +16 reads gzip's header and checks its trailer
     HEARTH_CHECK(::inflateInit2(&inflate_, kGzipWindow) == Z_OK);
   }
   ~GzipStream() override { ::inflateEnd(&inflate_); }
-  GzipStream(const GzipStream&) = delete;
-  GzipStream& operator=(const GzipStream&) = delete;
 
-  size_t read(std::span<char> buffer) override {
+  size_t decode(std::span<char> buffer) override {
     inflate_.next_out = reinterpret_cast<Bytef*>(buffer.data());
     inflate_.avail_out = static_cast<uInt>(buffer.size());
     while (inflate_.avail_out == buffer.size()) {
@@ -31,12 +29,9 @@ class GzipStream final : public ByteStream {
         throw damaged("its gzip data is damaged", inflate_.msg == nullptr ? "" : inflate_.msg);
       }
     }
-    const size_t n = buffer.size() - inflate_.avail_out;
-    produced_ += static_cast<int64_t>(n);
-    file_.check_expansion(produced_);
-    return n;
+    return buffer.size() - inflate_.avail_out;
   }
-  int64_t bytes_read() const override { return file_.at() - inflate_.avail_in; }
+  size_t bytes_left() const override { return inflate_.avail_in; }
 
  private:
   void refill() {
@@ -60,10 +55,8 @@ class GzipStream final : public ByteStream {
     return true;
   }
 
-  RawFile file_;
   z_stream inflate_{};
   bool between_members_ = false;
-  int64_t produced_ = 0;
 };
 
 }  // namespace

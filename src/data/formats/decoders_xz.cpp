@@ -6,14 +6,12 @@
 namespace hearth::data {
 namespace {
 
-class XzStream final : public ByteStream {
+class XzStream final : public Decoder {
  public:
-  explicit XzStream(const Path& path) : file_(path, 0) {}
+  explicit XzStream(const Path& path) : Decoder(path) {}
   ~XzStream() override { ::lzma_end(&lzma_); }
-  XzStream(const XzStream&) = delete;
-  XzStream& operator=(const XzStream&) = delete;
 
-  size_t read(std::span<char> buffer) override {
+  size_t decode(std::span<char> buffer) override {
     lzma_.next_out = reinterpret_cast<uint8_t*>(buffer.data());
     lzma_.avail_out = buffer.size();
     while (!done_ && lzma_.avail_out == buffer.size()) {
@@ -28,12 +26,9 @@ class XzStream final : public ByteStream {
       between_streams_ = status == LZMA_STREAM_END;
       if (status != LZMA_OK && !between_streams_) fail(status);
     }
-    const size_t n = buffer.size() - lzma_.avail_out;
-    produced_ += static_cast<int64_t>(n);
-    file_.check_expansion(produced_);
-    return n;
+    return buffer.size() - lzma_.avail_out;
   }
-  int64_t bytes_read() const override { return file_.at() - static_cast<int64_t>(lzma_.avail_in); }
+  size_t bytes_left() const override { return lzma_.avail_in; }
 
  private:
   // False if nothing follows, or only zeros so far, which may pad a stream. LZMA_CONCATENATED would take a few other
@@ -47,7 +42,7 @@ class XzStream final : public ByteStream {
     // What the decoder needs beside its window is far below a mebibyte.
     constexpr uint64_t kMostMemory = kMostWindowBytes + (1 << 20);
     const lzma_ret status = ::lzma_stream_decoder(&lzma_, kMostMemory, 0);
-    if (status == LZMA_MEM_ERROR) refuse_window(file_, "xz");
+    if (status == LZMA_MEM_ERROR) refuse_window("xz");
     HEARTH_CHECK(status == LZMA_OK);
     return true;
   }
@@ -55,7 +50,7 @@ class XzStream final : public ByteStream {
   [[noreturn]] void fail(lzma_ret status) {
     switch (status) {
       case LZMA_MEM_ERROR:
-        refuse_window(file_, "xz");
+        refuse_window("xz");
       case LZMA_MEMLIMIT_ERROR:
         throw user_error(
             fmt::format("{} needs {} bytes of memory to be unpacked", file_.path().string(), ::lzma_memusage(&lzma_)),
@@ -71,11 +66,9 @@ class XzStream final : public ByteStream {
     }
   }
 
-  RawFile file_;
   lzma_stream lzma_ = LZMA_STREAM_INIT;
   bool ended_ = false, done_ = false;  // the file; all of its streams
   bool between_streams_ = true;
-  int64_t produced_ = 0;
 };
 
 }  // namespace

@@ -8,19 +8,17 @@
 namespace hearth::data {
 namespace {
 
-class ZstdStream final : public ByteStream {
+class ZstdStream final : public Decoder {
  public:
-  explicit ZstdStream(const Path& path) : file_(path, 0), context_(ZSTD_createDCtx()) {
+  explicit ZstdStream(const Path& path) : Decoder(path), context_(ZSTD_createDCtx()) {
     constexpr int kWindowLog = 31;
     static_assert(int64_t{1} << kWindowLog == kMostWindowBytes);
     HEARTH_CHECK(context_ != nullptr);
     HEARTH_CHECK(ZSTD_isError(ZSTD_DCtx_setParameter(context_, ZSTD_d_windowLogMax, kWindowLog)) == 0);
   }
   ~ZstdStream() override { ZSTD_freeDCtx(context_); }
-  ZstdStream(const ZstdStream&) = delete;
-  ZstdStream& operator=(const ZstdStream&) = delete;
 
-  size_t read(std::span<char> buffer) override {
+  size_t decode(std::span<char> buffer) override {
     ZSTD_outBuffer out{buffer.data(), buffer.size(), 0};
     while (out.pos == 0) {
       if (in_.pos == in_.size) {
@@ -35,11 +33,9 @@ class ZstdStream final : public ByteStream {
       frame_done_ = status == 0;
       if (ended_ && out.pos == 0 && !frame_done_) throw damaged("it is cut short", "its last zstd frame has no end");
     }
-    produced_ += static_cast<int64_t>(out.pos);
-    file_.check_expansion(produced_);
     return out.pos;
   }
-  int64_t bytes_read() const override { return file_.at() - static_cast<int64_t>(in_.size - in_.pos); }
+  size_t bytes_left() const override { return in_.size - in_.pos; }
 
  private:
   [[noreturn]] void fail(size_t status) const {
@@ -48,18 +44,16 @@ class ZstdStream final : public ByteStream {
       throw user_error(
           fmt::format("{} needs a dictionary of zstd", file_.path().string()), "it was packed with one (zstd -D)",
           fmt::format("unpack it first: zstd -D DICTIONARY --decompress {}", shell_word(file_.path().string())));
-    if (code == ZSTD_error_memory_allocation) refuse_window(file_, "zstd");
+    if (code == ZSTD_error_memory_allocation) refuse_window("zstd");
     if (code == ZSTD_error_frameParameter_windowTooLarge)
       throw damaged("its zstd data is damaged",
                     "a frame asks for a window of more than 2 GiB, the most that zstd itself writes (--long=31)");
     throw damaged("its zstd data is damaged", ZSTD_getErrorName(status));
   }
 
-  RawFile file_;
   ZSTD_DCtx* context_;
   ZSTD_inBuffer in_{nullptr, 0, 0};
   bool frame_done_ = true, ended_ = false;
-  int64_t produced_ = 0;
 };
 
 }  // namespace

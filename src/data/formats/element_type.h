@@ -19,4 +19,10 @@ enum class ElementType : uint32_t {
   kF64 = 10
 };
 
+// The element type of uint8_t, uint32_t and uint64_t.
+template <typename T>
+inline constexpr ElementType element_type_of = sizeof(T) == 1   ? ElementType::kU8
+                                               : sizeof(T) == 4 ? ElementType::kU32
+                                                                : ElementType::kU64;
+
 }  // namespace hearth::data

@@ -172,7 +172,7 @@ void JsonScanner::keep_number(const std::vector<Wanted>& wanted, const std::stri
 
 void JsonScanner::string(const std::vector<Wanted>& wanted) {
   const auto here = [&](const Wanted& w) { return w.offset == keys_[w.key].size() && w.key < num_texts_; };
-  const auto first = std::find_if(wanted.begin(), wanted.end(), here);
+  const auto first = std::ranges::find_if(wanted, here);
   note_dead_end(wanted, "a string");
   note_wrong_type(wanted, "a string");
   if (first == wanted.end()) {

@@ -16,7 +16,7 @@ void JsonValues::fail(std::string_view what) const {
 
 void JsonValues::take(size_t bytes) {
   const std::string_view taken = buffer_.held().substr(0, bytes);
-  line_ += std::count(taken.begin(), taken.end(), '\n');
+  line_ += std::ranges::count(taken, '\n');
   buffer_.drop(bytes);
 }
 

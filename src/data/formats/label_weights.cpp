@@ -33,7 +33,7 @@ void WeightRuns::append(const WeightRuns& following) {
 }
 
 bool WeightRuns::all_one() const {
-  return std::all_of(runs_.begin(), runs_.end(), [](const Run& run) { return run.weight == 1; });
+  return std::ranges::all_of(runs_, [](const Run& run) { return run.weight == 1; });
 }
 
 void WeightTotals::add(int64_t count, float weight) {

@@ -42,7 +42,7 @@ std::vector<std::string> format_names() {
 }
 
 Format parse_format(std::string_view name) {
-  const auto* row = std::find_if(kFormats.begin(), kFormats.end(), [&](const FormatRow& r) { return r.name == name; });
+  const auto* row = std::ranges::find(kFormats, name, &FormatRow::name);
   if (row == kFormats.end())
     throw user_error(fmt::format("there is no format \"{}\"", name), "", "one of: " + join(format_names()));
   return row->format;
@@ -61,19 +61,19 @@ void check_read_rules(const ReadRules& rules) {
   if (rules.document_bytes < 0) throw user_error(fmt::format("--document-bytes {} is negative", rules.document_bytes));
   if (!rules.format.empty()) parse_format(rules.format);
   const std::vector<std::string> dialects = index_dialects();
-  if (!rules.dialect.empty() && std::find(dialects.begin(), dialects.end(), rules.dialect) == dialects.end())
+  if (!rules.dialect.empty() && std::ranges::find(dialects, rules.dialect) == dialects.end())
     throw user_error(fmt::format("there is no dialect \"{}\"", rules.dialect), "", "one of: " + join(dialects));
   if (rules.max_record_bytes < 1)
     throw user_error(fmt::format("--max-record-bytes {} is too small", rules.max_record_bytes));
-  if (rules.text_keys.empty() || std::count(rules.text_keys.begin(), rules.text_keys.end(), "") > 0)
+  if (rules.text_keys.empty() || std::ranges::count(rules.text_keys, "") > 0)
     throw user_error("--text-key needs a name", "", "give --text-key text");
   for (const std::string& key : rules.text_keys) {
-    if (std::count(rules.text_keys.begin(), rules.text_keys.end(), key) > 1)
+    if (std::ranges::count(rules.text_keys, key) > 1)
       throw user_error(fmt::format("--text-key {} is given twice", key), "each document would have its text twice",
                        "give each key once");
   }
   for (const std::string& key : rules.loss_keys) {
-    if (std::find(rules.text_keys.begin(), rules.text_keys.end(), key) != rules.text_keys.end()) continue;
+    if (std::ranges::find(rules.text_keys, key) != rules.text_keys.end()) continue;
     throw user_error(fmt::format("--loss-key {} names no text", key),
                      fmt::format("the texts are those of --text-key: {}", join(rules.text_keys)),
                      fmt::format("add --text-key {} in the order of the texts, or name another key", key));

@@ -35,7 +35,7 @@ bool counts_rows(Format format);
 struct ReadRules {
   std::string format;          // of every file, by name; empty: found from each file's content
   int64_t document_bytes = 0;  // longer text files are cut at line ends into documents of about this size; 0: never
-  // Keys of a row's text: see json_text.h and column_source.h. Several texts are joined with text_join between them,
+  // Keys of a row's text: see json_text.h and source/readers.h. Several texts are joined with text_join between them,
   // and also before the first one if join_first is true. Readers need a key: builds and readers of a tokenizer's corpus
   // replace an empty list by default_text_key().
   std::vector<std::string> text_keys = {"text"};

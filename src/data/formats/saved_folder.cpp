@@ -1,6 +1,7 @@
 #include "data/formats/saved_folder.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <nlohmann/json.hpp>
 
@@ -40,38 +41,9 @@ class FileSink final : public ByteSink {
   std::exception_ptr failure_;
 };
 
-class RowWriter final : public SavedRow {
- public:
-  RowWriter(TableWriter& table, const FileSink& sink) : table_(table), sink_(sink) {}
-  void add_text(size_t column, std::string_view text) override { sink_.check(table_.add_text(column, text)); }
-  void add_ids(size_t column, std::span<const int32_t> ids) override { sink_.check(table_.add_ids(column, ids)); }
-  void add_weights(size_t column, std::span<const float> weights) override {
-    sink_.check(table_.add_weights(column, weights));
-  }
-
- private:
-  TableWriter& table_;
-  const FileSink& sink_;
-};
-
-const char* value_name(SavedType type) {
-  switch (type) {
-    case SavedType::kText:
-      return "string";
-    case SavedType::kInt8List:
-      return "int8";
-    case SavedType::kInt32List:
-      return "int32";
-    case SavedType::kInt64List:
-      return "int64";
-    case SavedType::kFloatList:
-      return "float32";
-  }
-  HEARTH_CHECK(false);
-}
-
 ordered_json feature_of(const SavedColumn& column) {
-  const ordered_json value = {{"dtype", value_name(column.type)}, {"_type", "Value"}};
+  constexpr std::array kTypes = {"string", "int8", "int32", "int64", "float32"};  // in the order of the enum
+  const ordered_json value = {{"dtype", kTypes.at(static_cast<size_t>(column.type))}, {"_type", "Value"}};
   if (column.type == SavedType::kText) return value;
   // Versions before 4 call lists Sequence, and later versions read that too.
   return {{"feature", value}, {"_type", "Sequence"}};
@@ -118,7 +90,7 @@ void write_saved_folder(const Path& folder, const SavedTable& table, int64_t fil
     std::string error;
     const auto writer = arrow_library().new_table(table.columns, metadata, sink, error);
     sink.check(error);
-    RowWriter out(*writer, sink);
+    SavedRow out(*writer, [&sink](const std::string& message) { sink.check(message); });
     for (const int64_t end = row + rows + (f < longer ? 1 : 0); row < end; ++row) {
       fill(row, out);
       sink.check(writer->end_row());

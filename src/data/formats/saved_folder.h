@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -25,10 +26,15 @@ struct SavedTable {
 // The row being written. Throws the disk's errors, and user_error if Arrow refuses a row.
 class SavedRow {
  public:
-  virtual ~SavedRow() = default;
-  virtual void add_text(size_t column, std::string_view text) = 0;
-  virtual void add_ids(size_t column, std::span<const int32_t> ids) = 0;
-  virtual void add_weights(size_t column, std::span<const float> weights) = 0;
+  using Check = std::function<void(const std::string& error)>;
+  SavedRow(TableWriter& table, Check check) : table_(table), check_(std::move(check)) {}
+  void add_text(size_t column, std::string_view text) { check_(table_.add_text(column, text)); }
+  void add_ids(size_t column, std::span<const int32_t> ids) { check_(table_.add_ids(column, ids)); }
+  void add_weights(size_t column, std::span<const float> weights) { check_(table_.add_weights(column, weights)); }
+
+ private:
+  TableWriter& table_;
+  Check check_;
 };
 
 // Writes files of about `file_bytes` at most, split as save_to_disk splits them. `fill` is called for each row, in

@@ -11,7 +11,7 @@ WeightRuns weights_of_texts(const ReadRules& rules, std::span<const JoinedPart> 
   if (rules.loss_keys.empty() && weight == 1) return weights;
   const auto counts = [&](const JoinedPart& part) {
     const auto& keys = rules.loss_keys;
-    return keys.empty() || std::find(keys.begin(), keys.end(), rules.text_keys[part.key]) != keys.end();
+    return keys.empty() || std::ranges::find(keys, rules.text_keys[part.key]) != keys.end();
   };
   for (size_t i = 0; i < parts.size(); ++i) {
     const float here = counts(parts[i]) ? weight : 0;

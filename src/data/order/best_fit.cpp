@@ -59,8 +59,7 @@ WindowTableBuilder pack_group(const Split& split, int64_t first, int64_t count, 
       windows.end_window();
     }
   }
-  std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const Part& a, const Part& b) { return a.num_inputs > b.num_inputs; });
+  std::ranges::stable_sort(pieces, [](const Part& a, const Part& b) { return a.num_inputs > b.num_inputs; });
   std::vector<std::vector<Part>> rows;
   Rooms rooms(seq_len);
   for (const Part& piece : pieces) {

@@ -17,8 +17,8 @@ bool makes_sense(const DataState& state) {
   if (state.sources.empty() || segments.empty() || segments.front().first_sample != 0) return false;
   for (size_t i = 0; i < segments.size(); ++i) {
     const auto& weights = segments[i].weights;
-    const bool shares = std::all_of(weights.begin(), weights.end(), [](double w) { return w >= 0; }) &&
-                        std::any_of(weights.begin(), weights.end(), [](double w) { return w > 0; });
+    const bool shares = std::ranges::all_of(weights, [](double w) { return w >= 0; }) &&
+                        std::ranges::any_of(weights, [](double w) { return w > 0; });
     const bool follows = i == 0 || segments[i].first_sample > segments[i - 1].first_sample;
     if (!shares || !follows || weights.size() != state.sources.size()) return false;
   }

@@ -34,7 +34,7 @@ std::vector<uint64_t> Mixture::slots_of(std::span<const double> weights) {
     fractions.push_back(exact - std::floor(exact));
     if (weights[i] > 0) order.push_back(i);
   }
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return fractions[a] > fractions[b]; });
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return fractions[a] > fractions[b]; });
   const uint64_t left = static_cast<uint64_t>(kSlots) - std::accumulate(slots.begin(), slots.end(), uint64_t{0});
   for (uint64_t i = 0; i < left; ++i) ++slots[order[i % order.size()]];
   for (size_t i = 0; i < slots.size(); ++i) {
@@ -112,7 +112,7 @@ uint64_t Mixture::Segment::samples_until(size_t source, uint64_t count) const {
   if (table.empty()) return count;
   const uint64_t rounds = (count - 1) / slots[source];
   const auto wanted = static_cast<uint32_t>(source << 16 | (count - 1) % slots[source]);
-  const auto found = std::find(table.begin(), table.end(), wanted);
+  const auto found = std::ranges::find(table, wanted);
   return rounds * kSlots + static_cast<uint64_t>(found - table.begin()) + 1;
 }
 

@@ -31,7 +31,7 @@ double numpy_sum(std::span<const double> values) {
 NeoxMixture::NeoxMixture(std::span<const double> weights, uint64_t samples)
     : weights_(weights.begin(), weights.end()), end_(weights.size()) {
   HEARTH_CHECK(!weights.empty() && weights.size() <= kMaxSources);
-  HEARTH_CHECK(std::all_of(weights.begin(), weights.end(), [](double weight) { return weight > 0; }));
+  HEARTH_CHECK(std::ranges::all_of(weights, [](double weight) { return weight > 0; }));
   // Normalized twice, as in GPT-NeoX: in Python when sources are asked for samples, and in NumPy when they are mixed.
   const double sum = std::accumulate(weights_.begin(), weights_.end(), 0.0);
   for (double& weight : weights_) weight /= sum;

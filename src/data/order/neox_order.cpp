@@ -1,12 +1,13 @@
 #include "data/order/neox_order.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "base/quantity.h"
-#include "data/order/numpy_shuffle.h"
 
 namespace hearth::data {
 namespace {
@@ -67,6 +68,20 @@ void add_window(const NeoxMaps& maps, size_t sequence, std::span<const int64_t> 
 }
 
 }  // namespace
+
+// NumPy masks a word to the number of bits of `most`, and draws again while the result is larger.
+uint32_t NumpyShuffle::draw(uint32_t most) {
+  const uint32_t mask = ~uint32_t{0} >> std::countl_zero(most);
+  uint32_t value = 0;
+  do value = static_cast<uint32_t>(engine_()) & mask;
+  while (value > most);
+  return value;
+}
+
+void NumpyShuffle::operator()(std::span<uint32_t> values) {
+  HEARTH_CHECK(values.size() <= uint64_t{1} << 32);
+  for (size_t i = values.size(); i-- > 1;) std::swap(values[i], values[draw(static_cast<uint32_t>(i))]);
+}
 
 NeoxMaps neox_maps(std::span<const uint32_t> lengths, int64_t seq_len, uint64_t samples, uint32_t seed) {
   const uint64_t tokens = std::accumulate(lengths.begin(), lengths.end(), uint64_t{0});

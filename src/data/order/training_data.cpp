@@ -1,14 +1,16 @@
 #include "data/order/training_data.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/quantity.h"
 #include "config/derived.h"
+#include "data/formats/table_file.h"
+#include "data/order/best_fit.h"
 #include "data/order/neox_order.h"
-#include "data/order/training_tables.h"
 #include "data/shard/same_tokenizer.h"
 
 namespace hearth::data {
@@ -73,6 +75,63 @@ std::vector<MixtureSegment> planned_segments(MixtureSegment first, const config:
     Mixture::slots_of(segment.weights);  // throws here, before anything runs
   }
   return joined({}, std::move(segments));
+}
+
+// The version of the tables' content. Each version has its own file.
+constexpr int kTablesVersion = 1;
+
+struct TrainingTable {
+  std::shared_ptr<const WindowTable> windows;
+  std::string note;  // how the table was made, for people
+};
+
+// The table that a source of a training needs, from its dataset's folder: DATASET/tables/. A missing or damaged table
+// is made by `build`. A table that cannot be saved is only held in memory.
+TrainingTable make_table(const Dataset& dataset, const char* name, const std::string& parameters, int64_t seq_len,
+                         const std::function<Table(const Split&)>& build) {
+  const Split& split = dataset.split("train");
+  if (split.tokens() >= WindowTable::kMaxTokens)
+    throw user_error(
+        fmt::format("dataset {} is too large for a table of sequences", dataset.folder().string()),
+        fmt::format("it has {} tokens, at most {} are possible", split.tokens(), WindowTable::kMaxTokens - 1),
+        "leave data.order and data.packing out");
+  const std::string key = fmt::format("{} {}\n{}/{}\n{}\n{}", name, kTablesVersion, split.dataset_identity(),
+                                      split.name(), seq_len, parameters);
+  TrainingTable result;
+  TableNote note;
+  const auto start = std::chrono::steady_clock::now();
+  const Path folder = dataset.folder() / "tables";
+  keep_table(
+      folder, name, key, note, [&] { return build(split); },
+      [&](Table table) {
+        result.windows = std::make_shared<const WindowTable>(std::move(table), split.tokens(), seq_len);
+      });
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  if (!note.damage.empty()) result.note += fmt::format("; made again: {}", note.damage);
+  if (note.built) result.note += fmt::format("; the table took {}", format_duration(seconds.count()));
+  if (!note.unkept.empty()) result.note += fmt::format(" and could not be saved: {}", note.unkept);
+  return result;
+}
+
+// data.order = "neox" (data/order/neox_order.h). Throws user_error if a dataset or a run is too large for the table.
+TrainingTable neox_table(const Dataset& dataset, int64_t seq_len, uint64_t samples, uint32_t seed) {
+  TrainingTable table =
+      make_table(dataset, "neox", fmt::format("{} {}", samples, seed), seq_len,
+                 [&](const Split& split) { return neox_window_table(split, seq_len, samples, seed); });
+  table.note = fmt::format("{}: {} sequences of {} epochs in GPT-NeoX's order{}", dataset.folder().string(),
+                           table.windows->windows(), table.windows->epochs(), table.note);
+  return table;
+}
+
+// data.packing = "best_fit" (data/order/best_fit.h).
+TrainingTable best_fit_table(const Dataset& dataset, int64_t seq_len, int64_t threads) {
+  TrainingTable table = make_table(dataset, "best_fit", "", seq_len,
+                                   [&](const Split& split) { return best_fit_table(split, seq_len, threads); });
+  const double positions = static_cast<double>(table.windows->windows() * seq_len);
+  table.note = fmt::format("{}: {} sequences by best fit, {:.3f} % of their positions are padding{}",
+                           dataset.folder().string(), table.windows->windows(),
+                           100 * static_cast<double>(table.windows->padding()) / positions, table.note);
+  return table;
 }
 
 }  // namespace
@@ -161,7 +220,7 @@ Sources TrainingData::splits() const {
 int64_t TrainingData::n_fixed() const {
   const int64_t first = manifest().rules.n_fixed;
   const auto same = [&](const Source& source) { return source.dataset.manifest().rules.n_fixed == first; };
-  return std::all_of(sources_.begin(), sources_.end(), same) ? first : 0;
+  return std::ranges::all_of(sources_, same) ? first : 0;
 }
 
 std::string TrainingData::identity() const {
@@ -182,9 +241,8 @@ void TrainingData::continue_from(const DataState& before) {
   // The order of sources decides ties, so the checkpoint's order is kept.
   std::vector<size_t> order;
   for (const std::string& identity : before.sources) {
-    const auto found = std::find_if(sources_.begin(), sources_.end(), [&](const Source& source) {
-      return source.dataset.manifest().identity == identity;
-    });
+    const auto found = std::ranges::find_if(
+        sources_, [&](const Source& source) { return source.dataset.manifest().identity == identity; });
     if (found == sources_.end())
       throw user_error(
           fmt::format("the checkpoint was trained on a dataset ({}) that is not among the sources", identity),
@@ -194,7 +252,7 @@ void TrainingData::continue_from(const DataState& before) {
     order.push_back(static_cast<size_t>(found - sources_.begin()));
   }
   for (size_t i = 0; i < sources_.size(); ++i) {
-    if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
+    if (std::ranges::find(order, i) == order.end()) order.push_back(i);
   }
   const auto arrange = [&order]<typename T>(std::vector<T> values) {
     std::vector<T> arranged;
@@ -222,7 +280,7 @@ void TrainingData::continue_from(const DataState& before) {
   }
   if (!neox_order_) return;
   const bool same_tables =
-      std::is_sorted(order.begin(), order.end()) && (before.order_samples == 0 || before.order_samples == samples_);
+      std::ranges::is_sorted(order) && (before.order_samples == 0 || before.order_samples == samples_);
   if (before.order_samples > 0) order_samples_ = before.order_samples;
   if (!same_tables) make_neox_tables();
 }
@@ -242,9 +300,7 @@ int64_t TrainingData::bytes_in_store() const {
   int64_t bytes = 0;
   for (const Source& source : sources_) {
     if (!is_object(source.path)) continue;
-    for (const SplitEntry& split : source.dataset.manifest().splits)
-      if (split.name == "train")
-        for (const ShardEntry& shard : split.shards) bytes += shard.size_bytes;
+    for (const ShardEntry& shard : source.dataset.manifest().find_split("train")->shards) bytes += shard.size_bytes;
   }
   return bytes;
 }

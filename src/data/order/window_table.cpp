@@ -7,7 +7,7 @@
 namespace hearth::data {
 namespace {
 
-// A part in 64 bits. Stored in tables: another layout needs another kVersion in training_tables.cpp.
+// A part in 64 bits. Stored in tables: another layout needs another kTablesVersion in training_data.cpp.
 constexpr int kInputBits = 20;
 constexpr uint64_t kInputMask = (uint64_t{1} << kInputBits) - 1;
 
@@ -56,7 +56,7 @@ WindowTable::WindowTable(Table table, int64_t tokens, int64_t seq_len) : table_(
     require(inputs <= seq_len);
     padding_ += seq_len - inputs;
   }
-  require(std::all_of(order_.begin(), order_.end(), [all](uint32_t window) { return window < all; }));
+  require(std::ranges::all_of(order_, [all](uint32_t window) { return window < all; }));
 }
 
 void WindowTable::parts(int64_t window, std::vector<Part>& parts) const {

@@ -21,7 +21,7 @@ namespace {
 
 // Index of the last element of `firsts` that is not above `value`.
 int64_t find_last(const std::vector<int64_t>& firsts, int64_t value) {
-  return std::upper_bound(firsts.begin(), firsts.end(), value) - firsts.begin() - 1;
+  return std::ranges::upper_bound(firsts, value) - firsts.begin() - 1;
 }
 
 // Size of the file, or -1.
@@ -92,7 +92,7 @@ struct Split::Shards {
     const auto try_once = [&] {
       auto shard = std::make_shared<const OpenShard>(path, entry, is_arrays);
       const std::vector<std::string> damage = shard->reader().find_damage();
-      if (!damage.empty()) throw damaged(fmt::format("shard {} is damaged", path.string()), damage.front(), kRebuild);
+      if (!damage.empty()) throw bad_shard(path, damage.front());
       return shard;
     };
     try {
@@ -135,8 +135,7 @@ Split::Split(const Path& folder, const SplitEntry& entry, std::string identity, 
     const int64_t size = object != in_store.end() ? object->second : size_on_disk(path);
     if (size < 0) throw damaged(fmt::format("shard {} is missing", path), "the manifest names it", kRebuild);
     if (size != shard.size_bytes)
-      throw damaged(fmt::format("shard {} is damaged", path),
-                    fmt::format("it has {} bytes instead of {}", size, shard.size_bytes), kRebuild);
+      throw bad_shard(path, fmt::format("it has {} bytes instead of {}", size, shard.size_bytes));
     first_token_.push_back(first_token_.back() + shard.tokens);
     first_document_.push_back(first_document_.back() + shard.documents);
   }
@@ -180,15 +179,14 @@ void Split::read_weights(int64_t first, std::span<float> out) const {
 
 // Tokens [first, first + out.size()) of shard `index`.
 void Split::read_arrays(int64_t index, int64_t first, std::span<int32_t> out, const Draw& draw) const {
-  const auto open = shards_->open(index);
-  const OpenShard& shard = *open;
-  for (int64_t document = shard.document_at(first); !out.empty(); ++document) {
-    const int64_t begin = document == 0 ? 0 : shard.end_of(document - 1), end = shard.end_of(document);
-    if (first < begin || end < begin) shard.fail_ends();
+  const auto shard = shards_->open(index);
+  for (int64_t document = shard->document_at(first); !out.empty(); ++document) {
+    const int64_t begin = document == 0 ? 0 : shard->end_of(document - 1), end = shard->end_of(document);
+    if (first < begin || end < begin) shard->fail_ends();
     const auto part = out.first(static_cast<size_t>(std::min(end - first, static_cast<int64_t>(out.size()))));
     const int64_t row = first_document_[static_cast<size_t>(index)] + document;
-    const int64_t crop = first_neuron(row, arrays_->stream.crops(shard.shape_of(document)), draw);
-    shard.read_array(arrays_->stream, document, crop, first - begin, part);
+    const int64_t crop = first_neuron(row, arrays_->stream.crops(shard->shape_of(document)), draw);
+    shard->read_array(arrays_->stream, document, crop, first - begin, part);
     out = out.subspan(part.size());
     first += static_cast<int64_t>(part.size());
   }
@@ -257,11 +255,10 @@ TokenPosition Split::locate(int64_t token) const {
   TokenPosition place;
   place.shard = shard_of(token);
   const auto i = static_cast<size_t>(place.shard);
-  const auto open = shards_->open(place.shard);
-  const OpenShard& shard = *open;
-  const int64_t in_shard = shard.document_at(token - first_token_[i]);
+  const auto shard = shards_->open(place.shard);
+  const int64_t in_shard = shard->document_at(token - first_token_[i]);
   place.document = first_document_[i] + in_shard;
-  place.offset = token - first_token_[i] - (in_shard == 0 ? 0 : shard.end_of(in_shard - 1));
+  place.offset = token - first_token_[i] - (in_shard == 0 ? 0 : shard->end_of(in_shard - 1));
   return place;
 }
 
@@ -293,12 +290,11 @@ DocumentOrigin Split::origin(int64_t document) const {
 ArrayInfo Split::array(int64_t document) const {
   HEARTH_CHECK(arrays_ != nullptr && document >= 0 && document < documents());
   const int64_t index = find_last(first_document_, document);
-  const auto open = shards_->open(index);
-  const OpenShard& shard = *open;
+  const auto shard = shards_->open(index);
   const int64_t row = document - first_document_[static_cast<size_t>(index)];
   ArrayInfo info;
-  info.shape = shard.shape_of(row);
-  for (size_t i = 0; i < info.labels.size(); ++i) info.labels[i] = shard.label_of(row, i);
+  info.shape = shard->shape_of(row);
+  for (size_t i = 0; i < info.labels.size(); ++i) info.labels[i] = shard->label_of(row, i);
   return info;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "data/shard/sequence_hash.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::data {
@@ -18,7 +19,7 @@ constexpr std::array<std::string_view, 3> kOnErrorNames = {"stop", "skip", "repl
 std::string_view on_error_name(OnError on_error) { return kOnErrorNames.at(static_cast<size_t>(on_error)); }
 
 OnError parse_on_error(std::string_view name) {
-  const auto* found = std::find(kOnErrorNames.begin(), kOnErrorNames.end(), name);
+  const auto* found = std::ranges::find(kOnErrorNames, name);
   if (found == kOnErrorNames.end())
     throw user_error(fmt::format("--on-error {} is unknown", name), "", "one of: stop, skip, replace");
   return static_cast<OnError>(found - kOnErrorNames.begin());
@@ -37,8 +38,7 @@ void RecordCounts::add(const RecordCounts& other) {
 int64_t RecordCounts::num_skipped() const { return std::accumulate(skipped.begin(), skipped.end(), int64_t{0}); }
 
 std::optional<WeightTotals> SplitEntry::weights() const {
-  if (std::none_of(shards.begin(), shards.end(), [](const ShardEntry& shard) { return shard.weights.has_value(); }))
-    return {};
+  if (std::ranges::none_of(shards, [](const ShardEntry& shard) { return shard.weights.has_value(); })) return {};
   WeightTotals all;
   for (const ShardEntry& shard : shards) {
     all.is_mask = all.is_mask && (!shard.weights || shard.weights->is_mask);
@@ -53,14 +53,31 @@ int64_t SplitEntry::counted_tokens() const {
   return totals ? totals->counted : tokens;
 }
 
+void SplitEntry::append(const SplitEntry& following) {
+  SequenceHash both = SequenceHash::parse(content, documents);
+  both.append(SequenceHash::parse(following.content, following.documents));
+  content = both.hex();
+  documents += following.documents;
+  tokens += following.tokens;
+  text_bytes += following.text_bytes;
+  shards.insert(shards.end(), following.shards.begin(), following.shards.end());
+}
+
 const SplitEntry* Manifest::find_split(std::string_view name) const {
-  const auto found = std::find_if(splits.begin(), splits.end(), [&](const SplitEntry& s) { return s.name == name; });
+  const auto found = std::ranges::find(splits, name, &SplitEntry::name);
   return found == splits.end() ? nullptr : &*found;
 }
 
 bool Manifest::has_split(std::string_view name) const {
   const SplitEntry* entry = find_split(name);
   return entry != nullptr && entry->tokens > 0;
+}
+
+std::vector<const ShardEntry*> Manifest::shards() const {
+  std::vector<const ShardEntry*> all;
+  for (const SplitEntry& split : splits)
+    for (const ShardEntry& shard : split.shards) all.push_back(&shard);
+  return all;
 }
 
 std::string part_manifest_name(int64_t index, int64_t count) {

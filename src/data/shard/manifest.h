@@ -40,6 +40,7 @@ struct SplitEntry {
   // Totals of its tokens' weights as labels; nothing: each weighs 1.
   std::optional<WeightTotals> weights() const;
   int64_t counted_tokens() const;  // those whose weight is not 0
+  void append(const SplitEntry& following);
   bool operator==(const SplitEntry&) const = default;
 };
 
@@ -62,7 +63,7 @@ struct BuildRules {
   OnError on_error = OnError::kStop;
   bool drop_empty = false;   // leave out records without text (an empty file never is a record)
   bool dedup_exact = false;  // leave out documents with the content of an earlier one
-  bool in_place = false;     // tokens of token files stay there; shards refer to them (outside_shard.h)
+  bool in_place = false;     // tokens of token files stay there; shards refer to them (build/shards.h)
   // Of arrays alone:
   int64_t n_fixed = 0;             // neurons that reading gives each array (array_stream.h); 0: its own
   std::string source_dataset;      // only arrays with this label; empty: all
@@ -118,7 +119,8 @@ struct Manifest {
   std::vector<MergedDataset> merged;  // empty: the dataset was built
 
   const SplitEntry* find_split(std::string_view name) const;
-  bool has_split(std::string_view name) const;  // with documents in it
+  bool has_split(std::string_view name) const;    // with documents in it
+  std::vector<const ShardEntry*> shards() const;  // of all splits, in order
   // The default split of a validation set: "validation", or "train" if no document was held out.
   std::string held_out_split() const { return has_split("validation") ? "validation" : "train"; }
 };

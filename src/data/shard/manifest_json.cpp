@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "data/shard/array_stream.h"
+#include "data/shard/shard_format.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::data {
@@ -289,14 +290,10 @@ Json counts_json(const Manifest& m) {
 // The version makes an older hearth refuse the manifest, instead of finding damage or ignoring fields.
 int64_t version_of(const Manifest& m) {
   const auto weighs = [](const SplitEntry& split) { return split.weights().has_value(); };
-  if (std::any_of(m.splits.begin(), m.splits.end(), weighs)) return kWeightsManifestVersion;
+  if (std::ranges::any_of(m.splits, weighs)) return kWeightsManifestVersion;
   if (!m.merged.empty()) return kWiderManifestVersion;
-  for (const SplitEntry& split : m.splits) {
-    for (const ShardEntry& shard : split.shards) {
-      if (shard.tokens_in >= 0) return kWiderManifestVersion;
-    }
-  }
-  return kManifestVersion;
+  const auto is_in_place = [](const ShardEntry* shard) { return shard->tokens_in >= 0; };
+  return std::ranges::any_of(m.shards(), is_in_place) ? kWiderManifestVersion : kManifestVersion;
 }
 
 }  // namespace
@@ -329,8 +326,7 @@ std::string manifest_text(const Manifest& m) {
 
 Manifest parse_manifest(std::string_view text, const std::string& origin) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const char* rebuild = "restore the file from a copy, or build the dataset again";
-  if (json.is_discarded()) throw damaged(fmt::format("{} is damaged", origin), "it is not JSON", rebuild);
+  if (json.is_discarded()) throw damaged(fmt::format("{} is damaged", origin), "it is not JSON", kRebuild);
   if (!json.is_object() || json.value("format", Json()) != kFormatName)
     throw user_error(fmt::format("{} is not the manifest of a Hearth dataset", origin),
                      fmt::format("it has no \"format\": \"{}\"", kFormatName),
@@ -342,13 +338,13 @@ Manifest parse_manifest(std::string_view text, const std::string& origin) {
                      "build the dataset again, or use the hearth that wrote it");
   if (!checksum_is_good(text, json))
     throw damaged(fmt::format("{} is damaged", origin), "its checksum is wrong: it was changed after it was written",
-                  rebuild);
+                  kRebuild);
   try {
     return parse_json(json);
   } catch (const Json::exception& e) {
-    throw damaged(fmt::format("{} is damaged", origin), e.what(), rebuild);
+    throw damaged(fmt::format("{} is damaged", origin), e.what(), kRebuild);
   } catch (const Error& e) {
-    throw damaged(fmt::format("{} is damaged", origin), e.message(), rebuild);
+    throw damaged(fmt::format("{} is damaged", origin), e.message(), kRebuild);
   }
 }
 

@@ -50,10 +50,7 @@ OpenShard::OpenShard(const Path& path, const ShardEntry& entry, bool is_arrays)
     fail("it has no column \"array_shape\" of two u64 per document");
 }
 
-void OpenShard::fail(std::string why) const {
-  throw damaged(fmt::format("shard {} is damaged", reader_.path().string()), std::move(why),
-                "restore the file from a copy, or build the dataset again");
-}
+void OpenShard::fail(std::string why) const { throw bad_shard(reader_.path(), std::move(why)); }
 
 void OpenShard::fail_ends() const {
   fail(fmt::format("its column \"{}\" does not rise to the number of tokens", ends_->name));

@@ -1,31 +1,28 @@
 #include "data/shard/shard_format.h"
 
 namespace hearth::data {
+namespace {
 
-uint64_t element_size(uint32_t element_type) {
-  switch (static_cast<ElementType>(element_type)) {
-    case ElementType::kU8:
-    case ElementType::kI8:
-      return 1;
-    case ElementType::kU16:
-    case ElementType::kI16:
-      return 2;
-    case ElementType::kU32:
-    case ElementType::kI32:
-    case ElementType::kF32:
-      return 4;
-    case ElementType::kU64:
-    case ElementType::kI64:
-    case ElementType::kF64:
-      return 8;
-  }
-  return 0;
+struct Element {
+  std::string_view name;
+  uint64_t size;
+};
+
+const Element& element_of(uint32_t type) {
+  static constexpr Element kElements[] = {{"?", 0},   {"u8", 1},  {"u16", 2}, {"u32", 4}, {"u64", 8}, {"i8", 1},
+                                          {"i16", 2}, {"i32", 4}, {"i64", 8}, {"f32", 4}, {"f64", 8}};
+  return kElements[type < std::size(kElements) ? type : 0];
 }
 
-std::string_view element_type_name(uint32_t element_type) {
-  constexpr std::string_view kNames[] = {"?", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f32", "f64"};
-  return kNames[element_size(element_type) == 0 ? 0 : element_type];
+}  // namespace
+
+Error bad_shard(const Path& path, std::string why) {
+  return damaged(fmt::format("shard {} is damaged", path.string()), std::move(why), kRebuild);
 }
+
+uint64_t element_size(uint32_t element_type) { return element_of(element_type).size; }
+
+std::string_view element_type_name(uint32_t element_type) { return element_of(element_type).name; }
 
 ElementType token_type(int64_t vocab_size) {
   if (vocab_size <= 1 << 8) return ElementType::kU8;

@@ -12,12 +12,15 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
+#include "base/file.h"
 #include "data/formats/element_type.h"
 
 namespace hearth::data {
 
 // The fix that every error about a damaged or missing shard names.
 inline constexpr const char* kRebuild = "restore the file from a copy, or build the dataset again";
+Error bad_shard(const Path& path, std::string why);  // "shard PATH is damaged"
 
 // Stored on disk: never change.
 inline constexpr char kShardMagic[8] = {'H', 'R', 'T', 'H', 'S', 'H', 'R', 'D'};

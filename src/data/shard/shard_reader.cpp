@@ -10,10 +10,6 @@
 namespace hearth::data {
 namespace {
 
-Error bad_shard(const Path& path, std::string why) {
-  return damaged(fmt::format("shard {} is damaged", path.string()), std::move(why), kRebuild);
-}
-
 // a + b <= limit without overflow.
 bool fits(uint64_t a, uint64_t b, uint64_t limit) { return a <= limit && b <= limit - a; }
 
@@ -98,10 +94,9 @@ void ShardReader::read_tables() {
   }
   checksums_ = file_.bytes().subspan(h.checksums_offset, h.num_blocks * sizeof(uint64_t));
   uint64_t blocks = h.num_blocks;
-  const auto is_outside = [](const Column& column) { return column.storage == Storage::kOutside; };
-  const auto outside = std::find_if(columns_.begin(), columns_.end(), is_outside);
+  const auto outside = std::ranges::find(columns_, Storage::kOutside, &Column::storage);
   if (outside != columns_.end()) {
-    if (std::count_if(columns_.begin(), columns_.end(), is_outside) > 1)
+    if (std::ranges::count(columns_, Storage::kOutside, &Column::storage) > 1)
       throw bad_shard(path_, "more than one of its columns is in another file");
     open_outside(*outside);
     blocks += outside_checksums_.size() / sizeof(uint64_t);
@@ -151,7 +146,7 @@ void ShardReader::open_outside(const Column& column) {
 }
 
 const Column* ShardReader::find_column(std::string_view name) const {
-  const auto found = std::find_if(columns_.begin(), columns_.end(), [&](const Column& c) { return c.name == name; });
+  const auto found = std::ranges::find(columns_, name, &Column::name);
   return found == columns_.end() ? nullptr : &*found;
 }
 

@@ -54,7 +54,7 @@ ColumnEntry& ShardWriter::add_record(std::string_view name, ElementType type, Ax
   ColumnEntry record{};
   HEARTH_CHECK(!name.empty() && name.size() < sizeof record.name);
   end_column();
-  std::copy(name.begin(), name.end(), record.name);
+  std::ranges::copy(name, record.name);
   record.element_type = static_cast<uint32_t>(type);
   record.axis = static_cast<uint32_t>(axis);
   return columns_.emplace_back(record);
@@ -66,7 +66,7 @@ void ShardWriter::begin_column(std::string_view name, ElementType type, Axis axi
   static constexpr std::byte kZeros[kColumnAlignment] = {};
   put(std::span(kZeros).first((kColumnAlignment - offset_ % kColumnAlignment) % kColumnAlignment));
   record.row_rank = static_cast<uint32_t>(row_shape.size());
-  std::copy(row_shape.begin(), row_shape.end(), record.row_shape);
+  std::ranges::copy(row_shape, record.row_shape);
   record.data_offset = offset_;
 }
 
@@ -80,14 +80,12 @@ void ShardWriter::add_outside_column(std::string_view name, ElementType type, Ax
   record.data_bytes = elements.size();
   begin_column(kOutsidePathColumn, ElementType::kU8, Axis::kShard);
   append(std::as_bytes(std::span(path.native())));
-  begin_column(kOutsideBytesColumn, ElementType::kU64, Axis::kShard);
-  append(std::vector<uint64_t>{file_bytes});
+  add_column(kOutsideBytesColumn, Axis::kShard, std::vector<uint64_t>{file_bytes});
   std::vector<uint64_t> checksums;
   for (size_t begin = 0; begin < elements.size(); begin += header_.block_bytes)
     checksums.push_back(
         xxh3_64(elements.subspan(begin, std::min<size_t>(header_.block_bytes, elements.size() - begin))));
-  begin_column(kOutsideChecksumsColumn, ElementType::kU64, Axis::kShard);
-  append(checksums);
+  add_column(kOutsideChecksumsColumn, Axis::kShard, checksums);
 }
 
 void ShardWriter::append(std::span<const std::byte> elements) {

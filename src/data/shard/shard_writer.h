@@ -31,6 +31,13 @@ class ShardWriter {
     append(std::as_bytes(std::span(elements)));
   }
 
+  // A whole column of one element per row.
+  template <typename T>
+  void add_column(std::string_view name, Axis axis, const std::vector<T>& elements) {
+    begin_column(name, element_type_of<T>, axis);
+    append(elements);
+  }
+
   // A column whose data stay in another file: `elements` are the bytes from `offset` on in the file `path` of
   // `file_bytes` bytes. Only their checksums are written. Call it once, after all other columns.
   void add_outside_column(std::string_view name, ElementType type, Axis axis, const Path& path, uint64_t file_bytes,

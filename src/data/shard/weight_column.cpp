@@ -11,11 +11,6 @@ namespace {
 
 constexpr int64_t kChunkTokens = 1 << 16;
 
-[[noreturn]] void fail(const ShardReader& shard, std::string why) {
-  throw damaged(fmt::format("shard {} is damaged", shard.path().string()), std::move(why),
-                "restore the file from a copy, or build the dataset again");
-}
-
 // Calls append(vector of T) with the weights of all tokens, in pieces.
 template <typename T, typename Append>
 void for_each_chunk(const WeightRuns& weights, const Append& append) {
@@ -75,7 +70,7 @@ std::optional<WeightTotals> find_weights(const ShardReader& shard) {
 WeightColumn::WeightColumn(const ShardReader& shard) : shard_(shard), column_(shard.find_column(kWeightsColumn)) {
   if (column_ == nullptr || column_->axis != Axis::kToken || !column_->row_shape.empty() ||
       (column_->type != ElementType::kU8 && column_->type != ElementType::kF32))
-    fail(shard_, "it has no column \"weights\" of u8 or f32, one per token");
+    throw bad_shard(shard_.path(), "it has no column \"weights\" of u8 or f32, one per token");
 }
 
 void WeightColumn::read(int64_t first, std::span<float> out) const {
@@ -90,11 +85,11 @@ void WeightColumn::read(int64_t first, std::span<float> out) const {
     else
       std::memcpy(&out[i], data + i * size, size);
     if (is_mask && out[i] > 1)
-      fail(shard_, fmt::format("the weight of token {} is {}, in a column of 0 and 1", first + static_cast<int64_t>(i),
-                               out[i]));
+      throw bad_shard(shard_.path(), fmt::format("the weight of token {} is {}, in a column of 0 and 1",
+                                                 first + static_cast<int64_t>(i), out[i]));
     if (!is_weight(static_cast<double>(out[i])))
-      fail(shard_, fmt::format("the weight of token {} is {}: weights are finite and not negative",
-                               first + static_cast<int64_t>(i), out[i]));
+      throw bad_shard(shard_.path(), fmt::format("the weight of token {} is {}: weights are finite and not negative",
+                                                 first + static_cast<int64_t>(i), out[i]));
   }
 }
 

@@ -48,7 +48,7 @@ FolderLabels parse(const Path& path) {
 bool is_labels_file(const Path& path) {
   if (path.filename() != kLabelsFile) return false;
   const std::vector<std::string> names = list_folder(path.parent_path().empty() ? "." : path.parent_path());
-  return std::any_of(names.begin(), names.end(), [](const std::string& name) { return name.ends_with(".npy"); });
+  return std::ranges::any_of(names, [](const std::string& name) { return name.ends_with(".npy"); });
 }
 
 void read_labels(std::vector<SourceFile>& sources) {

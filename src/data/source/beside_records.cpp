@@ -76,7 +76,7 @@ bool has_word(const std::array<std::string_view, N>& words, std::string_view nam
     const auto c = static_cast<unsigned char>(i < name.size() ? name[i] : ' ');
     return c >= 0x80 || std::isalpha(c) != 0;
   };
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+  return std::ranges::any_of(words, [&](std::string_view word) {
     size_t at = name.find(word);
     while (at != std::string_view::npos && (is_letter(at - 1) || is_letter(at + word.size())))
       at = name.find(word, at + 1);

@@ -15,9 +15,11 @@ namespace hearth::data {
 struct FoundFile {
   SourceFile source;
   std::string root;       // the folder in whose search it was found; empty: the user named the file itself
+  std::string rank;       // different for each file; the corpus is sorted by it
   bool is_about = false;  // by its name a file about data, found in a folder
-  bool is_page =
-      false;  // a plain text that has_page_ending, found in a folder; perhaps refused because a key was named
+  // By its name a page or a program (has_page_ending), found in a folder. Once it was recognised: also a plain text,
+  // perhaps refused because a key was named.
+  bool is_page = false;
   std::optional<Error> refusal;  // of its kind
 };
 

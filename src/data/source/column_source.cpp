@@ -1,12 +1,10 @@
-#include "data/source/column_source.h"
-
 #include <algorithm>
 #include <utility>
 
-#include "base/error.h"
 #include "data/formats/arrow_library.h"
 #include "data/formats/text_weights.h"
 #include "data/formats/utf8.h"
+#include "data/source/readers.h"
 #include "tokenizer/unicode/unicode.h"
 
 namespace hearth::data {
@@ -51,8 +49,7 @@ class ColumnReader final : public SourceReader {
     record = {};
     if (rows_ == nullptr) {
       if (damage_.empty()) return false;
-      record.problem = RecordProblem::kUnreadable;
-      record.why = std::exchange(damage_, {});
+      record.fail(RecordProblem::kUnreadable, std::exchange(damage_, {}));
       record.location = "the file";
       return true;
     }
@@ -64,27 +61,16 @@ class ColumnReader final : public SourceReader {
     record.why = std::move(row_.why);
     if (rows_->kind() == ColumnKind::kArrays) return set_array(record);
     if (record.problem != RecordProblem::kNone) return true;
-    if (record.is_ids)
-      check_ids(record);
-    else
-      join_texts(record);
+    if (!record.is_ids) return join_texts(record);
+    record.ids = row_.ids;
+    for (const float weight : row_.weights) record.weights.append(1, weight);
+    record.check_ids(rules_.vocab_size);
     return true;
   }
 
   int64_t bytes_read() const override { return rows_ == nullptr ? 0 : rows_->bytes_read(); }
 
  private:
-  void check_ids(Record& record) const {
-    record.ids = row_.ids;
-    for (const float weight : row_.weights) record.weights.append(1, weight);
-    const auto outside = std::find_if(row_.ids.begin(), row_.ids.end(),
-                                      [&](uint32_t id) { return rules_.vocab_size > 0 && id >= rules_.vocab_size; });
-    if (outside == row_.ids.end()) return;
-    record.problem = RecordProblem::kWrongType;
-    record.why = fmt::format("token {} is outside the vocabulary of {}", *outside, rules_.vocab_size);
-    record.fix = kOtherVocabulary;
-  }
-
   // A row with a problem gives only its labels: rows of other datasets are left out before the problem is reported.
   bool set_array(Record& record) {
     if (record.problem == RecordProblem::kUnreadable) return true;
@@ -104,25 +90,23 @@ class ColumnReader final : public SourceReader {
     std::string valid;
     tokenizer::append_valid_utf8(label, valid);
     label = std::move(valid);
-    record.problem = RecordProblem::kNotUnicode;
-    record.why = fmt::format("its {} has bytes that are not UTF-8", name);
+    record.fail(RecordProblem::kNotUnicode, fmt::format("its {} has bytes that are not UTF-8", name));
   }
 
-  void join_texts(Record& record) {
+  bool join_texts(Record& record) {
     record.text = row_.texts.size() == 1 && !rules_.join_first ? row_.texts.front() : joined();
     record.is_utf8 = true;
     weigh_texts(record);
     if (record.text.size() > static_cast<size_t>(rules_.max_record_bytes)) {
-      record.problem = RecordProblem::kTooLong;
-      record.why = fmt::format("it has more than {} bytes (--max-record-bytes)", rules_.max_record_bytes);
+      record.fail_as_too_long(rules_.max_record_bytes);
     } else if (count_invalid_utf8(record.text) > 0) {
       record.weights = weights_of_valid(record);
       valid_.clear();
       tokenizer::append_valid_utf8(record.text, valid_);
       record.text = valid_;
-      record.problem = RecordProblem::kNotUnicode;
-      record.why = "it has bytes that are not UTF-8";
+      record.fail(RecordProblem::kNotUnicode, "it has bytes that are not UTF-8");
     }
+    return true;
   }
 
   void weigh_texts(Record& record) {

@@ -1,16 +1,13 @@
-#include "data/source/csv_source.h"
-
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "data/formats/csv_rows.h"
 #include "data/formats/text_weights.h"
 #include "data/formats/utf8.h"
-#include "data/source/json_record.h"
+#include "data/source/readers.h"
 #include "tokenizer/unicode/unicode.h"
 
 namespace hearth::data {
@@ -33,9 +30,8 @@ std::vector<Columns> first_rows(std::string_view text, char separator, size_t co
 }
 
 bool has_all(const Columns& columns, const std::vector<std::string>& keys) {
-  return std::all_of(keys.begin(), keys.end(), [&](const std::string& key) {
-    return std::find(columns.begin(), columns.end(), key) != columns.end();
-  });
+  return std::ranges::all_of(keys,
+                             [&](const std::string& key) { return std::ranges::find(columns, key) != columns.end(); });
 }
 
 }  // namespace
@@ -55,7 +51,7 @@ std::optional<char> csv_separator(std::string_view text, const Path& path, const
     const auto is_regular = [&](const Columns& row) { return row.size() == rows[0].size(); };
     const bool fits = has_all(rows[0], keys);
     if (by_name && fits) return separator;
-    if (!by_name && fits && rows.size() > 1 && rows[0].size() > 1 && std::all_of(rows.begin(), rows.end(), is_regular))
+    if (!by_name && fits && rows.size() > 1 && rows[0].size() > 1 && std::ranges::all_of(rows, is_regular))
       return separator;
     if (rows[0].size() <= most) continue;
     most = rows[0].size();
@@ -74,7 +70,7 @@ class CsvReader final : public SourceReader {
       read_header(file.path);
     } catch (const Error& e) {
       if (e.code() != ExitCode::kDamaged) throw;
-      set_unreadable(e, damage_);
+      damage_.fail_as_unreadable(e);
     }
   }
 
@@ -97,7 +93,7 @@ class CsvReader final : public SourceReader {
       unreadable_ = true;
       record.position = row_.position;
       record.location = fmt::format("after line {}", row_.line);
-      set_unreadable(e, record);
+      record.fail_as_unreadable(e);
     }
     return true;
   }
@@ -115,7 +111,7 @@ class CsvReader final : public SourceReader {
     const Columns names(row_.fields.begin(), row_.fields.end());
     num_columns_ = names.size();
     for (const std::string& key : rules_.text_keys) {
-      const auto count = std::count(names.begin(), names.end(), key);
+      const auto count = std::ranges::count(names, key);
       const std::string there = fmt::format("its columns are {}", join_first(names, kNamedColumns));
       if (count == 0)
         throw user_error(fmt::format("{} has no column \"{}\"", path, key), there,
@@ -123,26 +119,20 @@ class CsvReader final : public SourceReader {
       if (count > 1)
         throw user_error(fmt::format("{} has {} columns \"{}\"", path, count, key), there,
                          "give each column a name of its own");
-      columns_.push_back(static_cast<size_t>(std::find(names.begin(), names.end(), key) - names.begin()));
+      columns_.push_back(static_cast<size_t>(std::ranges::find(names, key) - names.begin()));
     }
   }
 
   void read_row(Record& record) {
-    const auto wrong = [&](RecordProblem problem, std::string why) {
-      record.problem = problem;
-      record.why = std::move(why);
-    };
-    if (row_.problem == kOpenQuote) {
-      record.fix = "close the quote, or leave out the rest of the file with --on-error skip";
-      return wrong(RecordProblem::kUnreadable, std::string(row_.problem));
-    }
-    if (row_.too_long)
-      return wrong(RecordProblem::kTooLong,
-                   fmt::format("it has more than {} bytes (--max-record-bytes)", rules_.max_record_bytes));
-    if (!row_.problem.empty()) return wrong(RecordProblem::kMalformed, std::string(row_.problem));
+    if (row_.problem == kOpenQuote)
+      return record.fail(RecordProblem::kUnreadable, std::string(row_.problem),
+                         "close the quote, or leave out the rest of the file with --on-error skip");
+    if (row_.too_long) return record.fail_as_too_long(rules_.max_record_bytes);
+    if (!row_.problem.empty()) return record.fail(RecordProblem::kMalformed, std::string(row_.problem));
     if (row_.fields.size() != num_columns_)
-      return wrong(RecordProblem::kMalformed, fmt::format("it has {} and the first row {}",
-                                                          counted(std::ssize(row_.fields), "field"), num_columns_));
+      return record.fail(
+          RecordProblem::kMalformed,
+          fmt::format("it has {} and the first row {}", counted(std::ssize(row_.fields), "field"), num_columns_));
     text_.clear();
     parts_.clear();
     bool is_valid = true;
@@ -159,7 +149,7 @@ class CsvReader final : public SourceReader {
     record.text = text_;
     record.is_utf8 = true;
     record.weights = weights_of_texts(rules_, parts_, 1);
-    if (!is_valid) wrong(RecordProblem::kNotUnicode, "it has bytes that are not UTF-8");
+    if (!is_valid) record.fail(RecordProblem::kNotUnicode, "it has bytes that are not UTF-8");
   }
 
   ReadRules rules_;
@@ -175,7 +165,7 @@ class CsvReader final : public SourceReader {
 
 }  // namespace
 
-std::unique_ptr<SourceReader> open_csv_source(const SourceFile& file, const ReadRules& rules) {
+std::unique_ptr<SourceReader> open_csv_source(const SourceFile& file, const ReadRules& rules, SourceRange /*whole*/) {
   const std::string start = first_bytes(file.real_path, file.compression, kSniffBytes);
   const auto separator = csv_separator(start, file.path, rules.text_keys, /*by_content=*/true);
   return std::make_unique<CsvReader>(file, rules, separator.value_or(','));

@@ -10,6 +10,7 @@
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -26,15 +27,6 @@ namespace hearth::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct WalkedFile {
-  std::string path;  // the first path to it
-  std::string real_path;
-  std::string root;       // see FoundFile
-  std::string rank;       // different for each file; the corpus is sorted by it
-  bool is_about = false;  // by its name a file about data, found in a folder
-  bool is_page = false;   // by its name a page or a program, found in a folder
-};
 
 // Walks the paths. Each real path is kept once, with the first path to it.
 class Walk {
@@ -87,11 +79,10 @@ class Walk {
   }
 
   // In the corpus's order: by real path, but files of a saved dataset as its list has them.
-  std::vector<WalkedFile> files() const {
-    std::map<std::string, WalkedFile> by_rank;
-    for (const auto& [real, file] : files_) by_rank[file.rank] = file;
-    std::vector<WalkedFile> sorted;
-    for (const auto& [rank, file] : by_rank) sorted.push_back(file);
+  std::vector<FoundFile> files() const {
+    std::vector<FoundFile> sorted;
+    for (const auto& [real, file] : files_) sorted.push_back(file);
+    std::ranges::sort(sorted, {}, &FoundFile::rank);
     return sorted;
   }
   int64_t not_included() const { return not_included_; }  // files of folders that match no pattern of --include
@@ -102,8 +93,17 @@ class Walk {
     return fmt::format("{}/{}{:08}", folder.string(), '\0', i);
   }
 
-  WalkedFile named(const Path& path, const Path& real, bool given_by_user) const {
-    WalkedFile file{path.string(), real.string(), given_by_user ? "" : root_, real.string()};
+  static FoundFile found_at(const Path& path, const Path& real, std::string root, std::string rank) {
+    FoundFile file;
+    file.source.path = path.string();
+    file.source.real_path = real.string();
+    file.root = std::move(root);
+    file.rank = std::move(rank);
+    return file;
+  }
+
+  FoundFile named(const Path& path, const Path& real, bool given_by_user) const {
+    FoundFile file = found_at(path, real, given_by_user ? "" : root_, real.string());
     if (given_by_user || is_requested(path)) return file;
     const std::string ending = Path(pattern_).extension().string();
     const bool has_its_ending = !ending.empty() && ending.find_first_of("*?[") == std::string::npos;
@@ -112,11 +112,11 @@ class Walk {
     return file;
   }
 
-  void add(const WalkedFile& file) {
-    const auto [known, is_new] = files_.try_emplace(file.real_path, file);
+  void add(const FoundFile& file) {
+    const auto [known, is_new] = files_.try_emplace(file.source.real_path, file);
     if (is_new) return;
     ++found_.links_resolved;
-    WalkedFile& first = known->second;
+    FoundFile& first = known->second;
     first.rank = std::min(first.rank, file.rank);  // the lower of the two
     if (file.root.empty()) first.root = "";
     first.is_about = first.is_about && file.is_about;
@@ -137,8 +137,7 @@ class Walk {
   // Whether --include or the pattern names the file itself, or hidden files.
   bool is_requested(const Path& path) const {
     const std::string name = path.filename().string();
-    return is_spelled(name) ||
-           std::any_of(options_.include.begin(), options_.include.end(), [&](const std::string& pattern) {
+    return is_spelled(name) || std::ranges::any_of(options_.include, [&](const std::string& pattern) {
              return pattern == name || (pattern.starts_with('.') && ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0);
            });
   }
@@ -168,7 +167,7 @@ class Walk {
       if (const auto files = files_of_saved_dataset(path)) {
         for (size_t i = 0; i < files->size(); ++i) {
           const Path file = path / (*files)[i];
-          if (included(file)) add({file.string(), fs::canonical(file).string(), root_, rank_in_list(real, i)});
+          if (included(file)) add(found_at(file, fs::canonical(file), root_, rank_in_list(real, i)));
         }
         return;
       }
@@ -196,7 +195,7 @@ class Walk {
   static bool matches_one(const std::vector<std::string>& patterns, const Path& path) {
     const std::string name = path.filename().string();
     const auto matches = [&](const std::string& pattern) { return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0; };
-    return std::any_of(patterns.begin(), patterns.end(), matches);
+    return std::ranges::any_of(patterns, matches);
   }
 
   const DiscoverOptions& options_;
@@ -205,7 +204,7 @@ class Walk {
   std::string root_, pattern_;  // of the path that is searched
   int64_t not_included_ = 0;
   std::set<std::string> folders_;
-  std::map<std::string, WalkedFile> files_;  // by real path
+  std::map<std::string, FoundFile> files_;  // by real path
 };
 
 FileState state_of(const std::string& real_path) {
@@ -227,13 +226,13 @@ std::vector<FileState> files_beside(const SourceFile& source) {
 
 // The path whose name says what the file is. In a cache of Hugging Face's Hub the real name is a hash, and the link has
 // the name.
-std::string named_path(const WalkedFile& file) {
+std::string named_path(const SourceFile& file) {
   const Path real = file.real_path;
   return real.has_extension() && real.filename() != Path(file.path).filename() ? file.real_path : file.path;
 }
 
 // Whether it was refused, or taken for a record, only because a key was named.
-bool is_text_without_keys(const WalkedFile& file, const DiscoverOptions& options) {
+bool is_text_without_keys(const SourceFile& file, const DiscoverOptions& options) {
   try {
     return recognise(named_path(file), options.read).format == Format::kText;
   } catch (const Error& e) {
@@ -242,33 +241,28 @@ bool is_text_without_keys(const WalkedFile& file, const DiscoverOptions& options
   }
 }
 
-std::vector<FoundFile> recognise_all(const std::vector<WalkedFile>& walked, const DiscoverOptions& options) {
-  std::vector<FoundFile> files(walked.size());
-  for_each_index(std::ssize(walked), options.threads, [&](int64_t i) {
-    const WalkedFile& from = walked[static_cast<size_t>(i)];
+void recognise_all(std::vector<FoundFile>& files, const DiscoverOptions& options) {
+  for_each_index(std::ssize(files), options.threads, [&](int64_t i) {
     FoundFile& file = files[static_cast<size_t>(i)];
-    const FileState state = state_of(from.real_path);
-    file.root = from.root;
-    file.is_about = from.is_about;
-    file.source.path = from.path;
-    file.source.real_path = from.real_path;
-    file.source.size_bytes = state.size_bytes;
-    file.source.modified_ns = state.modified_ns;
-    file.source.any_bytes = options.kinds.as_text;
+    SourceFile& source = file.source;
+    const bool named_as_page = std::exchange(file.is_page, false);
+    const FileState state = state_of(source.real_path);
+    source.size_bytes = state.size_bytes;
+    source.modified_ns = state.modified_ns;
+    source.any_bytes = options.kinds.as_text;
     if (state.size_bytes == 0) return;
     try {
-      const Recognised recognised = recognise(named_path(from), options.read, options.kinds);
-      file.source.format = recognised.format;
-      file.source.compression = recognised.compression;
+      const Recognised recognised = recognise(named_path(source), options.read, options.kinds);
+      source.format = recognised.format;
+      source.compression = recognised.compression;
     } catch (const Error& e) {
       if (e.code() != ExitCode::kUser) throw;
       file.refusal = e;
     }
-    const bool is_text = options.kinds.has_keys ? from.is_page && is_text_without_keys(from, options)
-                                                : !file.refusal && file.source.format == Format::kText;
-    file.is_page = from.is_page && is_text && !options.kinds.as_text;
+    const bool is_text = options.kinds.has_keys ? named_as_page && is_text_without_keys(source, options)
+                                                : !file.refusal && source.format == Format::kText;
+    file.is_page = named_as_page && is_text && !options.kinds.as_text;
   });
-  return files;
 }
 
 // Throws the first refusal, with the number of others.
@@ -327,7 +321,8 @@ Discovery discover(const DiscoverOptions& options, HashProgress& progress) {
     walk.start(path, pattern == options.patterns.end() ? nullptr : &pattern->second);
   }
 
-  std::vector<FoundFile> files = recognise_all(walk.files(), options);
+  std::vector<FoundFile> files = walk.files();
+  recognise_all(files, options);
   leave_out_beside_records(files, options.kinds.has_keys, found.left_out);
   if (options.include.empty()) refuse_joined_splits(files);
   refuse(files);

@@ -16,7 +16,8 @@
 
 namespace hearth::data {
 
-struct DiscoverOptions {
+// Which files are searched, as the user gives it.
+struct SearchOptions {
   std::vector<Path> paths;  // files, or folders that are searched with their subfolders
   // Of those among `paths` that only a pattern names: its last part, see path_list.h. Such a file is like a file of a
   // folder, unless the pattern spells its name: "README*".
@@ -24,10 +25,13 @@ struct DiscoverOptions {
   std::vector<Path> labels;          // the label file of each path, which must be a token file then; or empty
   std::vector<std::string> include;  // shell patterns: a file in a folder must match one of them; empty: all match
   std::vector<std::string> exclude;  // shell patterns: files and folders in a folder that are left out
-  Path output;                       // a folder that is passed over; may be empty
-  ReadRules read;
   KindRules kinds;
   int64_t threads = 1;
+};
+
+struct DiscoverOptions : SearchOptions {
+  Path output;  // a folder that is passed over; may be empty
+  ReadRules read;
 };
 
 struct Discovery {

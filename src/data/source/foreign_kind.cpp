@@ -25,100 +25,91 @@ struct Mark {
 };
 
 constexpr std::string_view kUnpack7z = "unpack it first: 7z x {}", kExport = "export its text first";
-
-constexpr std::array kArchives = {
-    Mark{0, "7z\xbc\xaf\x27\x1c", "a 7z archive", kUnpack7z},
-    Mark{0, "Rar!\x1a\x07", "a RAR archive", "unpack it first: unrar x {}"},
-    Mark{0, "\x04\x22\x4d\x18", "an lz4 file", "unpack it first: lz4 --decompress {}"},
-    Mark{0, "\x02\x21\x4c\x18", "an lz4 file", "unpack it first: lz4 --decompress {}"},
-    Mark{0, "\x1f\x8b", "a gzip file", "unpack it first: gzip --decompress {}"},
-    Mark{0, "\x28\xb5\x2f\xfd", "a zstd file", "unpack it first: zstd --decompress {}"},
-    Mark{0, "\xfd\x37zXZ\0"sv, "an xz file", "unpack it first: xz --decompress {}"},
-    Mark{0, "BZh", "a bzip2 file", "unpack it first: bzip2 --decompress {}", true},
-    Mark{0, "LZIP\x01", "an lzip file", "unpack it first: lzip --decompress {}"},
-    Mark{0, "\x89LZO\0\r\n\x1a\n"sv, "an lzop file", "unpack it first: lzop --decompress {}"},
-    Mark{0, "\x1f\x9d", "a file of compress (.Z)", "unpack it first: gzip --decompress {}"},
-    Mark{0, "\x5d\0\0"sv, "an LZMA file", "unpack it first: xz --format=lzma --decompress {}"},
-    Mark{0, "\xff\x06\0\0sNaPpY"sv, "a Snappy file", "unpack it first, with python-snappy: python3 -m snappy -d {}"},
-    Mark{0, "\x37\xa4\x30\xec", "a dictionary of zstd"},
-    Mark{0, "!<arch>\n", "an ar archive", "unpack it first: ar x {}"},
-    Mark{0, "\xed\xab\xee\xdb", "an RPM package"},
-    Mark{0, "MSCF\0\0"sv, "a cabinet archive", kUnpack7z},
-    Mark{0, "WARC/0.", "a web archive (WARC)", "take the text out of its records first, for example with warcio"},
-    Mark{0, "WARC/1.", "a web archive (WARC)", "take the text out of its records first, for example with warcio"},
-};
-
-constexpr std::array kPictures = {
-    Mark{0, "\x89PNG\r\n\x1a\n", "a PNG picture"}, Mark{0, "\xff\xd8\xff", "a JPEG picture"},
-    Mark{0, "GIF87a", "a GIF picture", {}, true},  Mark{0, "GIF89a", "a GIF picture", {}, true},
-    Mark{0, "BM", "a BMP picture", {}, true},      Mark{0, "II*\0"sv, "a TIFF picture"},
-    Mark{0, "MM\0*"sv, "a TIFF picture"},          Mark{8, "WEBP", "a WebP picture", {}, true},
-    Mark{0, "8BPS\0"sv, "a Photoshop picture"},    Mark{0, "\0\0\0\x0cjP  "sv, "a JPEG 2000 picture"},
-    Mark{0, "SIMPLE  =", "a FITS file", {}, true},
-};
-
-constexpr std::array kSounds = {
-    Mark{8, "WAVE", "a WAV sound", {}, true},
-    Mark{8, "AVI ", "an AVI video", {}, true},
-    Mark{0, "ID3", "an MP3 sound", {}, true},
-    Mark{0, "\xff\xfb", "an MP3 sound", {}, true},
-    Mark{0, "fLaC", "a FLAC sound", {}, true},
-    Mark{0, "OggS", "an Ogg sound or video", {}, true},
-    Mark{4, "ftyp", "an MP4 video, or a sound or picture in its container", {}, true},
-    Mark{0, "\x1a\x45\xdf\xa3", "a Matroska or WebM video"},
-};
-
-constexpr std::array kDocuments = {
-    Mark{0, "%PDF-", "a PDF document", "take its text out first: pdftotext {}"},
-    Mark{0, "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document", kExport},
-    Mark{0, "{\\rtf", "an RTF document", kExport},
-    Mark{0, "AT&TFORM", "a DjVu document", "take its text out first: djvutxt {}", true},
-    Mark{60, "BOOKMOBI", "a Mobipocket book", kExport, true},
-    Mark{0, "\0\x01\0\0\0"sv, "a TrueType font"},
-    Mark{0, "OTTO", "an OpenType font", {}, true},
-    Mark{0, "wOFF", "a web font", {}, true},
-    Mark{0, "wOF2", "a web font", {}, true},
-};
-
-constexpr std::array kPrograms = {
-    Mark{0, "\x7f\x45LF", "an ELF program or library"},
-    Mark{0, "MZ", "a Windows program or library", {}, true},
-    Mark{0, "\xfe\xed\xfa\xce", "a macOS program or library"},
-    Mark{0, "\xfe\xed\xfa\xcf", "a macOS program or library"},
-    Mark{0, "\xcf\xfa\xed\xfe", "a macOS program or library"},
-    Mark{0, "\xca\xfe\xba\xbe", "a Java class or a macOS program"},
-    Mark{0, "\0asm"sv, "a WebAssembly program"},
-    Mark{0, "\x42\x43\xc0\xde", "LLVM bitcode"},
-    Mark{0, "PACK\0\0\0"sv, "a pack of git"},
-    Mark{0, "DIRC\0\0\0"sv, "an index of git"},
-};
-
 constexpr std::string_view kTable = "write it as Parquet or JSON lines first";
-
-constexpr std::array kData = {
-    Mark{0, "SQLite format 3\0"sv, "an SQLite database",
-         "export its texts first, for example: sqlite3 -json {} 'SELECT text FROM ...' > texts.json"},
-    Mark{0, "\x89HDF\r\n\x1a\n", "an HDF5 file", kTable},
-    Mark{0, "\x93NUMPY", "a NumPy array"},
-    Mark{0, "ORC", "an ORC table", kTable, true},
-    Mark{0, "Obj\x01", "an Avro file", kTable},
-    Mark{0, "FEA1", "a Feather file of version 1", kTable, true},
-    Mark{0, "MATLAB 5.0 MAT-file", "a file of MATLAB", kTable, true},
-    Mark{0, "GGUF", "a file of weights (GGUF)", {}, true},
-    Mark{0, "lmgg", "a file of weights (GGML)", {}, true},
-    Mark{0, "tjgg", "a file of weights (GGML)", {}, true},
-    Mark{0, "MMIDIDX\0\0"sv, "the index of a token file",
-         "give its tokens: NAME.bin, with this file as NAME.idx beside it"},
-    Mark{0, "TNTIDX\0\0"sv, "the index of a token file",
-         "give its tokens: NAME.bin, with this file as NAME.idx beside it"},
-};
-
 constexpr std::string_view kLfsFix = "get the data: `git lfs pull` in the clone, or `hearth fetch`";
 
-constexpr std::array kPointers = {
-    Mark{0, "version https://git-lfs.github.com/spec/", "a pointer of git-lfs, without the data", kLfsFix},
-    Mark{0, "/annex/objects/", "a pointer of git-annex, without the data", "get the data: git annex get {}"},
-    Mark{0, "# xet version", "a pointer of Xet, without the data", "get the data: `hearth fetch`"},
+constexpr Mark kMarks[] = {
+    // Pointers to data elsewhere.
+    {0, "version https://git-lfs.github.com/spec/", "a pointer of git-lfs, without the data", kLfsFix},
+    {0, "/annex/objects/", "a pointer of git-annex, without the data", "get the data: git annex get {}"},
+    {0, "# xet version", "a pointer of Xet, without the data", "get the data: `hearth fetch`"},
+    // Archives and packed files.
+    {0, "7z\xbc\xaf\x27\x1c", "a 7z archive", kUnpack7z},
+    {0, "Rar!\x1a\x07", "a RAR archive", "unpack it first: unrar x {}"},
+    {0, "\x04\x22\x4d\x18", "an lz4 file", "unpack it first: lz4 --decompress {}"},
+    {0, "\x02\x21\x4c\x18", "an lz4 file", "unpack it first: lz4 --decompress {}"},
+    {0, "\x1f\x8b", "a gzip file", "unpack it first: gzip --decompress {}"},
+    {0, "\x28\xb5\x2f\xfd", "a zstd file", "unpack it first: zstd --decompress {}"},
+    {0, "\xfd\x37zXZ\0"sv, "an xz file", "unpack it first: xz --decompress {}"},
+    {0, "BZh", "a bzip2 file", "unpack it first: bzip2 --decompress {}", true},
+    {0, "LZIP\x01", "an lzip file", "unpack it first: lzip --decompress {}"},
+    {0, "\x89LZO\0\r\n\x1a\n"sv, "an lzop file", "unpack it first: lzop --decompress {}"},
+    {0, "\x1f\x9d", "a file of compress (.Z)", "unpack it first: gzip --decompress {}"},
+    {0, "\x5d\0\0"sv, "an LZMA file", "unpack it first: xz --format=lzma --decompress {}"},
+    {0, "\xff\x06\0\0sNaPpY"sv, "a Snappy file", "unpack it first, with python-snappy: python3 -m snappy -d {}"},
+    {0, "\x37\xa4\x30\xec", "a dictionary of zstd"},
+    {0, "!<arch>\n", "an ar archive", "unpack it first: ar x {}"},
+    {0, "\xed\xab\xee\xdb", "an RPM package"},
+    {0, "MSCF\0\0"sv, "a cabinet archive", kUnpack7z},
+    {0, "WARC/0.", "a web archive (WARC)", "take the text out of its records first, for example with warcio"},
+    {0, "WARC/1.", "a web archive (WARC)", "take the text out of its records first, for example with warcio"},
+    // Pictures.
+    {0, "\x89PNG\r\n\x1a\n", "a PNG picture"},
+    {0, "\xff\xd8\xff", "a JPEG picture"},
+    {0, "GIF87a", "a GIF picture", {}, true},
+    {0, "GIF89a", "a GIF picture", {}, true},
+    {0, "BM", "a BMP picture", {}, true},
+    {0, "II*\0"sv, "a TIFF picture"},
+    {0, "MM\0*"sv, "a TIFF picture"},
+    {8, "WEBP", "a WebP picture", {}, true},
+    {0, "8BPS\0"sv, "a Photoshop picture"},
+    {0, "\0\0\0\x0cjP  "sv, "a JPEG 2000 picture"},
+    {0, "SIMPLE  =", "a FITS file", {}, true},
+    // Sounds and videos.
+    {8, "WAVE", "a WAV sound", {}, true},
+    {8, "AVI ", "an AVI video", {}, true},
+    {0, "ID3", "an MP3 sound", {}, true},
+    {0, "\xff\xfb", "an MP3 sound", {}, true},
+    {0, "fLaC", "a FLAC sound", {}, true},
+    {0, "OggS", "an Ogg sound or video", {}, true},
+    {4, "ftyp", "an MP4 video, or a sound or picture in its container", {}, true},
+    {0, "\x1a\x45\xdf\xa3", "a Matroska or WebM video"},
+    // Documents and fonts.
+    {0, "%PDF-", "a PDF document", "take its text out first: pdftotext {}"},
+    {0, "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document", kExport},
+    {0, "{\\rtf", "an RTF document", kExport},
+    {0, "AT&TFORM", "a DjVu document", "take its text out first: djvutxt {}", true},
+    {60, "BOOKMOBI", "a Mobipocket book", kExport, true},
+    {0, "\0\x01\0\0\0"sv, "a TrueType font"},
+    {0, "OTTO", "an OpenType font", {}, true},
+    {0, "wOFF", "a web font", {}, true},
+    {0, "wOF2", "a web font", {}, true},
+    // Programs.
+    {0, "\x7f\x45LF", "an ELF program or library"},
+    {0, "MZ", "a Windows program or library", {}, true},
+    {0, "\xfe\xed\xfa\xce", "a macOS program or library"},
+    {0, "\xfe\xed\xfa\xcf", "a macOS program or library"},
+    {0, "\xcf\xfa\xed\xfe", "a macOS program or library"},
+    {0, "\xca\xfe\xba\xbe", "a Java class or a macOS program"},
+    {0, "\0asm"sv, "a WebAssembly program"},
+    {0, "\x42\x43\xc0\xde", "LLVM bitcode"},
+    {0, "PACK\0\0\0"sv, "a pack of git"},
+    {0, "DIRC\0\0\0"sv, "an index of git"},
+    // Data.
+    {0, "SQLite format 3\0"sv, "an SQLite database",
+     "export its texts first, for example: sqlite3 -json {} 'SELECT text FROM ...' > texts.json"},
+    {0, "\x89HDF\r\n\x1a\n", "an HDF5 file", kTable},
+    {0, "\x93NUMPY", "a NumPy array"},
+    {0, "ORC", "an ORC table", kTable, true},
+    {0, "Obj\x01", "an Avro file", kTable},
+    {0, "FEA1", "a Feather file of version 1", kTable, true},
+    {0, "MATLAB 5.0 MAT-file", "a file of MATLAB", kTable, true},
+    {0, "GGUF", "a file of weights (GGUF)", {}, true},
+    {0, "lmgg", "a file of weights (GGML)", {}, true},
+    {0, "tjgg", "a file of weights (GGML)", {}, true},
+    {0, "MMIDIDX\0\0"sv, "the index of a token file",
+     "give its tokens: NAME.bin, with this file as NAME.idx beside it"},
+    {0, "TNTIDX\0\0"sv, "the index of a token file", "give its tokens: NAME.bin, with this file as NAME.idx beside it"},
 };
 
 constexpr std::string_view kIconv = "convert it first: iconv --from-code={} --to-code=UTF-8 --output={}.utf8 {}";
@@ -237,28 +228,16 @@ bool is_safetensors(std::string_view bytes) {
 }
 
 std::optional<ForeignKind> marked_kind(std::string_view bytes, const std::string& path, bool is_text) {
-  std::optional<ForeignKind> found;
-  const auto look = [&](const auto& marks) {
-    for (const Mark& mark : marks) {
-      if (found || (mark.is_weak && is_text) || bytes.size() < mark.offset) continue;
-      if (bytes.substr(mark.offset).starts_with(mark.bytes))
-        found = ForeignKind{std::string(mark.name), {}, fmt::format(fmt::runtime(mark.fix), path)};
-    }
-  };
-  look(kPointers);
-  look(kArchives);
-  look(kPictures);
-  look(kSounds);
-  look(kDocuments);
-  look(kPrograms);
-  look(kData);
-  if (!found && is_tar(bytes))
-    found = ForeignKind{"a tar archive", {}, "unpack it first: tar --extract --file " + path};
-  if (!found && is_cpio(bytes)) found = ForeignKind{"a cpio archive", {}, "unpack it first: cpio --extract < " + path};
-  if (!found && is_safetensors(bytes)) found = ForeignKind{"a file of weights (safetensors)", {}, {}};
+  for (const Mark& mark : kMarks) {
+    if ((mark.is_weak && is_text) || bytes.size() < mark.offset) continue;
+    if (bytes.substr(mark.offset).starts_with(mark.bytes))
+      return ForeignKind{std::string(mark.name), {}, fmt::format(fmt::runtime(mark.fix), path)};
+  }
+  if (is_tar(bytes)) return ForeignKind{"a tar archive", {}, "unpack it first: tar --extract --file " + path};
+  if (is_cpio(bytes)) return ForeignKind{"a cpio archive", {}, "unpack it first: cpio --extract < " + path};
+  if (is_safetensors(bytes)) return ForeignKind{"a file of weights (safetensors)", {}, {}};
   const bool is_pickle = bytes.size() > 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
-  if (!found && is_pickle) found = ForeignKind{"a pickle of Python", {}, {}};
-  return found;
+  return is_pickle ? std::optional(ForeignKind{"a pickle of Python", {}, {}}) : std::nullopt;
 }
 
 }  // namespace
@@ -291,8 +270,7 @@ std::optional<ForeignKind> foreign_part(std::string_view bytes, int64_t position
   ByteCounts counts = count(bytes);
   counts.begins_with_zeros = false;  // a stray zero may be anywhere
   if (counts.are_text()) return {};
-  const auto first =
-      std::find_if(bytes.begin(), bytes.end(), [](char c) { return is_control(static_cast<unsigned char>(c)); });
+  const auto first = std::ranges::find_if(bytes, [](char c) { return is_control(static_cast<unsigned char>(c)); });
   return ForeignKind{fmt::format("not text at byte {}", position + (first - bytes.begin())),
                      fmt::format("{} of the {} bytes at {} are control characters, {} of them zero", counts.controls,
                                  counts.all, position, counts.zeros),

@@ -1,11 +1,9 @@
-#include "data/source/indexed_source.h"
-
 #include <algorithm>
 #include <optional>
 
-#include "base/error.h"
 #include "data/formats/indexed_file.h"
 #include "data/source/label_file.h"
+#include "data/source/readers.h"
 
 namespace hearth::data {
 namespace {
@@ -29,14 +27,8 @@ class IndexedReader final : public SourceReader {
     try {
       file_.read(next_, ids_);
       record.ids = ids_;
-      const auto outside = std::find_if(ids_.begin(), ids_.end(), [&](uint32_t id) { return id >= vocab_size_; });
-      if (vocab_size_ > 0 && outside != ids_.end()) {
+      if (record.check_ids(vocab_size_) && labels_ && !labels_->read(next_, ids_, record.weights, record.why))
         record.problem = RecordProblem::kWrongType;
-        record.why = fmt::format("token {} is outside the vocabulary of {}", *outside, vocab_size_);
-        record.fix = kOtherVocabulary;
-      } else if (labels_ && !labels_->read(next_, ids_, record.weights, record.why)) {
-        record.problem = RecordProblem::kWrongType;
-      }
       ++next_;
     } catch (const Error& e) {
       if (e.code() == ExitCode::kHardware) throw;

@@ -76,7 +76,7 @@ std::optional<JsonRows> rows_of_json(std::string_view object, const std::vector<
   } catch (const JsonFailure& failure) {  // a null among the texts, or no other key: the rows are there all the same
     if (failure.problem == RecordProblem::kMalformed) return {};
   }
-  const auto several = std::find_if(parts.begin(), parts.end(), [](const auto& texts) { return texts.size() > 1; });
+  const auto several = std::ranges::find_if(parts, [](const auto& texts) { return texts.size() > 1; });
   if (several == parts.end()) return {};
   JsonRows rows{text_keys[static_cast<size_t>(several - parts.begin())], std::ssize(*several)};
   for (const JsonMember& member : scanner.members())

@@ -15,8 +15,7 @@ void attach_label_files(const std::vector<Path>& paths, const std::vector<Path>&
   for (size_t i = 0; i < paths.size(); ++i) {
     const Path tokens = token_file_of(paths[i]), file = token_file_of(labels[i]);
     const std::string real = std::filesystem::canonical(tokens).string();
-    const auto source =
-        std::find_if(sources.begin(), sources.end(), [&](const SourceFile& s) { return s.real_path == real; });
+    const auto source = std::ranges::find(sources, real, &SourceFile::real_path);
     if (source == sources.end() || source->format != Format::kIndexed)
       throw user_error(fmt::format("--labels {} has no token file", labels[i].string()),
                        fmt::format("{} is not a token file", paths[i].string()),

@@ -36,7 +36,7 @@ constexpr std::array<std::string_view, 24> kAboutNames = {
     "SHA256SUM", "SHA256SUMS", "MD5SUM",       "MD5SUMS",      "CHECKSUMS",       "TERMS_OF_USE"};
 // The same for common words, which may begin the name of a text: history_of_rome.txt. Only an ending may follow.
 constexpr std::array<std::string_view, 5> kAboutWords = {"TERMS", "HISTORY", "CHANGES", "USAGE", "REQUIREMENTS"};
-constexpr std::string_view kSeparators = "._- ";
+constexpr std::string_view kNameSeparators = "._- ";
 // Files of programs, settings and pages. Nothing: no ending.
 constexpr std::array<std::string_view, 11> kPageEndings = {"",     ".md",   ".py",  ".ipynb", ".json", ".yaml",
                                                            ".yml", ".toml", ".cfg", ".sh",    ".html"};
@@ -69,7 +69,7 @@ bool is_card(const Path& path) {
     const auto has_key = [&](std::string_view key) {
       return line.starts_with(key) && line.substr(key.size()).starts_with(':');
     };
-    if (std::any_of(kCardKeys.begin(), kCardKeys.end(), has_key)) return true;
+    if (std::ranges::any_of(kCardKeys, has_key)) return true;
   }
   return false;
 }
@@ -91,12 +91,12 @@ bool is_bare_repository(const Path& folder) {
 // Whether a program wrote it beside data. An editor's foo~ is the older foo.
 bool is_of_tools(const Path& path) {
   const std::string name = path.filename().string();
-  if (std::find(kFilesOfTools.begin(), kFilesOfTools.end(), name) != kFilesOfTools.end()) return true;
+  if (std::ranges::find(kFilesOfTools, name) != kFilesOfTools.end()) return true;
   const auto is_transaction = [&](std::string_view beginning) {
     return name.size() > beginning.size() && name.starts_with(beginning) &&
            name.find_first_not_of("0123456789", beginning.size()) == std::string::npos;
   };
-  if (std::any_of(kTransactions.begin(), kTransactions.end(), is_transaction)) return true;
+  if (std::ranges::any_of(kTransactions, is_transaction)) return true;
   return name.size() > 1 && name.ends_with('~') && path_exists(path.parent_path() / name.substr(0, name.size() - 1));
 }
 
@@ -106,10 +106,8 @@ std::optional<LeftOutReason> never_data(const Path& path, bool is_folder) {
   const std::string name = path.filename().string();
   if (name.starts_with('.')) return LeftOutReason::kHidden;
   const auto ends = [&](std::string_view ending) { return name.ends_with(ending); };
-  if (!is_folder && (std::any_of(kUnfinishedEndings.begin(), kUnfinishedEndings.end(), ends) || is_lock(path)))
-    return LeftOutReason::kUnfinished;
-  if (is_folder && std::find(kFoldersOfTools.begin(), kFoldersOfTools.end(), name) != kFoldersOfTools.end())
-    return LeftOutReason::kOfTools;
+  if (!is_folder && (std::ranges::any_of(kUnfinishedEndings, ends) || is_lock(path))) return LeftOutReason::kUnfinished;
+  if (is_folder && std::ranges::find(kFoldersOfTools, name) != kFoldersOfTools.end()) return LeftOutReason::kOfTools;
   if (is_folder ? is_bare_repository(path) : is_of_tools(path)) return LeftOutReason::kOfTools;
   if (is_folder && (name == "blobs" || name == "refs") && folder_exists(path.parent_path() / "snapshots"))
     return LeftOutReason::kOfTools;
@@ -118,7 +116,7 @@ std::optional<LeftOutReason> never_data(const Path& path, bool is_folder) {
 
 bool is_about_data(const Path& path) {
   const std::string name = path.filename().string();
-  if (std::find(kDescriptions.begin(), kDescriptions.end(), name) != kDescriptions.end()) return true;
+  if (std::ranges::find(kDescriptions, name) != kDescriptions.end()) return true;
   std::string upper = name;
   for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   // LICENSE, LICENSE.txt, LICENSE-MIT, README.zh-CN.md, README_EN.md; not READMES or license_texts.jsonl.
@@ -126,9 +124,8 @@ bool is_about_data(const Path& path) {
     return upper.starts_with(about) &&
            (upper.size() == about.size() || separators.find(upper[about.size()]) != std::string_view::npos);
   };
-  const bool is_named =
-      std::any_of(kAboutNames.begin(), kAboutNames.end(), [&](auto about) { return begins(about, kSeparators); }) ||
-      std::any_of(kAboutWords.begin(), kAboutWords.end(), [&](auto about) { return begins(about, "."); });
+  const bool is_named = std::ranges::any_of(kAboutNames, [&](auto about) { return begins(about, kNameSeparators); }) ||
+                        std::ranges::any_of(kAboutWords, [&](auto about) { return begins(about, "."); });
   const std::string ending = Path(upper).extension().string();
   const bool is_page = ending.size() <= 1 || ending == ".MD" || ending == ".TXT" || ending == ".RST" ||
                        ending == ".HTML" || ending == ".CFF" || ending == ".BIB";
@@ -139,7 +136,7 @@ bool is_about_data(const Path& path) {
 bool has_page_ending(const Path& path) {
   std::string ending = path.extension().string();
   for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return std::find(kPageEndings.begin(), kPageEndings.end(), ending) != kPageEndings.end();
+  return std::ranges::find(kPageEndings, ending) != kPageEndings.end();
 }
 
 bool is_hub_folder(const Path& folder) {
@@ -158,7 +155,7 @@ std::string describe_left_out(const std::vector<LeftOut>& entries) {
       if (static_cast<size_t>(entry.reason) != reason) continue;
       ++count;
       const std::string name = printable(Path(entry.path).filename().string());
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
     }
     if (count > 0)
       parts.push_back(fmt::format("{} {} ({})", count, kReasons[reason], join_first(names, kNamedEntries)));

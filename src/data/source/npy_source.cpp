@@ -1,9 +1,7 @@
-#include "data/source/npy_source.h"
-
 #include <limits>
 
-#include "base/error.h"
 #include "data/formats/npy.h"
+#include "data/source/readers.h"
 
 namespace hearth::data {
 namespace {
@@ -22,8 +20,8 @@ class NpyReader final : public SourceReader {
       read(record);
     } catch (const Error& e) {
       if (e.code() != ExitCode::kDamaged && e.code() != ExitCode::kUser) throw;
-      record.problem = e.code() == ExitCode::kDamaged ? RecordProblem::kUnreadable : RecordProblem::kMalformed;
-      record.why = e.message() + (e.why().empty() ? "" : ": " + e.why());
+      record.fail_as_unreadable(e);
+      if (e.code() == ExitCode::kUser) record.problem = RecordProblem::kMalformed;
     }
     return true;
   }
@@ -34,26 +32,23 @@ class NpyReader final : public SourceReader {
   void read(Record& record) const {
     const std::string_view bytes(reinterpret_cast<const char*>(mapped_.bytes().data()), mapped_.bytes().size());
     const NpyHeader header = parse_npy_header(bytes, "it");
-    const auto wrong = [&](RecordProblem problem, std::string why) {
-      record.problem = problem;
-      record.why = std::move(why);
-    };
     if (header.descr != "|u1" && header.descr != "u1")
-      return wrong(RecordProblem::kWrongType,
-                   fmt::format("its elements are \"{}\", not uint8 (\"|u1\")", header.descr));
+      return record.fail(RecordProblem::kWrongType,
+                         fmt::format("its elements are \"{}\", not uint8 (\"|u1\")", header.descr));
     if (header.shape.size() != 2)
-      return wrong(RecordProblem::kWrongType,
-                   fmt::format("it has {} dimensions, not the two of neurons and time bins", header.shape.size()));
+      return record.fail(
+          RecordProblem::kWrongType,
+          fmt::format("it has {} dimensions, not the two of neurons and time bins", header.shape.size()));
     const ArrayShape shape{header.shape[0], header.shape[1]};
     const auto size = static_cast<int64_t>(bytes.size() - header.data_offset);
     if (shape.bins > 0 && shape.neurons > std::numeric_limits<int64_t>::max() / shape.bins)
-      return wrong(RecordProblem::kMalformed, fmt::format("its shape is ({}, {})", shape.neurons, shape.bins));
+      return record.fail(RecordProblem::kMalformed, fmt::format("its shape is ({}, {})", shape.neurons, shape.bins));
     if (shape.cells() > size)
-      return wrong(RecordProblem::kUnreadable, fmt::format("it is cut short: {} bytes of {}", size, shape.cells()));
+      return record.fail(RecordProblem::kUnreadable,
+                         fmt::format("it is cut short: {} bytes of {}", size, shape.cells()));
     if (shape.cells() < size)
-      return wrong(RecordProblem::kMalformed, fmt::format("{} bytes follow its end", size - shape.cells()));
-    if (shape.cells() > max_bytes_)
-      return wrong(RecordProblem::kTooLong, fmt::format("it has more than {} bytes (--max-record-bytes)", max_bytes_));
+      return record.fail(RecordProblem::kMalformed, fmt::format("{} bytes follow its end", size - shape.cells()));
+    if (shape.cells() > max_bytes_) return record.fail_as_too_long(max_bytes_);
     auto array = std::make_shared<SpikeArray>();
     array->shape = shape;
     const std::span counts(reinterpret_cast<const uint8_t*>(bytes.data()) + header.data_offset,
@@ -74,7 +69,7 @@ class NpyReader final : public SourceReader {
 
 }  // namespace
 
-std::unique_ptr<SourceReader> open_npy_source(const SourceFile& file, const ReadRules& rules) {
+std::unique_ptr<SourceReader> open_npy_source(const SourceFile& file, const ReadRules& rules, SourceRange /*whole*/) {
   return std::make_unique<NpyReader>(file, rules);
 }
 

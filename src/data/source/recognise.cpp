@@ -11,9 +11,9 @@
 #include "data/formats/json_values.h"
 #include "data/formats/npy.h"
 #include "data/formats/stream_buffer.h"
-#include "data/source/csv_source.h"
 #include "data/source/foreign_kind.h"
 #include "data/source/json_look.h"
+#include "data/source/readers.h"
 #include "data/source/source.h"
 
 namespace hearth::data {
@@ -81,7 +81,7 @@ void refuse_text_options(const Path& path, const KindRules& kinds) {
 
 bool is_named(const Path& path, std::initializer_list<std::string_view> endings) {
   const std::string name = plain_name(path);
-  return std::any_of(endings.begin(), endings.end(), [&](std::string_view ending) { return name.ends_with(ending); });
+  return std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 // The first line that is not blank, without its end; nothing if `text` ends in it and the file does not.
@@ -109,8 +109,8 @@ Lines count_object_lines(std::string_view text, bool is_whole) {
 }
 
 bool has_a_key(const std::vector<std::string>& names, const std::vector<std::string>& keys) {
-  return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
-    return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+  return std::ranges::any_of(keys, [&](const std::string& key) {
+    return std::ranges::any_of(names, [&](const std::string& name) {
       return key == name || (key.starts_with(name) && key.size() > name.size() && key[name.size()] == '.');
     });
   });
@@ -129,7 +129,7 @@ bool has_bad_records(std::string_view text, const JsonLook& look, const std::vec
     }
     return false;
   };
-  return text[0] == '{' && std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+  return text[0] == '{' && std::ranges::any_of(keys, [&](const std::string& key) {
            return is_spelled(key, '"') || is_spelled(key, '\'');  // Python's quotes
          });
 }

@@ -1,39 +1,46 @@
 #include "data/source/source.h"
 
-#include "base/error.h"
-#include "data/source/column_source.h"
-#include "data/source/csv_source.h"
-#include "data/source/indexed_source.h"
-#include "data/source/json_source.h"
-#include "data/source/jsonl_source.h"
-#include "data/source/npy_source.h"
-#include "data/source/text_source.h"
+#include <algorithm>
+#include <array>
+
+#include "data/source/readers.h"
 
 namespace hearth::data {
+
+void Record::fail(RecordProblem what, std::string why_so, std::string how_on) {
+  problem = what;
+  why = std::move(why_so);
+  fix = std::move(how_on);
+}
+
+void Record::fail_as_too_long(int64_t max_record_bytes) {
+  fail(RecordProblem::kTooLong, fmt::format("it has more than {} bytes (--max-record-bytes)", max_record_bytes));
+}
+
+void Record::fail_as_unreadable(const Error& error) {
+  fail(RecordProblem::kUnreadable,
+       error.why().empty() ? error.message() : fmt::format("{}: {}", error.message(), error.why()));
+}
+
+bool Record::check_ids(int64_t vocab_size) {
+  const auto outside = std::ranges::find_if(ids, [&](uint32_t id) { return id >= vocab_size; });
+  if (vocab_size == 0 || outside == ids.end()) return true;
+  fail(RecordProblem::kWrongType, fmt::format("token {} is outside the vocabulary of {}", *outside, vocab_size),
+       "give the tokenizer that made the ids (--tokenizer FILE), or --vocab-size N; or leave out such records with "
+       "--on-error skip");
+  return false;
+}
+
 bool can_be_cut(const SourceFile& file) {
   if (file.format == Format::kJsonl) return file.compression == Compression::kNone;
   return may_give_ids(file.format);
 }
 
 std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRules& rules, SourceRange range) {
-  switch (file.format) {
-    case Format::kText:
-      return open_text_source(file, rules);
-    case Format::kJsonl:
-      return open_jsonl_source(file, rules, range);
-    case Format::kIndexed:
-      return open_indexed_source(file, rules, range);
-    case Format::kNpy:
-      return open_npy_source(file, rules);
-    case Format::kParquet:
-    case Format::kArrow:
-      return open_column_source(file, rules, range);
-    case Format::kJson:
-      return open_json_source(file, rules);
-    case Format::kCsv:
-      return open_csv_source(file, rules);
-  }
-  HEARTH_CHECK(false);
+  // In the order of the enum.
+  constexpr std::array kOpen = {open_text_source,   open_jsonl_source,  open_indexed_source, open_npy_source,
+                                open_column_source, open_column_source, open_json_source,    open_csv_source};
+  return kOpen.at(static_cast<size_t>(file.format))(file, rules, range);
 }
 
 void check_weight_keys(const SourceFile& file, const ReadRules& rules) {

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "data/formats/byte_stream.h"
 #include "data/formats/label_weights.h"
@@ -44,11 +45,6 @@ struct SourceFile {
   bool operator==(const SourceFile&) const = default;
 };
 
-// The fix of ids that are outside of the vocabulary.
-inline constexpr std::string_view kOtherVocabulary =
-    "give the tokenizer that made the ids (--tokenizer FILE), or --vocab-size N; or leave out such records with "
-    "--on-error skip";
-
 struct Record {
   // The record's start: a byte of the file's (uncompressed) text, or the number of its row or sequence, from 0. The
   // format decides which.
@@ -66,6 +62,13 @@ struct Record {
   std::string why;       // the problem, for people: "it has no key \"text\""
   std::string fix;       // how to read the record without a correction; empty: there is no way
   std::string location;  // for people, after the file's name: "line 17", "row 3"
+
+  // Gives the record a problem.
+  void fail(RecordProblem what, std::string why_so, std::string how_on = {});
+  void fail_as_too_long(int64_t max_record_bytes);
+  void fail_as_unreadable(const Error& error);  // makes it the last one of a file whose rest cannot be read
+  // Whether all ids are below vocab_size (0: unknown). If not, the record gets a problem.
+  bool check_ids(int64_t vocab_size);
 };
 
 class SourceReader {

@@ -1,11 +1,9 @@
-#include "data/source/text_source.h"
-
 #include <utility>
 
-#include "base/error.h"
 #include "data/formats/byte_stream.h"
 #include "data/formats/stream_buffer.h"
 #include "data/source/foreign_kind.h"
+#include "data/source/readers.h"
 
 namespace hearth::data {
 namespace {
@@ -18,7 +16,8 @@ class TextReader final : public SourceReader {
   TextReader(const SourceFile& file, const ReadRules& rules)
       : document_bytes_(static_cast<size_t>(rules.document_bytes)) {
     if (file.compression != Compression::kNone) {
-      inflate(file, static_cast<size_t>(rules.max_record_bytes));
+      inflate(file, rules.max_record_bytes);
+      if (problem_.problem != RecordProblem::kNone) content_.clear();
       text_ = content_;
     } else if (file.size_bytes < kMappedBytes) {
       content_ = read_file(file.real_path);
@@ -52,33 +51,25 @@ class TextReader final : public SourceReader {
   int64_t bytes_read() const override { return static_cast<int64_t>(begin_); }
 
  private:
-  void inflate(const SourceFile& file, size_t max_bytes) {
-    const auto fail = [&](RecordProblem problem, std::string why, std::string fix = {}) {
-      problem_.problem = problem;
-      problem_.why = std::move(why);
-      problem_.fix = std::move(fix);
-      problem_.location = "the text";
-      content_.clear();
-    };
+  void inflate(const SourceFile& file, int64_t max_bytes) {
+    problem_.location = "the text";
     try {
       const auto stream = open_stream(file.real_path, file.compression);
       std::string chunk(kMappedBytes, '\0');
       for (size_t n; (n = stream->read(chunk)) > 0;) {
         content_.append(chunk, 0, n);
-        if (content_.size() > max_bytes)
-          return fail(RecordProblem::kTooLong,
-                      fmt::format("it has more than {} bytes (--max-record-bytes)", max_bytes));
+        if (std::ssize(content_) > max_bytes) return problem_.fail_as_too_long(max_bytes);
       }
       if (file.any_bytes) return;
       const auto kind = foreign_rest(std::ssize(content_), [&](int64_t position) {
         return std::string_view(content_).substr(static_cast<size_t>(position), kKindBytes);
       });
       if (kind)
-        fail(RecordProblem::kUnreadable, fmt::format("it is {}: {}", kind->name, kind->why),
-             kind->fix + "; leave it out with --on-error skip, or read its bytes as they are with --as-text");
+        problem_.fail(RecordProblem::kUnreadable, fmt::format("it is {}: {}", kind->name, kind->why),
+                      kind->fix + "; leave it out with --on-error skip, or read its bytes as they are with --as-text");
     } catch (const Error& e) {
       if (e.code() != ExitCode::kDamaged) throw;
-      fail(RecordProblem::kUnreadable, e.why().empty() ? e.message() : fmt::format("{}: {}", e.message(), e.why()));
+      problem_.fail_as_unreadable(e);
     }
   }
 
@@ -92,7 +83,7 @@ class TextReader final : public SourceReader {
 
 }  // namespace
 
-std::unique_ptr<SourceReader> open_text_source(const SourceFile& file, const ReadRules& rules) {
+std::unique_ptr<SourceReader> open_text_source(const SourceFile& file, const ReadRules& rules, SourceRange /*whole*/) {
   return std::make_unique<TextReader>(file, rules);
 }
 

@@ -109,8 +109,8 @@ NgramScores score_ngrams(const std::vector<std::string_view>& train, const std::
     for_each_key(document, [&](uint64_t key) { train_keys.push_back(key); });
   for (const std::string_view document : validation)
     for_each_key(document, [&](uint64_t key) { positions.push_back({key, 1.0 / 256}); });
-  std::sort(train_keys.begin(), train_keys.end());
-  std::sort(positions.begin(), positions.end(), [](const Position& a, const Position& b) { return a.key < b.key; });
+  std::ranges::sort(train_keys);
+  std::ranges::sort(positions, {}, &Position::key);
 
   NgramScores scores;
   scores.train_bytes = static_cast<int64_t>(train_keys.size());

@@ -84,8 +84,7 @@ std::vector<Document> read_documents(const Split& split, int64_t vocab_size, int
 }
 
 void count_lengths(const std::vector<Document>& documents, SplitStats& stats) {
-  const auto [shortest, longest] = std::minmax_element(
-      documents.begin(), documents.end(), [](const Document& a, const Document& b) { return a.tokens < b.tokens; });
+  const auto [shortest, longest] = std::ranges::minmax_element(documents, {}, &Document::tokens);
   stats.shortest = shortest->tokens;
   stats.longest = longest->tokens;
   const auto bin_of = [](int64_t tokens) { return static_cast<int>(std::bit_width(static_cast<uint64_t>(tokens))); };
@@ -101,7 +100,7 @@ void count_lengths(const std::vector<Document>& documents, SplitStats& stats) {
 
 // `earlier` has the sorted hashes of the splits before, and gets those of this split.
 void count_duplicates(std::vector<Document> documents, std::vector<uint64_t>& earlier, SplitStats& stats) {
-  std::sort(documents.begin(), documents.end(), [](const Document& a, const Document& b) { return a.hash < b.hash; });
+  std::ranges::sort(documents, {}, &Document::hash);
   std::vector<uint64_t> hashes;
   for (size_t i = 0; i < documents.size(); ++i) {
     const uint64_t hash = documents[i].hash;
@@ -111,7 +110,7 @@ void count_duplicates(std::vector<Document> documents, std::vector<uint64_t>& ea
     } else {
       hashes.push_back(hash);
     }
-    if (std::binary_search(earlier.begin(), earlier.end(), hash)) ++stats.in_earlier_splits;
+    if (std::ranges::binary_search(earlier, hash)) ++stats.in_earlier_splits;
   }
   std::vector<uint64_t> merged;
   std::set_union(earlier.begin(), earlier.end(), hashes.begin(), hashes.end(), std::back_inserter(merged));
@@ -121,7 +120,7 @@ void count_duplicates(std::vector<Document> documents, std::vector<uint64_t>& ea
 }  // namespace
 
 int64_t SplitStats::used_tokens() const {
-  return std::count_if(token_counts.begin(), token_counts.end(), [](int64_t count) { return count > 0; });
+  return std::ranges::count_if(token_counts, [](int64_t count) { return count > 0; });
 }
 
 std::vector<int64_t> SplitStats::most_frequent(int64_t count) const {

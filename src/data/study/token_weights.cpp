@@ -41,11 +41,11 @@ std::vector<float> read_token_weights(const Path& path, int64_t vocab_size) {
                        fmt::format("the tokenizer has {} ids", vocab_size), fix);
   });
   errors.attempt([&] {
-    const auto wrong = std::find_if_not(weights.begin(), weights.end(), is_weight);
+    const auto wrong = std::ranges::find_if_not(weights, is_weight);
     if (wrong != weights.end())
       throw user_error(fmt::format("{}: the weight of token {} is {}", path.string(), wrong - weights.begin(), *wrong),
                        "weights are finite and not negative", fix);
-    if (std::all_of(weights.begin(), weights.end(), [](float weight) { return weight == 0; }))
+    if (std::ranges::all_of(weights, [](float weight) { return weight == 0; }))
       throw user_error(fmt::format("{}: the weights of all tokens are 0", path.string()),
                        "no label would count in the loss", fix);
   });

@@ -36,10 +36,7 @@ Checked check_shard(const Path& path, const ShardEntry& entry) {
 VerifyResult verify_dataset(const Path& folder, int64_t threads) {
   VerifyResult result;
   result.manifest = read_manifest(folder);
-  std::vector<const ShardEntry*> shards;
-  for (const SplitEntry& split : result.manifest.splits) {
-    for (const ShardEntry& shard : split.shards) shards.push_back(&shard);
-  }
+  const std::vector<const ShardEntry*> shards = result.manifest.shards();
   std::vector<Checked> found(shards.size());
   for_each_index(static_cast<int64_t>(shards.size()), threads, [&](int64_t i) {
     const ShardEntry& shard = *shards[static_cast<size_t>(i)];

@@ -29,30 +29,19 @@ class LayoutMemory {
   double least(const config::RunConfig& config, const PipelinePlan& pipeline);
 
  private:
-  // What does not depend on the levels: weights and workspace; and layers and micro-batches of the first rank.
-  struct HeldLayer {
-    size_t kind;
-    double slots;            // of its stage
-    bool is_in_first_stage;  // of the rank: stages share memory, and the first is not the smallest
-  };
-  struct Held {
-    double fixed = 0, slots = 0;
-    std::vector<HeldLayer> layers{};
-    bool staged = false;
-  };
-  Held held(const config::RunConfig& config, const PipelinePlan& pipeline);
-  // Bytes of a level: those that do not depend on the layers, and of each layer.
+  // What does not depend on the levels: weights and workspace.
+  double fixed(const config::RunConfig& config, const PipelinePlan& pipeline);
+  // Bytes of a level on the first rank: those that do not depend on the layers, and of each layer.
   struct LevelBytes {
     double fixed = 0;
     std::vector<double> layers{};
   };
-  LevelBytes bytes_of(const config::RunConfig& config, const PipelinePlan& pipeline, Recompute level, const Held& held);
+  LevelBytes bytes_of(const config::RunConfig& config, const PipelinePlan& pipeline, Recompute level);
   // Bytes of a stage's activations: in memory that all stages share, and of a slot; and what a layer of each kind adds.
   struct Line {
     double shared = 0, slot = 0;
     std::vector<double> shared_of_layer{}, slot_of_layer{};
   };
-  using Shape = std::tuple<int64_t, int64_t, int64_t, int64_t, bool, bool>;  // tp, cp, B, S, staged, in halves
 
   const Line& line(const config::RunConfig& config, const PipelinePlan& pipeline, Recompute level);
   double weights(const config::RunConfig& config, const PipelinePlan& pipeline);
@@ -61,10 +50,12 @@ class LayoutMemory {
 
   const RunShape& run_;
   const models::LayerKinds kinds_;
-  std::map<std::pair<Shape, Recompute>, Line> lines_;
-  std::map<std::tuple<int64_t, int64_t, int64_t>, ParameterPlan> parts_;  // by tp, pipeline ranks and stages of a rank
-  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, bool>, double>
-      weights_;  // also shards, stage and reductions once a step
+  // By tp, cp, B, S, whether the model is in stages, whether backward is in halves, and level.
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, bool, bool, Recompute>, Line> lines_;
+  using PartKey = std::tuple<int64_t, int64_t, int64_t>;  // tp, pipeline ranks and stages of a rank
+  std::map<PartKey, ParameterPlan> parts_;
+  // Also by shards, stage of ZeRO, and whether gradients are reduced once a step.
+  std::map<std::tuple<PartKey, int64_t, int64_t, bool>, double> weights_;
   std::map<std::tuple<PipelineSchedule, int64_t, int64_t, int64_t>, std::vector<int64_t>> slots_;
 };
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <queue>
 #include <set>
@@ -107,14 +106,12 @@ class Search {
     double fewest_bytes = 0;
     for (; !choices_.empty(); choices_.pop()) {
       const Choice& choice = choices_.top();
-      with(choice);
-      const double bytes = memory_.least(config_, pipeline_plan(config_, run_.model.L())) - limit_of(choice);
+      const double bytes = memory_.least(with(choice), pipeline_of(choice)) - limit_of(choice);
       if (smallest && bytes >= fewest_bytes) continue;
       smallest = choice;
       fewest_bytes = bytes;
     }
-    with(*smallest);
-    const MemoryPlan memory = memory_plan(config_, run_, memory_bytes_);
+    const MemoryPlan memory = memory_plan(with(*smallest), run_, memory_bytes_);
     return fmt::format("the one that needs least, {} with zero_stage = {} and local_batch_size = {}, needs {} of {}",
                        format_mesh(smallest->parallelism), smallest->parallelism.zero_stage, smallest->local_batch_size,
                        format_bytes(memory.total_bytes), format_bytes(memory.limit_bytes / memory.ranks_here));
@@ -144,6 +141,8 @@ class Search {
     config_.training.local_batch_size = choice.local_batch_size;
     return config_;
   }
+
+  PipelinePlan pipeline_of(const Choice& choice) { return pipeline_plan(with(choice), run_.model.L()); }
 
   void add_all() {
     const ModelShape& s = run_.model;
@@ -205,32 +204,29 @@ class Search {
   }
 
   void add(Choice choice) {
-    with(choice);
-    if (choice.parallelism.reduce_once_per_step && config::accumulation_steps(config_) == 1) return;  // as without it
+    // Without an accumulation it is as without the key.
+    if (choice.parallelism.reduce_once_per_step && config::accumulation_steps(with(choice)) == 1) return;
     choice.cost = cost_of(time_of(choice, none_).parts);
     choices_.push(std::move(choice));
   }
 
   StepTime time_of(const Choice& choice, std::span<const Recompute> recompute) {
-    with(choice);
-    return step_time(config_, run_.model, recompute, steps_, speed_, counts_, run_.precision,
-                     pipeline_plan(config_, run_.model.L()), bubble_of(choice), muon_flops_);
+    return step_time(with(choice), run_.model, recompute, steps_, speed_, counts_, run_.precision, pipeline_of(choice),
+                     bubble_of(choice), muon_flops_);
   }
 
   double bubble_of(const Choice& choice) {
     const Parallelism& p = choice.parallelism;
     if (p.pipeline_parallel_degree == 1) return 0;
-    const std::tuple key(p.pipeline_parallel_degree, p.pipeline_parallel_schedule, choice.local_batch_size);
-    const auto found = bubbles_.find(key);
-    if (found != bubbles_.end()) return found->second;
-    return bubbles_[key] =
-               pipeline_bubble(pipeline_plan(with(choice), run_.model.L()), run_.model, config_.training.seq_len);
+    const auto [bubble, is_new] =
+        bubbles_.try_emplace({p.pipeline_parallel_degree, p.pipeline_parallel_schedule, choice.local_batch_size});
+    if (is_new) bubble->second = pipeline_bubble(pipeline_of(choice), run_.model, config_.training.seq_len);
+    return bubble->second;
   }
 
   // Finds what layers recompute if the estimate may be `limit_bytes`. False: nothing fits.
   bool estimate(Choice& choice, double limit_bytes) {
-    with(choice);
-    choice.levels = memory_.cheapest(config_, pipeline_plan(config_, run_.model.L()), limit_bytes);
+    choice.levels = memory_.cheapest(with(choice), pipeline_of(choice), limit_bytes);
     if (choice.levels) choice.cost = cost_of(time_of(choice, *choice.levels).parts);
     return choice.levels.has_value();
   }
@@ -240,8 +236,7 @@ class Search {
     const double most_bytes = limit_of(choice);
     double limit_bytes = most_bytes;
     for (int tries = 0; tries < 4; ++tries) {
-      with(choice);
-      MemoryPlan memory = memory_plan(config_, run_, memory_bytes_, *choice.levels);
+      MemoryPlan memory = memory_plan(with(choice), run_, memory_bytes_, *choice.levels);
       if (memory.fits()) {
         choice.cost = cost_of(time_of(choice, *choice.levels).parts);
         choice.memory = std::move(memory);

@@ -10,9 +10,7 @@ std::unique_ptr<Encoder> ArrayTokenizer::encoder(SpecialText) const {
 }
 
 void ArrayTokenizer::decode(uint32_t id, std::string& text) const {
-  if (id >= vocab_size())
-    throw user_error(fmt::format("token {} is outside the vocabulary", id),
-                     fmt::format("tokenizer \"{}\" has {} tokens", name(), vocab_size()));
+  check_id(id, fmt::format("tokenizer \"{}\" has", name()));
   if (id == bos()) {
     text += '\n';
     return;

@@ -26,7 +26,7 @@ void mark_whole_pieces(Bpe& bpe, Bpe::Tables& tables) {
   BpeEncoder encoder(bpe, 0);
   std::vector<uint32_t> ids;
   const auto is_whole = [&](uint32_t id) {
-    if (tables.options.whole_piece_first) return true;
+    if (tables.whole_piece_first) return true;
     ids.clear();
     encoder.encode_piece(tables.token(id), ids);
     return ids.size() == 1 && ids[0] == id;
@@ -111,7 +111,7 @@ Bpe::~Bpe() = default;
 Bpe::Bpe(Bpe&&) noexcept = default;
 Bpe& Bpe::operator=(Bpe&&) noexcept = default;
 
-Bpe Bpe::from_merges(std::vector<std::string> tokens, std::span<const Merge> merges, const BpeOptions& options) {
+Bpe Bpe::from_merges(std::vector<std::string> tokens, std::span<const Merge> merges, bool whole_piece_first) {
   check_sizes(tokens.size(), merges.size());
   for (size_t m = 0; m < merges.size(); ++m) {
     const Merge& merge = merges[m];
@@ -125,7 +125,7 @@ Bpe Bpe::from_merges(std::vector<std::string> tokens, std::span<const Merge> mer
   }
   auto made = std::make_unique<Tables>();
   Tables& tables = *made;
-  tables.options = options;
+  tables.whole_piece_first = whole_piece_first;
   tables.set_tokens(std::move(tokens));
   std::vector<uint32_t> ranks(merges.size());
   for (uint32_t m = 0; m < merges.size(); ++m) {
@@ -142,7 +142,7 @@ Bpe Bpe::from_ranks(std::vector<std::string> tokens) {
   check_sizes(tokens.size(), 0);
   auto made = std::make_unique<Tables>();
   Tables& tables = *made;
-  tables.options.whole_piece_first = true;
+  tables.whole_piece_first = true;
   tables.set_tokens(std::move(tokens));
   for (size_t byte = 0; byte < 256; ++byte) {
     if (tables.byte_ids[byte] == kNoToken)
@@ -153,13 +153,9 @@ Bpe Bpe::from_ranks(std::vector<std::string> tokens) {
   std::vector<Merge> merges;
   std::vector<uint32_t> ranks;
   for (uint32_t id = 0; id < tables.ends.size(); ++id) {
-    const std::string_view token = tables.token(id);
-    for (size_t cut = 1; cut < token.size(); ++cut) {
-      const auto left = bpe.find(token.substr(0, cut)), right = bpe.find(token.substr(cut));
-      if (left && right) {
-        merges.push_back({*left, *right, id});
-        ranks.push_back(id);
-      }
+    for (const Merge& merge : bpe.splits_of(id)) {
+      merges.push_back(merge);
+      ranks.push_back(id);
     }
   }
   tables.set_merges(merges, ranks);
@@ -169,6 +165,16 @@ Bpe Bpe::from_ranks(std::vector<std::string> tokens) {
 
 std::string_view Bpe::token(uint32_t id) const { return tables_->token(id); }
 size_t Bpe::size() const { return tables_->ends.size(); }
+
+std::vector<Merge> Bpe::splits_of(uint32_t id) const {
+  const std::string_view bytes = token(id);
+  std::vector<Merge> splits;
+  for (size_t cut = 1; cut < bytes.size(); ++cut) {
+    const auto left = find(bytes.substr(0, cut)), right = find(bytes.substr(cut));
+    if (left && right) splits.push_back({*left, *right, id});
+  }
+  return splits;
+}
 
 std::optional<uint32_t> Bpe::find(std::string_view bytes) const {
   if (bytes.empty()) return std::nullopt;

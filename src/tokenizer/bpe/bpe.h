@@ -25,23 +25,17 @@ struct Merge {
 
 inline constexpr uint32_t kNoToken = 0xFFFFFFFF;
 
-struct BpeOptions {
-  // A piece that equals a token becomes that token, whatever the merges say: `ignore_merges`, and tiktoken.
-  bool whole_piece_first = false;
-  // The id of a byte without a token. If unset, such bytes are dropped, as in Hugging Face.
-  std::optional<uint32_t> unknown;
-  bool fuse_unknown = false;  // neighbouring unknown bytes become one id
-};
-
 // A vocabulary with its look-up tables. Immutable, shared by threads.
 class Bpe {
  public:
   struct Tables;
 
   // `tokens`: the bytes of each id; "" for an id that no text produces (special tokens, holes). `merges` in order of
-  // rank. A pair that appears twice keeps its last rank, as in Hugging Face. Throws damaged() for a merge of ids that
-  // do not exist, or if the two tokens' bytes do not join to the result's.
-  static Bpe from_merges(std::vector<std::string> tokens, std::span<const Merge> merges, const BpeOptions& options);
+  // rank. A pair that appears twice keeps its last rank, as in Hugging Face. `whole_piece_first`: a piece that equals a
+  // token becomes that token, whatever the merges say (`ignore_merges`, and tiktoken). Throws damaged() for a merge of
+  // ids that do not exist, or if the two tokens' bytes do not join to the result's.
+  static Bpe from_merges(std::vector<std::string> tokens, std::span<const Merge> merges,
+                         bool whole_piece_first = false);
   // A token's rank is its id. Implies whole_piece_first. Throws damaged() if a byte has no token, or if two tokens have
   // the same bytes.
   static Bpe from_ranks(std::vector<std::string> tokens);
@@ -54,6 +48,8 @@ class Bpe {
   std::string_view token(uint32_t id) const;
   size_t size() const;  // number of `tokens`
   std::optional<uint32_t> find(std::string_view bytes) const;
+  // Every way to cut the token's bytes into two tokens, in the order of the cuts.
+  std::vector<Merge> splits_of(uint32_t id) const;
   const Tables& tables() const { return *tables_; }
 
  private:
@@ -72,16 +68,14 @@ class BpeEncoder {
   BpeEncoder(const BpeEncoder&) = delete;
   BpeEncoder& operator=(const BpeEncoder&) = delete;
 
-  // Appends the ids of one piece, whose symbols are bytes. Empty pieces append nothing.
+  // Appends the ids of one piece, whose symbols are bytes. Empty pieces append nothing, and so do bytes without a
+  // token, as in Hugging Face.
   void encode_piece(std::string_view piece, std::vector<uint32_t>& ids);
   // The same for many pieces of one text, in its order. Faster, because look-ups overlap.
   void encode_pieces(std::span<const std::string_view> pieces, std::vector<uint32_t>& ids);
   // Merges symbols that the caller chose (characters, byte-fallback tokens) and appends the resulting ids. Ids that are
-  // in no merge (unknown) stay. This function does not use the cache.
+  // in no merge stay. This function does not use the cache.
   void merge_symbols(std::span<const uint32_t> symbols, std::vector<uint32_t>& ids);
-
-  // Number of bytes dropped so far: they had no token, and BpeOptions::unknown was unset.
-  int64_t dropped_bytes() const;
 
  private:
   struct State;

@@ -88,7 +88,7 @@ struct BpeEncoder::State {
     const size_t before = ids.size();
     encode_bytes(piece, ids);
     const size_t count = ids.size() - before;
-    if (count > LongEntry::kMostIds || tables.options.unknown) return;
+    if (count > LongEntry::kMostIds) return;
     entry.hash = hash;
     entry.count = static_cast<uint32_t>(count);
     std::copy(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), entry.ids);
@@ -112,7 +112,6 @@ struct BpeEncoder::State {
   [[gnu::noinline]] void encode_short(std::string_view piece, const ShortKey& key, uint64_t hash,
                                       std::vector<uint32_t>& ids) {
     const size_t before = ids.size();
-    const int64_t dropped_before = dropped_bytes;
     if (const auto* slot = tables.find_short(key, hash); slot != nullptr && slot->is_whole)
       ids.push_back(slot->id);
     else if (cache.empty() || piece.size() <= kQuickBytes)
@@ -120,7 +119,7 @@ struct BpeEncoder::State {
     else
       encode_by_long_cache(piece, hash, ids);
     const std::span made(ids.data() + before, ids.size() - before);
-    if (!cache.empty() && made.size() <= CacheEntry::kMostIds && dropped_bytes == dropped_before) keep(key, hash, made);
+    if (!cache.empty() && made.size() <= CacheEntry::kMostIds) keep(key, hash, made);
   }
   void encode_any(std::string_view piece, const ShortKey& key, uint64_t hash, std::vector<uint32_t>& ids) {
     if (piece.size() > ShortKey::kMostBytes)
@@ -133,7 +132,6 @@ struct BpeEncoder::State {
 
   void encode_bytes(std::string_view piece, std::vector<uint32_t>& ids);
   void scan(size_t n, std::vector<uint32_t>& ids);
-  void symbols_of_bytes(std::string_view piece, std::vector<uint32_t>& out);
 
   const Bpe::Tables& tables;
   MergeQueue queue;
@@ -142,26 +140,7 @@ struct BpeEncoder::State {
   std::vector<uint32_t> long_symbols;
   uint32_t symbols[kScanSymbols + 1];
   uint32_t ranks[kScanSymbols + 1];  // of the pair that begins at this symbol
-  int64_t dropped_bytes = 0;
 };
-
-// The bytes' tokens. Bytes without a token become the unknown token or are dropped.
-void BpeEncoder::State::symbols_of_bytes(std::string_view piece, std::vector<uint32_t>& out) {
-  out.clear();
-  bool after_unknown = false;
-  for (const char c : piece) {
-    const uint32_t id = tables.byte_ids[static_cast<uint8_t>(c)];
-    if (id != kNoToken) {
-      out.push_back(id);
-      after_unknown = false;
-    } else if (tables.options.unknown) {
-      if (!after_unknown || !tables.options.fuse_unknown) out.push_back(*tables.options.unknown);
-      after_unknown = true;
-    } else {
-      ++dropped_bytes;
-    }
-  }
-}
 
 // Merges symbols[0, n), whose ranks are set, and appends the resulting ids.
 void BpeEncoder::State::scan(size_t n, std::vector<uint32_t>& ids) {
@@ -183,25 +162,25 @@ void BpeEncoder::State::scan(size_t n, std::vector<uint32_t>& ids) {
   ids.insert(ids.end(), symbols, symbols + n);
 }
 
+// Bytes without a token are dropped.
 void BpeEncoder::State::encode_bytes(std::string_view piece, std::vector<uint32_t>& ids) {
-  if (piece.size() > kScanSymbols) {
-    symbols_of_bytes(piece, long_symbols);
-    queue.merge(long_symbols, ids);
-    return;
-  }
   const auto* p = reinterpret_cast<const uint8_t*>(piece.data());
-  bool all_known = true;
+  if (piece.size() <= kScanSymbols) {
+    bool all_known = true;
+    for (size_t i = 0; i < piece.size(); ++i) {
+      symbols[i] = tables.byte_ids[p[i]];
+      all_known &= symbols[i] != kNoToken;
+    }
+    if (all_known) {
+      for (size_t i = 0; i + 1 < piece.size(); ++i) ranks[i] = tables.byte_pairs[size_t{p[i]} << 8 | p[i + 1]];
+      return scan(piece.size(), ids);
+    }
+  }
+  long_symbols.clear();
   for (size_t i = 0; i < piece.size(); ++i) {
-    symbols[i] = tables.byte_ids[p[i]];
-    all_known &= symbols[i] != kNoToken;
+    if (tables.byte_ids[p[i]] != kNoToken) long_symbols.push_back(tables.byte_ids[p[i]]);
   }
-  if (!all_known) {
-    symbols_of_bytes(piece, long_symbols);
-    queue.merge(long_symbols, ids);
-    return;
-  }
-  for (size_t i = 0; i + 1 < piece.size(); ++i) ranks[i] = tables.byte_pairs[size_t{p[i]} << 8 | p[i + 1]];
-  scan(piece.size(), ids);
+  queue.merge(long_symbols, ids);
 }
 
 BpeEncoder::BpeEncoder(const Bpe& bpe, size_t cache_entries)
@@ -273,7 +252,5 @@ void BpeEncoder::merge_symbols(std::span<const uint32_t> symbols, std::vector<ui
   for (size_t i = 0; i + 1 < symbols.size(); ++i) s.ranks[i] = s.tables.rank_of(symbols[i], symbols[i + 1]);
   s.scan(symbols.size(), ids);
 }
-
-int64_t BpeEncoder::dropped_bytes() const { return state_->dropped_bytes; }
 
 }  // namespace hearth::tokenizer

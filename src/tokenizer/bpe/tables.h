@@ -79,7 +79,7 @@ struct Bpe::Tables {
   LargeTable<uint32_t> results;     // [num_ranks] by rank; empty if every rank equals its result
   uint32_t num_ranks = 0;
   std::array<uint32_t, 256> byte_ids;  // kNoToken: no token
-  BpeOptions options;
+  bool whole_piece_first = false;
 
   std::string_view token(uint32_t id) const {
     if (id >= ends.size()) return {};

@@ -17,44 +17,26 @@ bool is_word(char32_t c) {
          (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
 }
 
-// The start of the character that ends at `end`; end - 1 if no valid character ends there.
-size_t previous(std::string_view text, size_t end) {
-  for (size_t back = 1; back <= std::min<size_t>(4, end); ++back) {
-    const Decoded decoded = decode_utf8(text, end - back);
-    if (decoded.length == back && decoded.c != kInvalidByte) return end - back;
-  }
-  return end - 1;
-}
-
 bool ends_with_word(std::string_view text, size_t end) {
-  return end > 0 && is_word(decode_utf8(text, previous(text, end)).c);
+  return end > 0 && is_word(decode_utf8(text, previous_character(text, end)).c);
 }
 
 bool starts_with_word(std::string_view text, size_t begin) {
   return begin < text.size() && is_word(decode_utf8(text, begin).c);
 }
 
-size_t skip_space_back(std::string_view text, size_t end, size_t least) {
-  while (end > least) {
-    const size_t begin = previous(text, end);
-    if (!is_white_space(decode_utf8(text, begin).c)) break;
-    end = begin;
-  }
-  return std::max(end, least);
-}
-
-size_t skip_space(std::string_view text, size_t begin) {
-  while (begin < text.size()) {
-    const Decoded decoded = decode_utf8(text, begin);
-    if (!is_white_space(decoded.c)) break;
-    begin += decoded.length;
-  }
-  return begin;
+std::vector<AddedToken> as_added(const std::vector<SpecialToken>& special) {
+  std::vector<AddedToken> added;
+  for (const SpecialToken& token : special)
+    if (!token.text.empty()) added.push_back({.text = token.text, .id = token.id, .special = true});
+  return added;
 }
 
 size_t two_bytes(unsigned char first, unsigned char second) { return size_t{first} << 8 | second; }
 
 }  // namespace
+
+AddedTokens::AddedTokens(const std::vector<SpecialToken>& tokens) : AddedTokens(as_added(tokens)) {}
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens)
     : tokens_(std::move(tokens)), ends_{-1}, starts_(1 << 16, false), single_(256, false) {
@@ -129,8 +111,8 @@ void AddedTokens::split(std::string_view text, SpecialText special, std::vector<
     if (token.special) ++special_seen;
     if (token.special && special == SpecialText::kPlain) continue;
     if (token.single_word && (ends_with_word(text, match.begin) || starts_with_word(text, match.end))) continue;
-    const size_t begin = token.strip_left ? skip_space_back(text, match.begin, done) : match.begin;
-    const size_t end = token.strip_right ? skip_space(text, match.end) : match.end;
+    const size_t begin = token.strip_left ? skip_white_space_back(text, match.begin, done) : match.begin;
+    const size_t end = token.strip_right ? skip_white_space(text, match.end) : match.end;
     if (done < begin) parts.push_back({done, begin, {}});
     parts.push_back({begin, end, token.id});
     done = end;

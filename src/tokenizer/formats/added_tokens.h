@@ -28,6 +28,7 @@ class AddedTokens {
  public:
   AddedTokens() = default;
   explicit AddedTokens(std::vector<AddedToken> tokens);
+  explicit AddedTokens(const std::vector<SpecialToken>& tokens);  // without rules; those without a text are left out
 
   bool empty() const { return tokens_.empty(); }
   size_t longest() const { return longest_; }  // bytes of the longest text

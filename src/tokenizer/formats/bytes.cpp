@@ -1,6 +1,5 @@
 #include "tokenizer/formats/bytes.h"
 
-#include "base/error.h"
 #include "base/hash.h"
 
 namespace hearth::tokenizer {
@@ -14,10 +13,6 @@ class BytesEncoder final : public Encoder {
     ids.resize(begin + text.size());
     for (size_t i = 0; i < text.size(); ++i) ids[begin + i] = static_cast<uint8_t>(text[i]);
   }
-  const EncodeCounts& counts() const override { return counts_; }
-
- private:
-  EncodeCounts counts_;
 };
 
 }  // namespace
@@ -26,9 +21,7 @@ class BytesEncoder final : public Encoder {
 std::unique_ptr<Encoder> BytesTokenizer::encoder(SpecialText) const { return std::make_unique<BytesEncoder>(); }
 
 void BytesTokenizer::decode(uint32_t id, std::string& text) const {
-  if (id >= kVocabSize)
-    throw user_error(fmt::format("token {} is outside the vocabulary", id),
-                     fmt::format("tokenizer \"bytes\" has {} tokens", kVocabSize));
+  check_id(id, "tokenizer \"bytes\" has");
   if (id < 256) text.push_back(static_cast<char>(id));
 }
 

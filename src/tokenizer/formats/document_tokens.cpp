@@ -17,22 +17,10 @@ constexpr size_t kNamesShown = 12;
 
 // Names in published tokenizers, the most specific first. A chat model has several end tokens; this list selects the
 // end of a text.
-constexpr std::string_view kBosNames[] = {"<|begin_of_text|>",
-                                          "<s>",
-                                          "<bos>",
-                                          "<|bos|>",
-                                          "[BOS]",
-                                          "<|startoftext|>",
-                                          "<\xEF\xBD\x9C"
-                                          "begin\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
-constexpr std::string_view kEosNames[] = {"<|end_of_text|>",
-                                          "<|endoftext|>",
-                                          "</s>",
-                                          "<eos>",
-                                          "<|eos|>",
-                                          "[EOS]",
-                                          "<\xEF\xBD\x9C"
-                                          "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
+constexpr std::string_view kBosNames =
+    "<|begin_of_text|> <s> <bos> <|bos|> [BOS] <|startoftext|> <\uFF5Cbegin\u2581of\u2581sentence\uFF5C>";
+constexpr std::string_view kEosNames =
+    "<|end_of_text|> <|endoftext|> </s> <eos> <|eos|> [EOS] <\uFF5Cend\u2581of\u2581sentence\uFF5C>";
 
 std::optional<uint32_t> find(std::span<const SpecialToken> special, std::string_view text) {
   for (const SpecialToken& token : special)
@@ -51,8 +39,8 @@ uint32_t find_given(std::span<const SpecialToken> special, const std::string& te
                    meant.empty() ? "" : fmt::format("did you mean {}?", meant));
 }
 
-std::optional<uint32_t> find_usual(std::span<const SpecialToken> special, std::span<const std::string_view> names) {
-  for (const std::string_view name : names)
+std::optional<uint32_t> find_usual(std::span<const SpecialToken> special, std::string_view names) {
+  for (const std::string& name : split(names, ' '))
     if (const auto id = find(special, name)) return id;
   return std::nullopt;
 }
@@ -78,17 +66,15 @@ Json read_config(const Path& folder) {
 
 DocumentTokens find_document_tokens(std::span<const SpecialToken> special, const DocumentTokenSearch& search) {
   const Json config = read_config(search.folder);
-  const auto choose = [&](const std::string& given, std::optional<uint32_t> in_template,
-                          std::optional<uint32_t> in_file, const char* key,
-                          std::span<const std::string_view> names) -> std::optional<uint32_t> {
+  const auto choose = [&](const std::string& given, std::optional<uint32_t> in_file, const char* key,
+                          std::string_view names) -> std::optional<uint32_t> {
     if (!given.empty()) return find_given(special, given, search.origin);
-    if (in_template) return in_template;
     if (in_file) return in_file;
     if (const auto id = find(special, text_of(config, key))) return id;
     return find_usual(special, names);
   };
-  return {choose(search.bos_name, search.before, search.file_bos, "bos_token", kBosNames),
-          choose(search.eos_name, search.after, search.file_eos, "eos_token", kEosNames)};
+  return {choose(search.bos_name, search.in_file.bos, "bos_token", kBosNames),
+          choose(search.eos_name, search.in_file.eos, "eos_token", kEosNames)};
 }
 
 // Stored in manifests: never change.

@@ -16,11 +16,10 @@ namespace hearth::tokenizer {
 // The sources for BOS and for EOS, in order of priority. Throws user_error if a name given by the user is not a special
 // token, and lists the special tokens.
 struct DocumentTokenSearch {
-  std::string bos_name{}, eos_name{};              // given by the user; empty: not given
-  std::optional<uint32_t> before{}, after{};       // of the file's own template
-  std::optional<uint32_t> file_bos{}, file_eos{};  // of the file itself, if its format has such a field
-  Path folder{};                                   // where to look for a tokenizer_config.json; empty: nowhere
-  std::string origin{};                            // names the tokenizer in errors
+  std::string bos_name{}, eos_name{};  // given by the user; empty: not given
+  DocumentTokens in_file{};            // of the file itself: its template, or its fields
+  Path folder{};                       // where to look for a tokenizer_config.json; empty: nowhere
+  std::string origin{};                // names the tokenizer in errors
 };
 DocumentTokens find_document_tokens(std::span<const SpecialToken> special, const DocumentTokenSearch& search);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "tokenizer/formats/document_tokens.h"
 #include "tokenizer/unicode/unicode.h"
 
 namespace hearth::tokenizer {
@@ -53,8 +52,6 @@ class HuggingFaceEncoder final : public Encoder {
         encode_part(text.substr(part.begin, part.end - part.begin), part.begin == 0, ids);
     }
   }
-
-  const EncodeCounts& counts() const override { return counts_; }
 
  private:
   struct Stage {
@@ -126,7 +123,6 @@ class HuggingFaceEncoder final : public Encoder {
   Normalizer::Runner normalizer_;
   std::vector<TextPart> raw_parts_, parts_;
   std::string valid_;
-  EncodeCounts counts_;
 };
 
 // ---- the tokenizer
@@ -137,7 +133,7 @@ bool looks_like_huggingface_file(std::string_view content) {
 }
 
 HuggingFaceTokenizer::HuggingFaceTokenizer(std::string content, const std::string& origin)
-    : content_(std::move(content)), file_(parse_huggingface_file(content_, origin)) {
+    : FileTokenizer(std::move(content)), file_(parse_huggingface_file(content_, origin)) {
   make_model();
   normalizer_ = std::make_unique<Normalizer>(std::move(file_.normalizer));
   for (const PretokenizerStage& stage : file_.pretokenizer) cuts_.emplace_back(stage.cuts);
@@ -151,9 +147,8 @@ void HuggingFaceTokenizer::make_model() {
     unigram_ = std::make_unique<UnigramVocabulary>(std::move(file_.tokens), std::move(file_.scores),
                                                    UnigramOptions{file_.unknown, file_.byte_tokens});
   } else {
-    BpeOptions options;
-    options.whole_piece_first = file_.byte_level && file_.ignore_merges;
-    bpe_ = std::make_unique<Bpe>(Bpe::from_merges(std::move(file_.tokens), file_.merges, options));
+    const bool whole_piece_first = file_.byte_level && file_.ignore_merges;
+    bpe_ = std::make_unique<Bpe>(Bpe::from_merges(std::move(file_.tokens), file_.merges, whole_piece_first));
     if (!file_.byte_level)
       characters_ = std::make_unique<CharacterVocabulary>(*bpe_, file_.byte_tokens, file_.ignore_merges);
   }
@@ -248,9 +243,7 @@ bool HuggingFaceTokenizer::has_normalized_token(std::string_view text, size_t li
 }
 
 void HuggingFaceTokenizer::decode(uint32_t id, std::string& text) const {
-  if (id >= decoded_.size())
-    throw user_error(fmt::format("token {} is outside the vocabulary", id),
-                     fmt::format("the tokenizer has {} tokens", decoded_.size()));
+  check_id(id, "the tokenizer has");
   text += decoded_[id];
 }
 
@@ -275,7 +268,5 @@ std::vector<SpecialToken> HuggingFaceTokenizer::special_tokens() const {
     if (token.special) special.push_back({token.text, token.id});
   return special;
 }
-
-std::string HuggingFaceTokenizer::content_hash() const { return hash_with_document_tokens(content_, document_tokens_); }
 
 }  // namespace hearth::tokenizer

@@ -16,10 +16,10 @@
 #include "tokenizer/bpe/bpe.h"
 #include "tokenizer/bpe/character_bpe.h"
 #include "tokenizer/formats/added_tokens.h"
+#include "tokenizer/formats/file_tokenizer.h"
 #include "tokenizer/formats/huggingface_file.h"
 #include "tokenizer/normalizer/normalizer.h"
 #include "tokenizer/pretokenizer/pretokenizer.h"
-#include "tokenizer/tokenizer.h"
 #include "tokenizer/unigram/unigram.h"
 
 namespace hearth::tokenizer {
@@ -27,31 +27,22 @@ namespace hearth::tokenizer {
 // Whether the content may be a tokenizer.json: its first character is "{". Reading it may still fail.
 bool looks_like_huggingface_file(std::string_view content);
 
-class HuggingFaceTokenizer final : public Tokenizer {
+class HuggingFaceTokenizer final : public FileTokenizer {
  public:
   // Throws user_error as parse_huggingface_file does. `origin` names the file.
   HuggingFaceTokenizer(std::string content, const std::string& origin);
 
-  // The template's tokens before and after a text.
-  DocumentTokens template_tokens() const { return {file_.before, file_.after}; }
-  // Call this before threads share the tokenizer.
-  void set_document_tokens(DocumentTokens tokens) { document_tokens_ = tokens; }
-
-  using Tokenizer::encode;
+  DocumentTokens file_tokens() const override { return {file_.before, file_.after}; }  // the template's
   std::unique_ptr<Encoder> encoder(SpecialText special = SpecialText::kPlain) const override;
   std::unique_ptr<Encoder> encoder_without_cache() const override;
   size_t safe_cut(std::string_view text, size_t limit) const override;
   void decode(uint32_t id, std::string& text) const override;
   std::string decode_all(std::span<const uint32_t> ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(decoded_.size()); }
-  std::optional<uint32_t> bos() const override { return document_tokens_.bos; }
-  std::optional<uint32_t> eos() const override { return document_tokens_.eos; }
   bool adds_bos() const override { return file_.before.has_value(); }
   std::vector<SpecialToken> special_tokens() const override;
   std::string kind() const override { return "huggingface"; }
   std::string name() const override { return "tokenizer.json"; }
-  std::string_view file_content() const override { return content_; }
-  std::string content_hash() const override;
 
  private:
   friend class HuggingFaceEncoder;
@@ -64,7 +55,6 @@ class HuggingFaceTokenizer final : public Tokenizer {
   // The text of a token that no rule for added or byte tokens concerns.
   std::string decode_text(std::string text, bool is_first) const;
 
-  std::string content_;
   HuggingFaceFile file_;  // without tokens, merges and scores, which moved to bpe_ or unigram_
   // One of these: bytes with bpe_ alone, characters with bpe_ and characters_, or unigram_.
   std::unique_ptr<Bpe> bpe_;
@@ -76,7 +66,6 @@ class HuggingFaceTokenizer final : public Tokenizer {
   std::vector<std::string> decoded_;                 // [vocab_size]
   std::unordered_map<uint32_t, std::string> first_;  // texts of tokens that differ at the start of a sequence
   std::vector<bool> is_special_;                     // [vocab_size]; such a token has no text
-  DocumentTokens document_tokens_;
 };
 
 }  // namespace hearth::tokenizer

@@ -9,15 +9,18 @@ namespace {
 
 using Kind = NormalizerStep::Kind;
 
-constexpr std::pair<std::string_view, Kind> kWithoutSettings[] = {
-    {"NFC", Kind::kNfc},
-    {"NFD", Kind::kNfd},
-    {"NFKC", Kind::kNfkc},
-    {"NFKD", Kind::kNfkd},
-    {"Nmt", Kind::kNmt},
-    {"StripAccents", Kind::kStripAccents},
-    {"Lowercase", Kind::kLowercase},
+struct NamedStep {
+  std::string_view name;
+  Kind kind;
+  NormalForm form = NormalForm::kNfc;
 };
+constexpr NamedStep kWithoutSettings[] = {{"NFC", Kind::kForm, NormalForm::kNfc},
+                                          {"NFD", Kind::kForm, NormalForm::kNfd},
+                                          {"NFKC", Kind::kForm, NormalForm::kNfkc},
+                                          {"NFKD", Kind::kForm, NormalForm::kNfkd},
+                                          {"Nmt", Kind::kNmt},
+                                          {"StripAccents", Kind::kStripAccents},
+                                          {"Lowercase", Kind::kLowercase}};
 
 NormalizerStep read_charsmap(const Node& node) {
   node.allow_keys({"type", "precompiled_charsmap"});
@@ -33,10 +36,10 @@ NormalizerStep read_charsmap(const Node& node) {
 void append_steps(const Node& node, std::vector<NormalizerStep>& steps) {
   if (node.is_null()) return;
   const std::string type = node.type();
-  for (const auto& [name, kind] : kWithoutSettings) {
+  for (const auto& [name, kind, form] : kWithoutSettings) {
     if (type != name) continue;
     node.allow_keys({"type"});
-    steps.push_back({.kind = kind});
+    steps.push_back({.kind = kind, .form = form});
     return;
   }
   if (type == "Sequence") {

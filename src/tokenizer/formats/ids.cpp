@@ -19,9 +19,7 @@ std::unique_ptr<Encoder> IdsTokenizer::encoder(SpecialText) const {
 }
 
 void IdsTokenizer::decode(uint32_t id, std::string& text) const {
-  if (id >= vocab_size_)
-    throw user_error(fmt::format("token {} is outside the vocabulary", id),
-                     fmt::format("there are {} tokens", vocab_size_));
+  check_id(id, "there are");
   text += fmt::format(" {}", id);
 }
 

@@ -12,11 +12,9 @@ class NoEncoder final : public Encoder {
   void encode(std::string_view text, std::vector<uint32_t>&) override {
     if (!text.empty()) throw refusal_;
   }
-  const EncodeCounts& counts() const override { return counts_; }
 
  private:
   Error refusal_;
-  EncodeCounts counts_;
 };
 
 }  // namespace hearth::tokenizer

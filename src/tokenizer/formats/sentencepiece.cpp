@@ -3,7 +3,6 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "tokenizer/formats/document_tokens.h"
 #include "tokenizer/unicode/unicode.h"
 
 namespace hearth::tokenizer {
@@ -61,13 +60,11 @@ class SentencePieceEncoder final : public Encoder {
     const std::string error = t_.model_->encode(valid_, ids);
     if (!error.empty()) throw user_error("SentencePiece cannot encode a document", error);
   }
-  const EncodeCounts& counts() const override { return counts_; }
 
  private:
   const SentencePieceTokenizer& t_;
   std::string valid_;
   std::vector<TextPart> parts_;
-  EncodeCounts counts_;
 };
 
 // Tests for a protocol buffer whose first field is a piece: tag 0x0A, its length, tag 0x0A, the text's length.
@@ -78,19 +75,10 @@ bool looks_like_sentencepiece_file(std::string_view content) {
 }
 
 SentencePieceTokenizer::SentencePieceTokenizer(std::string content, const std::string& origin)
-    : content_(std::move(content)), model_(open_sentencepiece_model(content_, origin)) {
+    : FileTokenizer(std::move(content)), model_(open_sentencepiece_model(content_, origin)) {
   if (model_->size() < 1) throw user_error(fmt::format("{} has no pieces", origin));
-  std::vector<AddedToken> control;
-  for (uint32_t id = 0; id < static_cast<uint64_t>(model_->size()); ++id) {
-    decoded_.push_back(text_of(*model_, id));
-    if (model_->kind(id) != SentencePieceModel::PieceKind::kControl) continue;
-    AddedToken& token = control.emplace_back();
-    token.text = model_->piece(id);
-    token.id = id;
-    token.special = true;
-    if (token.text.empty()) control.pop_back();
-  }
-  control_pieces_ = AddedTokens(std::move(control));
+  for (uint32_t id = 0; id < static_cast<uint64_t>(model_->size()); ++id) decoded_.push_back(text_of(*model_, id));
+  control_pieces_ = AddedTokens(special_tokens());
 }
 
 std::unique_ptr<Encoder> SentencePieceTokenizer::encoder(SpecialText special) const {
@@ -101,17 +89,12 @@ std::unique_ptr<Encoder> SentencePieceTokenizer::encoder(SpecialText special) co
 }
 
 void SentencePieceTokenizer::decode(uint32_t id, std::string& text) const {
-  if (id >= decoded_.size())
-    throw user_error(fmt::format("token {} is outside the vocabulary", id),
-                     fmt::format("the tokenizer has {} tokens", decoded_.size()));
+  check_id(id, "the tokenizer has");
   text += decoded_[id];
 }
 
 std::string SentencePieceTokenizer::decode_all(std::span<const uint32_t> ids) const {
-  for (const uint32_t id : ids) {
-    std::string ignored;
-    if (id >= decoded_.size()) decode(id, ignored);  // throws
-  }
+  for (const uint32_t id : ids) check_id(id, "the tokenizer has");
   std::string text;
   const std::string error = model_->decode(ids, text);
   if (!error.empty()) throw user_error("SentencePiece cannot decode the ids", error);
@@ -123,10 +106,6 @@ std::vector<SpecialToken> SentencePieceTokenizer::special_tokens() const {
   for (uint32_t id = 0; id < decoded_.size(); ++id)
     if (model_->kind(id) == SentencePieceModel::PieceKind::kControl) special.push_back({model_->piece(id), id});
   return special;
-}
-
-std::string SentencePieceTokenizer::content_hash() const {
-  return hash_with_document_tokens(content_, document_tokens_);
 }
 
 }  // namespace hearth::tokenizer

@@ -8,45 +8,35 @@
 #include <string>
 
 #include "tokenizer/formats/added_tokens.h"
+#include "tokenizer/formats/file_tokenizer.h"
 #include "tokenizer/formats/sentencepiece_model.h"
-#include "tokenizer/tokenizer.h"
 
 namespace hearth::tokenizer {
 
 // Whether the content is a SentencePiece model, by the form of its first pieces.
 bool looks_like_sentencepiece_file(std::string_view content);
 
-class SentencePieceTokenizer final : public Tokenizer {
+class SentencePieceTokenizer final : public FileTokenizer {
  public:
   // Throws user_error as open_sentencepiece_model does, and for a model that is too small.
   SentencePieceTokenizer(std::string content, const std::string& origin);
 
-  DocumentTokens file_tokens() const { return {model_->bos(), model_->eos()}; }
-  // Call this before threads share the tokenizer.
-  void set_document_tokens(DocumentTokens tokens) { document_tokens_ = tokens; }
-
-  using Tokenizer::encode;
+  DocumentTokens file_tokens() const override { return {model_->bos(), model_->eos()}; }
   std::unique_ptr<Encoder> encoder(SpecialText special = SpecialText::kPlain) const override;
   size_t safe_cut(std::string_view text, size_t) const override { return text.size(); }
   void decode(uint32_t id, std::string& text) const override;
   std::string decode_all(std::span<const uint32_t> ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(decoded_.size()); }
-  std::optional<uint32_t> bos() const override { return document_tokens_.bos; }
-  std::optional<uint32_t> eos() const override { return document_tokens_.eos; }
   std::vector<SpecialToken> special_tokens() const override;
   std::string kind() const override { return "sentencepiece"; }
   std::string name() const override { return "tokenizer.model"; }
-  std::string_view file_content() const override { return content_; }
-  std::string content_hash() const override;
 
  private:
   friend class SentencePieceEncoder;
 
-  std::string content_;
   std::unique_ptr<SentencePieceModel> model_;
   std::vector<std::string> decoded_;  // [vocab_size]
   AddedTokens control_pieces_;        // for counting them
-  DocumentTokens document_tokens_;
 };
 
 }  // namespace hearth::tokenizer

@@ -3,9 +3,8 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "base/hash.h"
+#include "base/text.h"
 #include "tokenizer/formats/base64.h"
-#include "tokenizer/formats/document_tokens.h"
 #include "tokenizer/pretokenizer/meta_cuts.h"
 
 namespace hearth::tokenizer {
@@ -25,35 +24,18 @@ bool parse_line(std::string_view line, std::string& bytes, size_t& rank) {
 
 // Llama-3's special tokens in order of id (llama_models/llama3/tokenizer.py).
 std::vector<SpecialToken> llama3_special_tokens() {
-  std::vector<std::string> names = {"<|begin_of_text|>",
-                                    "<|end_of_text|>",
-                                    "<|reserved_special_token_0|>",
-                                    "<|reserved_special_token_1|>",
-                                    "<|finetune_right_pad_id|>",
-                                    "<|step_id|>",
-                                    "<|start_header_id|>",
-                                    "<|end_header_id|>",
-                                    "<|eom_id|>",
-                                    "<|eot_id|>",
-                                    "<|python_tag|>",
-                                    "<|image|>"};
+  std::vector<std::string> names = split(
+      "<|begin_of_text|> <|end_of_text|> <|reserved_special_token_0|> <|reserved_special_token_1|> "
+      "<|finetune_right_pad_id|> <|step_id|> <|start_header_id|> <|end_header_id|> <|eom_id|> <|eot_id|> "
+      "<|python_tag|> "
+      "<|image|>",
+      ' ');
   for (int i = 2; names.size() < TiktokenTokenizer::kSpecialTokens; ++i)
     names.push_back(fmt::format("<|reserved_special_token_{}|>", i));
   std::vector<SpecialToken> special;
   for (uint32_t i = 0; i < names.size(); ++i)
     special.push_back({names[i], static_cast<uint32_t>(TiktokenTokenizer::kLlama3Tokens) + i});
   return special;
-}
-
-std::vector<AddedToken> as_added_tokens(const std::vector<SpecialToken>& special) {
-  std::vector<AddedToken> added;
-  for (const SpecialToken& token : special) {
-    AddedToken& made = added.emplace_back();
-    made.text = token.text;
-    made.id = token.id;
-    made.special = true;
-  }
-  return added;
 }
 
 std::vector<std::string> llama3_tokens(std::string_view content, const std::string& origin) {
@@ -104,13 +86,14 @@ std::vector<std::string> parse_tiktoken_file(std::string_view content, const std
 }
 
 TiktokenTokenizer::TiktokenTokenizer(std::string content, const std::string& origin, bool meta_cuts)
-    : content_(std::move(content)),
+    : FileTokenizer(std::move(content)),
       meta_cuts_(meta_cuts),
       bpe_(Bpe::from_ranks(llama3_tokens(content_, origin))),
       cuts_({{std::string(kLlama3Pattern)}}),
       special_(llama3_special_tokens()),
-      special_texts_(as_added_tokens(special_)),
-      document_tokens_{special_[0].id, special_[1].id} {}
+      special_texts_(special_) {
+  set_document_tokens(file_tokens());
+}
 
 class TiktokenEncoder final : public Encoder {
  public:
@@ -128,7 +111,6 @@ class TiktokenEncoder final : public Encoder {
       encode_part(text.substr(begin, end - begin), ids);
     }
   }
-  const EncodeCounts& counts() const override { return counts_; }
 
  private:
   void encode_part(std::string_view text, std::vector<uint32_t>& ids) {
@@ -151,7 +133,6 @@ class TiktokenEncoder final : public Encoder {
   Pretokenizer::Cutter cutter_;
   std::vector<std::string_view> pieces_;
   std::vector<TextPart> parts_;
-  EncodeCounts counts_;
 };
 
 std::unique_ptr<Encoder> TiktokenTokenizer::encoder(SpecialText special) const {
@@ -170,9 +151,7 @@ size_t TiktokenTokenizer::safe_cut(std::string_view text, size_t limit) const {
 }
 
 void TiktokenTokenizer::decode(uint32_t id, std::string& text) const {
-  if (id >= vocab_size())
-    throw user_error(fmt::format("token {} is outside the vocabulary", id),
-                     fmt::format("the tokenizer has {} tokens", vocab_size()));
+  check_id(id, "the tokenizer has");
   text += bpe_.token(id);
 }
 

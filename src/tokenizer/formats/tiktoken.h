@@ -13,8 +13,8 @@
 
 #include "tokenizer/bpe/bpe.h"
 #include "tokenizer/formats/added_tokens.h"
+#include "tokenizer/formats/file_tokenizer.h"
 #include "tokenizer/pretokenizer/pretokenizer.h"
-#include "tokenizer/tokenizer.h"
 
 namespace hearth::tokenizer {
 
@@ -23,29 +23,24 @@ bool looks_like_tiktoken_file(std::string_view content);
 // The tokens in order of rank. Throws damaged() for a wrong line of `origin`, which it names, or for a missing rank.
 std::vector<std::string> parse_tiktoken_file(std::string_view content, const std::string& origin);
 
-class TiktokenTokenizer final : public Tokenizer {
+class TiktokenTokenizer final : public FileTokenizer {
  public:
   static constexpr size_t kLlama3Tokens = 128'000, kSpecialTokens = 256;
 
   // Throws as parse_tiktoken_file does, and user_error if the number of tokens is not Llama-3's.
   TiktokenTokenizer(std::string content, const std::string& origin, bool meta_cuts = true);
 
-  // Call this before threads share the tokenizer. Default: <|begin_of_text|> and <|end_of_text|>.
-  void set_document_tokens(DocumentTokens tokens) { document_tokens_ = tokens; }
-
-  using Tokenizer::encode;
+  // <|begin_of_text|> and <|end_of_text|>, which are set already.
+  DocumentTokens file_tokens() const override { return {special_[0].id, special_[1].id}; }
   std::unique_ptr<Encoder> encoder(SpecialText special = SpecialText::kPlain) const override;
   std::unique_ptr<Encoder> encoder_without_cache() const override;
   size_t safe_cut(std::string_view text, size_t limit) const override;
   void decode(uint32_t id, std::string& text) const override;
   int64_t vocab_size() const override { return kLlama3Tokens + kSpecialTokens; }
-  std::optional<uint32_t> bos() const override { return document_tokens_.bos; }
-  std::optional<uint32_t> eos() const override { return document_tokens_.eos; }
   bool adds_bos() const override { return true; }  // as in the tokenizer.json of the same model
   std::vector<SpecialToken> special_tokens() const override { return special_; }
   std::string kind() const override { return "tiktoken"; }
   std::string name() const override { return "tokenizer.model"; }
-  std::string_view file_content() const override { return content_; }
   std::string content_hash() const override;
 
   // The same vocabulary, pattern, special tokens and BOS as a tokenizer.json. Its ids are those without Meta's cuts.
@@ -54,13 +49,11 @@ class TiktokenTokenizer final : public Tokenizer {
  private:
   friend class TiktokenEncoder;
 
-  std::string content_;
   bool meta_cuts_;
   Bpe bpe_;
   Pretokenizer cuts_;
   std::vector<SpecialToken> special_;
   AddedTokens special_texts_;
-  DocumentTokens document_tokens_;
 };
 
 }  // namespace hearth::tokenizer

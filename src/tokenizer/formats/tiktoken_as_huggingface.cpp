@@ -12,15 +12,11 @@ std::string TiktokenTokenizer::as_huggingface_file() const {
   std::vector<Merge> merges;
   HuggingFaceBpe file{.spelled = {}, .special = special_, .pattern = kLlama3Pattern, .merges = {}};
   for (uint32_t id = 0; id < bpe_.size(); ++id) {
-    const std::string_view token = bpe_.token(id);
-    file.spelled.push_back(alphabet_of_bytes(token));
-    const size_t first = merges.size();
-    for (size_t cut = 1; cut < token.size(); ++cut) {
-      const auto left = bpe_.find(token.substr(0, cut)), right = bpe_.find(token.substr(cut));
-      if (left && right) merges.push_back({*left, *right, id});
-    }
-    std::sort(merges.begin() + static_cast<std::ptrdiff_t>(first), merges.end(),
+    file.spelled.push_back(alphabet_of_bytes(bpe_.token(id)));
+    std::vector<Merge> splits = bpe_.splits_of(id);
+    std::sort(splits.begin(), splits.end(),
               [](const Merge& a, const Merge& b) { return std::pair(a.left, a.right) < std::pair(b.left, b.right); });
+    merges.insert(merges.end(), splits.begin(), splits.end());
   }
   file.merges = merges;
   file.ignore_merges = true;

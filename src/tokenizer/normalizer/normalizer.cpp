@@ -10,21 +10,6 @@ namespace {
 
 using Kind = NormalizerStep::Kind;
 
-std::optional<NormalForm> form_of(Kind kind) {
-  switch (kind) {
-    case Kind::kNfc:
-      return NormalForm::kNfc;
-    case Kind::kNfd:
-      return NormalForm::kNfd;
-    case Kind::kNfkc:
-      return NormalForm::kNfkc;
-    case Kind::kNfkd:
-      return NormalForm::kNfkd;
-    default:
-      return {};
-  }
-}
-
 constexpr char32_t kRemoved = 0xFFFFFFFE;
 
 // What Nmt makes of a character. Source: SentencePiece's rules "nmt", as `tokenizers` restates them.
@@ -57,19 +42,8 @@ bool append_changed(std::string_view text, const Change& change, std::string& ou
 }
 
 std::string_view strip(std::string_view text, bool left, bool right) {
-  while (left && !text.empty()) {
-    const Decoded d = decode_utf8(text, 0);
-    if (!is_white_space(d.c)) break;
-    text.remove_prefix(d.length);
-  }
-  while (right && !text.empty()) {
-    size_t begin = text.size() - 1;
-    while (begin > 0 && text.size() - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
-    const Decoded d = decode_utf8(text, begin);
-    if (begin + d.length != text.size() || !is_white_space(d.c)) break;
-    text.remove_suffix(d.length);
-  }
-  return text;
+  if (left) text.remove_prefix(skip_white_space(text, 0));
+  return right ? text.substr(0, skip_white_space_back(text, text.size(), 0)) : text;
 }
 
 }  // namespace
@@ -96,7 +70,7 @@ Normalizer::Normalizer(std::vector<NormalizerStep> steps) : steps_(std::move(ste
 // ASCII white space neither composes nor is put in another order, and the other kinds here look at single characters.
 bool Normalizer::has_borders() const {
   return std::all_of(steps_.begin(), steps_.end(), [](const NormalizerStep& step) {
-    return form_of(step.kind) || step.kind == Kind::kLowercase || step.kind == Kind::kStripAccents ||
+    return step.kind == Kind::kForm || step.kind == Kind::kLowercase || step.kind == Kind::kStripAccents ||
            step.kind == Kind::kNmt;
   });
 }
@@ -105,8 +79,8 @@ bool Normalizer::keeps(std::string_view text) const {
   std::string now(text), next;
   for (const NormalizerStep& step : steps_) {
     next.clear();
-    if (const auto form = form_of(step.kind)) {
-      if (!is_surely_normal(*form, now)) return false;
+    if (step.kind == Kind::kForm) {
+      if (!is_surely_normal(step.form, now)) return false;
     } else if (step.kind == Kind::kLowercase) {
       append_lower(now, next);
       now.swap(next);
@@ -118,16 +92,11 @@ bool Normalizer::keeps(std::string_view text) const {
   return true;
 }
 
-struct Normalizer::Runner::Search {
-  explicit Search(const Regex& regex) : matches(&regex, {}) {}
-  Matches matches;
-};
-
-Normalizer::Runner::Runner(const Normalizer& rules) : rules_(rules) {
-  for (const auto& regex : rules.expressions_) searches_.push_back(regex ? std::make_unique<Search>(*regex) : nullptr);
+Normalizer::Runner::Runner(const Normalizer& rules) : rules_(rules), searches_(rules.expressions_.size()) {
+  for (size_t i = 0; i < searches_.size(); ++i) {
+    if (const std::optional<Regex>& regex = rules.expressions_[i]) searches_[i].emplace(&*regex, "");
+  }
 }
-Normalizer::Runner::~Runner() = default;
-Normalizer::Runner::Runner(Runner&&) noexcept = default;
 
 std::string_view Normalizer::Runner::run(std::string_view text) {
   keeps_start_ = true;
@@ -155,12 +124,11 @@ bool Normalizer::Runner::apply(size_t index, std::string_view text) {
     if (starts && (step.to.empty() || decode_utf8(step.from, 0).length < step.from.size())) keeps_start_ = false;
     return true;
   }
-  const auto form = form_of(step.kind);
-  if (form && is_surely_normal(*form, text)) return false;
+  if (step.kind == Kind::kForm && is_surely_normal(step.form, text)) return false;
   if (step.kind == Kind::kPrepend && step.to.empty()) return false;
   next_.clear();
-  if (form) {
-    append_normal(*form, text, next_);
+  if (step.kind == Kind::kForm) {
+    append_normal(step.form, text, next_);
   } else if (step.kind == Kind::kPrepend) {
     next_.append(step.to).append(text);
   } else if (step.kind == Kind::kLowercase) {
@@ -179,7 +147,7 @@ bool Normalizer::Runner::apply(size_t index, std::string_view text) {
 
 void Normalizer::Runner::replace_matches(size_t index, std::string_view text) {
   const std::string& to = rules_.steps_[index].to;
-  Matches& matches = searches_[index]->matches;
+  Matches& matches = *searches_[index];
   matches.start(text);
   for (Stretch stretch{}; matches.next(stretch);) {
     if (!stretch.is_match) {

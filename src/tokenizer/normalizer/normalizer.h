@@ -14,17 +14,16 @@
 #include <vector>
 
 #include "tokenizer/normalizer/charsmap.h"
+#include "tokenizer/pretokenizer/matches.h"
 #include "tokenizer/pretokenizer/regex.h"
+#include "tokenizer/unicode/unicode.h"
 
 namespace hearth::tokenizer {
 
 // One change of the text. Each invalid UTF-8 byte counts as a character that no kind changes.
 struct NormalizerStep {
   enum class Kind {
-    kNfc,
-    kNfd,
-    kNfkc,
-    kNfkd,
+    kForm,  // a normalization form
     kLowercase,
     kStripAccents,
     kNmt,           // removes controls; some kinds of white space become a space
@@ -34,7 +33,8 @@ struct NormalizerStep {
     kReplaceRegex,  // each match of the expression `from` becomes `to`
     kCharsmap,
   };
-  Kind kind = Kind::kNfc;
+  Kind kind = Kind::kForm;
+  NormalForm form = NormalForm::kNfc;
   std::string from{}, to{};
   bool left = false, right = false;
   std::shared_ptr<const Charsmap> charsmap{};
@@ -65,8 +65,6 @@ class Normalizer {
 class Normalizer::Runner {
  public:
   explicit Runner(const Normalizer& rules);
-  ~Runner();
-  Runner(Runner&&) noexcept;
 
   // The result is valid until the next call, and as long as `text` is.
   std::string_view run(std::string_view text);
@@ -74,12 +72,11 @@ class Normalizer::Runner {
   bool keeps_start() const { return keeps_start_; }
 
  private:
-  struct Search;
   bool apply(size_t index, std::string_view text);
   void replace_matches(size_t index, std::string_view text);
 
   const Normalizer& rules_;
-  std::vector<std::unique_ptr<Search>> searches_;  // for each step with an expression; else null
+  std::vector<std::optional<Matches>> searches_;  // of each step
   std::string current_, next_;
   bool keeps_start_ = true;
 };

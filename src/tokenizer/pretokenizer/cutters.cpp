@@ -8,27 +8,6 @@
 
 namespace hearth::tokenizer {
 
-constexpr std::string_view kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kLlama3 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kQwen2 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kO200k =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
-    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kUpToThreeNumbers = R"(\p{N}{1,3})";
-constexpr std::string_view kHanAndKana =
-    "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+";
-constexpr std::string_view kDeepSeekWords =
-    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)"
-    R"( ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kOneNumber = R"(\p{N})";
-
-const std::string_view kGpt2Pattern = kGpt2, kLlama3Pattern = kLlama3, kQwen2Pattern = kQwen2, kO200kPattern = kO200k,
-                       kDigitsPattern = kOneNumber;
-const std::string_view kDeepSeekPatterns[3] = {kUpToThreeNumbers, kHanAndKana, kDeepSeekWords};
-
 namespace {
 
 // ---- parts that patterns share. Each takes the start of a piece and returns its end.
@@ -274,14 +253,14 @@ size_t cut(std::string_view text, size_t& at, std::span<std::string_view> out) {
 }
 
 constexpr KnownPattern kKnown[] = {
-    {kGpt2, cut<Gpt2>, true, true},
-    {kLlama3, cut<Llama3<3>>, true, true},
-    {kQwen2, cut<Llama3<1>>, true, true},
-    {kO200k, cut<O200k>, true, true},
-    {kUpToThreeNumbers, cut<WithGaps<Numbers<3>>>, false, false},
-    {kHanAndKana, cut<WithGaps<HanAndKana>>, false, false},
-    {kDeepSeekWords, cut<WithGaps<DeepSeekWords>>, false, true},
-    {kOneNumber, cut<WithGaps<Numbers<1>>>, false, false},
+    {kGpt2Pattern, cut<Gpt2>, true, true},
+    {kLlama3Pattern, cut<Llama3<3>>, true, true},
+    {kQwen2Pattern, cut<Llama3<1>>, true, true},
+    {kO200kPattern, cut<O200k>, true, true},
+    {kDeepSeekPatterns[0], cut<WithGaps<Numbers<3>>>, false, false},
+    {kDeepSeekPatterns[1], cut<WithGaps<HanAndKana>>, false, false},
+    {kDeepSeekPatterns[2], cut<WithGaps<DeepSeekWords>>, false, true},
+    {kDigitsPattern, cut<WithGaps<Numbers<1>>>, false, false},
 };
 
 }  // namespace

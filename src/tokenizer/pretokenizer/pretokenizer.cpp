@@ -27,19 +27,15 @@ bool is_between_words(std::string_view text, size_t at) {
 }  // namespace
 
 struct Pretokenizer::Step {
-  CutFunction cut = nullptr;  // null: the regex or literal applies
+  SplitStep rule;
+  CutFunction cut = nullptr;  // null: the regex, or the literal of `rule`
   bool cuts_words = false;
-  std::optional<Regex> regex;
-  std::string literal;
-  Behavior behavior = Behavior::kIsolated;
-  bool invert = false;
+  std::optional<Regex> regex{};
 };
 
 Pretokenizer::Pretokenizer(const std::vector<SplitStep>& steps, Matching matching) {
   for (const SplitStep& step : steps) {
-    auto made = std::make_unique<Step>();
-    made->behavior = step.behavior;
-    made->invert = step.invert;
+    auto made = std::make_unique<Step>(Step{step});
     if (!step.is_literal && matching == Matching::kFastest) {
       const KnownPattern* known = find_known_pattern(step.pattern);
       const bool gaps_dropped = step.behavior == Behavior::kRemoved && step.invert;
@@ -50,12 +46,7 @@ Pretokenizer::Pretokenizer(const std::vector<SplitStep>& steps, Matching matchin
         made->cut = number_runs_cutter();
       }
     }
-    if (made->cut == nullptr) {
-      if (step.is_literal)
-        made->literal = step.pattern;
-      else
-        made->regex.emplace(step.pattern);
-    }
+    if (made->cut == nullptr && !step.is_literal) made->regex.emplace(step.pattern);
     steps_.push_back(std::move(made));
   }
 }
@@ -89,7 +80,7 @@ size_t Pretokenizer::safe_cut(std::string_view text, size_t limit) const {
 // The state of one step. It takes pieces from the previous level, or the whole text, and gives smaller ones.
 struct Pretokenizer::Cutter::Level {
   Level(const Step& its_step, Level* its_previous) : step(&its_step), previous(its_previous) {
-    if (step->cut == nullptr) matches.emplace(step->regex ? &*step->regex : nullptr, step->literal);
+    if (step->cut == nullptr) matches.emplace(step->regex ? &*step->regex : nullptr, step->rule.pattern);
   }
 
   // The first level's input is the text, as one piece; the others take pieces from the level before.
@@ -144,39 +135,25 @@ struct Pretokenizer::Cutter::Level {
       open.reset();
       return false;
     }
-    s.is_match = s.is_match != step->invert;
-    const bool after_other = open && open->is_match != s.is_match;
-    switch (step->behavior) {
-      case Behavior::kIsolated:
-        give(s, out);
-        return true;
-      case Behavior::kRemoved:
-        if (!s.is_match) give(s, out);
-        return true;
-      case Behavior::kContiguous:
-        if (open && !after_other)
-          open->end = s.end;
-        else
-          replace_open(s, out);
-        return true;
-      case Behavior::kMergedWithPrevious:
-        if (after_other && s.is_match)
-          *open = {open->begin, s.end, true};
-        else
-          replace_open(s, out);
-        return true;
-      case Behavior::kMergedWithNext:
-        if (after_other && !s.is_match)
-          *open = {open->begin, s.end, false};
-        else
-          replace_open(s, out);
-        return true;
+    s.is_match = s.is_match != step->rule.invert;
+    const Behavior behavior = step->rule.behavior;
+    if (behavior == Behavior::kIsolated || behavior == Behavior::kRemoved) {
+      if (behavior == Behavior::kIsolated || !s.is_match) give(s, out);
+      return true;
+    }
+    if (open && joins_open(s)) {
+      *open = {open->begin, s.end, s.is_match};
+    } else {
+      if (open) give(*open, out);
+      open = s;
     }
     return true;
   }
-  void replace_open(const Stretch& s, std::vector<std::string_view>& out) {
-    if (open) give(*open, out);
-    open = s;
+  // Whether a stretch belongs to the piece of the stretch before it.
+  bool joins_open(const Stretch& s) const {
+    const bool is_same = open->is_match == s.is_match;
+    if (step->rule.behavior == Behavior::kContiguous) return is_same;
+    return !is_same && s.is_match == (step->rule.behavior == Behavior::kMergedWithPrevious);
   }
   void give(const Stretch& s, std::vector<std::string_view>& out) const {
     if (s.begin != s.end) out.push_back(piece.substr(s.begin, s.end - s.begin));

@@ -20,12 +20,30 @@ namespace hearth::tokenizer {
 
 // The patterns of published tokenizers, in the spelling of their files. Another spelling of the same language is
 // recognised only if it is in cutters.cpp.
-extern const std::string_view kGpt2Pattern;          // GPT-2, GPT-NeoX, and ByteLevel(use_regex = true)
-extern const std::string_view kLlama3Pattern;        // Llama-3, and cl100k in Hugging Face's spelling
-extern const std::string_view kQwen2Pattern;         // Qwen2 and later: digits one by one
-extern const std::string_view kO200kPattern;         // GPT-4o, Llama-4
-extern const std::string_view kDeepSeekPatterns[3];  // DeepSeek-V3: three steps in this order
-extern const std::string_view kDigitsPattern;        // one number character: Digits, kIsolated or kContiguous
+
+// GPT-2, GPT-NeoX, and ByteLevel(use_regex = true).
+inline constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+// Llama-3, and cl100k in Hugging Face's spelling.
+inline constexpr std::string_view kLlama3Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+    R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Qwen2 and later: digits one by one.
+inline constexpr std::string_view kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+    R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
+// GPT-4o, Llama-4.
+inline constexpr std::string_view kO200kPattern =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// DeepSeek-V3: three steps in this order, of numbers, of Han and Kana, and of words.
+inline constexpr std::string_view kDeepSeekPatterns[] = {
+    R"(\p{N}{1,3})", "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+",
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)"
+    R"( ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+// One number character: Digits, kIsolated or kContiguous.
+inline constexpr std::string_view kDigitsPattern = R"(\p{N})";
 
 // How a step treats its matches (Hugging Face's SplitDelimiterBehavior).
 enum class Behavior {

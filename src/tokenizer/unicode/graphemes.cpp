@@ -15,26 +15,13 @@ using namespace unicode_tables;
 
 // The order of GRAPHEME_CLASSES in cmake/unicode_tables.py. Linker, Consonant and the two joiners are classes of their
 // own for rule GB9c. Linkers and both joiners extend a cluster like Extend.
+// clang-format off
 enum class Class : uint8_t {
-  kOther,
-  kCr,
-  kLf,
-  kControl,
-  kL,
-  kV,
-  kT,
-  kLv,
-  kLvt,
-  kRegional,
-  kPrepend,
-  kLinker,
-  kJoiner,
-  kNonJoiner,
-  kSpacing,
-  kExtend,
-  kConsonant,
-  kPictograph,
+  kOther, kCr, kLf, kControl,
+  kL, kV, kT, kLv, kLvt,  // of Hangul
+  kRegional, kPrepend, kLinker, kJoiner, kNonJoiner, kSpacing, kExtend, kConsonant, kPictograph,
 };
+// clang-format on
 
 Class class_at(char32_t c) {
   if (c >= 0x110000) return Class::kControl;

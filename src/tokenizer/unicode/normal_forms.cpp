@@ -52,17 +52,8 @@ constexpr bool is_compatible(NormalForm form) { return form == NormalForm::kNfkc
 
 // The bits of characters that the form's quick check does not pass.
 constexpr uint16_t doubtful_bits(NormalForm form) {
-  switch (form) {
-    case NormalForm::kNfc:
-      return kNfcNo | kNfcMaybe;
-    case NormalForm::kNfd:
-      return kNfdNo;
-    case NormalForm::kNfkc:
-      return kNfkcNo | kNfcMaybe;
-    case NormalForm::kNfkd:
-      return kNfkdNo;
-  }
-  return 0;
+  constexpr uint16_t kDoubtful[] = {kNfcNo | kNfcMaybe, kNfdNo, kNfkcNo | kNfcMaybe, kNfkdNo};  // by form
+  return kDoubtful[static_cast<size_t>(form)];
 }
 
 void decompose(char32_t c, bool compatible, std::vector<Mark>& out) {

@@ -1,5 +1,7 @@
 #include "tokenizer/unicode/unicode.h"
 
+#include <algorithm>
+
 namespace hearth::tokenizer {
 namespace {
 
@@ -36,6 +38,32 @@ Decoded decode_utf8(std::string_view text, size_t at) {
     }
   }
   return {kInvalidByte, 1};
+}
+
+size_t previous_character(std::string_view text, size_t end) {
+  for (size_t back = 1; back <= std::min<size_t>(4, end); ++back) {
+    const Decoded decoded = decode_utf8(text, end - back);
+    if (decoded.length == back && decoded.c != kInvalidByte) return end - back;
+  }
+  return end - 1;
+}
+
+size_t skip_white_space(std::string_view text, size_t begin) {
+  while (begin < text.size()) {
+    const Decoded decoded = decode_utf8(text, begin);
+    if (!is_white_space(decoded.c)) break;
+    begin += decoded.length;
+  }
+  return begin;
+}
+
+size_t skip_white_space_back(std::string_view text, size_t end, size_t least) {
+  while (end > least) {
+    const size_t begin = previous_character(text, end);
+    if (!is_white_space(decode_utf8(text, begin).c)) break;
+    end = begin;
+  }
+  return std::max(end, least);
 }
 
 void append_utf8(char32_t c, std::string& text) {

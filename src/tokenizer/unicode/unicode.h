@@ -16,38 +16,18 @@ namespace hearth::tokenizer {
 inline constexpr std::string_view kUnicodeVersion = "16.0", kNormalFormVersion = "9.0", kLowerVersion = "17.0";
 
 // UAX #44, table 12. The generator writes this order.
+// clang-format off
 enum class Category : uint8_t {
   kCn,
-  kLu,
-  kLl,
-  kLt,
-  kLm,
-  kLo,
-  kMn,
-  kMc,
-  kMe,
-  kNd,
-  kNl,
-  kNo,
-  kPc,
-  kPd,
-  kPs,
-  kPe,
-  kPi,
-  kPf,
-  kPo,
-  kSm,
-  kSc,
-  kSk,
-  kSo,
-  kZs,
-  kZl,
-  kZp,
-  kCc,
-  kCf,
-  kCs,
-  kCo,
+  kLu, kLl, kLt, kLm, kLo,
+  kMn, kMc, kMe,
+  kNd, kNl, kNo,
+  kPc, kPd, kPs, kPe, kPi, kPf, kPo,
+  kSm, kSc, kSk, kSo,
+  kZs, kZl, kZp,
+  kCc, kCf, kCs, kCo,
 };
+// clang-format on
 // One byte for each code point: the category in the low five bits, White_Space in bit 5.
 inline constexpr uint8_t kCategoryBits = 31, kWhiteSpaceBit = 32;
 
@@ -83,6 +63,12 @@ struct Decoded {
 // The character at `text[at]`, at < text.size(). Well-formed means Unicode's table 3-7: no overlong form, no surrogate,
 // nothing above U+10FFFF. Anything else is kInvalidByte of length 1.
 Decoded decode_utf8(std::string_view text, size_t at);
+// The start of the character that ends at `end`, 0 < end; end - 1 if no well-formed character ends there.
+size_t previous_character(std::string_view text, size_t end);
+// The end of the white space that begins at `begin`.
+size_t skip_white_space(std::string_view text, size_t begin);
+// The start of the white space that ends at `end`; at least `least`.
+size_t skip_white_space_back(std::string_view text, size_t end, size_t least);
 void append_utf8(char32_t c, std::string& text);
 // Appends `text` with U+FFFD for every invalid byte; returns the number of invalid bytes.
 int64_t append_valid_utf8(std::string_view text, std::string& out);

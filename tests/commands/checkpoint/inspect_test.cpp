@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/example.h"
-#include "mesh/flight.h"
 #include "support/hearth_command.h"
 #include "support/text_file.h"
+#include "trace/flight.h"
 
 namespace hearth::checkpoint {
 namespace {
@@ -110,8 +110,8 @@ TEST(InspectCommand, AsJsonIsOneObjectWithTheSameNumbers) {
 TEST(InspectCommand, OfCallsListsThemAndDrawsThem) {
   const test::ScratchFolder scratch;
   {
-    mesh::FlightWriter writer(mesh::flight_file(scratch, 0), 0, 1);
-    writer.end(writer.begin("all_gather", writer.add_group({0, 1, 1}), 1, 64, mesh::kAllPeers));
+    trace::FlightWriter writer(trace::flight_file(scratch, 0), 0, 1);
+    writer.end(writer.begin("all_gather", writer.add_group({0, 1, 1}), 1, 64, trace::kAllPeers));
     writer.set_ended();
   }
   const std::string picture = (scratch / "calls.svg").string(), folder = scratch.path().string();

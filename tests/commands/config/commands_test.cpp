@@ -6,7 +6,7 @@
 #include <regex>
 
 #include "base/text.h"
-#include "commands/run/options.h"
+#include "commands/torch_options.h"
 #include "config/load.h"
 #include "plan/parameters.h"
 #include "support/environment.h"

@@ -9,7 +9,6 @@
 #include "data/batch/loader.h"
 #include "data/corpus_folder.h"
 #include "data/order/neox_mixture.h"
-#include "data/order/numpy_shuffle.h"
 #include "support/python.h"
 
 namespace hearth::data {

@@ -246,7 +246,7 @@ TEST(HuggingFaceFile, ATemplateOfSeveralTokensIsRefused) {
   EXPECT_EQ(error_of(file), "t.json: post_processor.single puts several tokens before a text");
   file["post_processor"]["single"] = {s, a, s};
   const HuggingFaceTokenizer tokenizer(file.dump(), "t.json");
-  EXPECT_EQ(tokenizer.template_tokens(), (DocumentTokens{257, 257}));
+  EXPECT_EQ(tokenizer.file_tokens(), (DocumentTokens{257, 257}));
 }
 
 }  // namespace

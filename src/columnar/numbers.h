@@ -1,0 +1,32 @@
+// The numbers of a row: a 2-D array of counts, and weights of its tokens as labels from other columns. Errors are in
+// row.problem and row.why. Each column is a checked array, perhaps inside structs of one member.
+#pragma once
+
+#include <arrow/array.h>
+
+#include <string>
+#include <vector>
+
+#include "data/formats/arrow_library.h"
+
+namespace hearth::columnar {
+
+// Reads row `i` of a column of lists of neurons, each a list of counts, like Array2D of `datasets`: into row.shape and
+// row.counts, a view of `counts`.
+void read_counts(const arrow::Array& column, int64_t i, int64_t most_cells, data::ColumnRow& row,
+                 std::vector<uint8_t>& counts);
+
+// Integers, floating-point numbers of 32 and 64 bits, and booleans.
+bool is_number(arrow::Type::type id);
+
+// Row `i` of a column of lists of integers: labels like those of Hugging Face's models. Each of row.ids has its own id,
+// with weight 1, or data::kIgnore, with weight 0. Fills `weights`.
+void read_label_mask(const arrow::Array& column, int64_t i, const std::string& key, data::ColumnRow& row,
+                     std::vector<float>& weights);
+
+// The same for numbers: a list with one for each of row.ids, or (`of_ids` false) one number per text. Existing
+// `weights` are multiplied with them.
+void read_weights(const arrow::Array& column, int64_t i, const std::string& key, bool of_ids, data::ColumnRow& row,
+                  std::vector<float>& weights);
+
+}  // namespace hearth::columnar
