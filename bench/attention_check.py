@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What attention gets in a step on PyTorch. A figure is refused where it gets more work than a causal model needs.
 
 With PyTorch below 2.14, transformers gives attention a dense mask and repeated keys when a model is compiled whole.

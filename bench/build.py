@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """bench/build.py [MEGABYTES]: MB/s of text and peak memory of `hearth data build`, beside `datasets` with `tokenizers`.
 
     .deps/oracle/bin/python bench/build.py 400

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Saving a training's state: Hearth at once and behind the training, PyTorch's DCP save and async_save, the disk alone.
 
     .deps/oracle/bin/python bench/checkpoint.py [--folder DIR] [--dim 512] [--rounds 3] [--against BIN]

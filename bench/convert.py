@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The time and the memory of a conversion of Llama-3 8B from Hugging Face's files, next to a copy by `cp`.
 
     python3 bench/convert.py [--folder DIR] [--layers 32] [--rounds 2] [--to native] [--bytes]

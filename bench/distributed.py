@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Ranks as processes beside one rank with as many threads, in alternation; and how fast ranks talk to each other.
 
     python3 bench/distributed.py [--dim 256] [--rounds 5] [--ranks 2] [--pytorch]

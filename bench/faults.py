@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A run under faults on a Slurm cluster that this machine pretends to be: does it end with the bits of an undisturbed
 run, and with the goodput that the costs of its restarts predict? As root; needs the packages of
 tests/support/slurm_cluster.sh.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The goodput of a long run on many nodes: the share of its time that goes into steps that stay. A simulation with
 failures at random, next to the closed form of Daly (2006), and next to the goal of 97 %.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tensors as `hearth plan` counts them beside what a process holds while it trains (Linux).
 
     python3 bench/memory.py

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The cost of metrics and profiling, in pairs of trainings that run in alternation (Linux).
 
     python3 bench/overhead.py [--rounds 10] [--steps 60] [--before HEARTH_TRAIN]

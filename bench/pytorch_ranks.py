@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains transformers.LlamaForCausalLM on random tokens by PyTorch's DDP or FSDP2 over gloo: one rank of several.
 
 bench/distributed.py starts it by torch.distributed.run, beside `hearth train --ranks`: the same shape, one thread a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times transformers.LlamaForCausalLM on random tokens: the same shape and the same work as `hearth bench step`.
 
 One measurement of bench/step.py, which calls it. --compile is one of

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The page of long runs: how long `hearth report` takes, how large it is, how fast a browser opens it.
 
     .deps/oracle/bin/python bench/report.py [--runs 5] [--steps 100000] [--rounds 4]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Whether two builds of Hearth train to the same bits, for every kind of model and layout: before and after a change.
 
     .deps/oracle/bin/python bench/same_bits.py OTHER/bin [--steps 200] [--only NAME]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A training step of Hearth compared with the same model on PyTorch, in alternation: what bench/results/ quotes.
 
     .deps/oracle/bin/python bench/step.py [--rounds 9] [--shape small|medium|all] [--dtype float32|bfloat16]

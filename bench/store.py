@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """How fast Hearth moves files to and from a store, next to rclone.
 
     .deps/oracle/bin/python bench/store.py [--mib 512] [--rounds 3] [--hearth build/release/bin/hearth]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """bench/tokenizer.py [PATH...]: MB/s of Hearth's tokenizer beside tiktoken and `tokenizers`, in one run, on one core.
 
     .deps/oracle/bin/python bench/tokenizer.py

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The same training twice, by torchtitan's model and by Hearth: their losses, and a picture of both.
 
     .deps/oracle/bin/python bench/torchtitan_curve.py [--steps 400] [--text FILE] [--picture FILE.svg]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times torchtitan's Llama 3 on random tokens: the same shape and the same work as `hearth bench step`.
 
 One measurement of bench/step.py, which calls it. The model, the compilation of each block and the order of attention's

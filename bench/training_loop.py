@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the programs on PyTorch that bench/step.py measures share: options, the loss in chunks, steps, their checks.
 
 A step is forward, backward, clipping to a norm of 1 and fused AdamW, as in `hearth bench step`. With bfloat16 the

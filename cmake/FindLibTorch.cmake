@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds LibTorch in a pip wheel or an unpacked LibTorch archive, without find_package(Torch): that enables the CUDA
 # language, requires nvcc, and fails on ROCm wheels.
 #

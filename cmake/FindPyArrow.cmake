@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds the Arrow and Parquet libraries in a pyarrow wheel: shared libraries with a version in their names, and headers.
 # The wheel's own find modules expect other names.
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The GPU kernels of src/kernels as shared libraries, which hearth-train loads if a run asks for a GPU: targets
 # hearth_cuda (by nvcc) and hearth_hip (by hipcc), each if its compiler is installed. A library that is wanted has one
 # command per file. One that only a test builds compiles up to HEARTH_UNITY files together, as hipcc takes 2 s for its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # hearth_interface_hash(VARIABLE header...)
 #
 # Eight hexadecimal digits over headers of src/ and all our headers that they include. A shared object and the program

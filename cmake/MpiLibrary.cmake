@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # libhearth_mpi.so: src/mpi compiled by an mpicxx, because MPI libraries have different binary interfaces.
 find_program(HEARTH_MPICXX mpicxx DOC "The MPI compiler whose library ranks on several hosts use")
 

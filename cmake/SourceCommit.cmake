@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The commit that a program was built from (src/base/program.h), found again at every build. Target hearth_commit is one
 # small object file. Only programs are linked with it: a new commit compiles this file and links them, and nothing else.
 # As a script, `cmake -D SOURCE=ROOT -D OUT=FILE -P SourceCommit.cmake`, this file writes the source if it changed.

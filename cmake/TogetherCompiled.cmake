@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # hearth_compile_together(target)
 #
 # Compiles the target's sources of one folder together, at most HEARTH_UNITY of them in one call of the compiler. Every

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the files of the families of models as text, for src/config/families.h.
 
     model_families.py MODELS_FOLDER OUT.cpp

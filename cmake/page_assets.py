@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the texts that src/report/page_assets.h declares.
 
     page_assets.py DYGRAPHS_FOLDER LICENSE SCRIPT STYLE OUT.cpp

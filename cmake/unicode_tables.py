@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the tables that src/tokenizer/unicode/unicode.h declares, from the Unicode Character Database.
 
     unicode_tables.py UCD_FOLDER GRAPHEME_RANGES OUT.cpp

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """questions.py FOLDER OUT.jsonl: multiple-choice questions from text that no model was trained on.
 
 A question is the beginning of a paragraph, and its choices are the next word and three other frequent words of the

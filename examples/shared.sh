@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034
 # What the examples share: their options, the text, jobs with Slurm and without, and waits. Sourced, not run.
 #

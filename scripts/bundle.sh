@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # scripts/bundle.sh (--prefix DIR | --archive) [--cpu | --cuda | --rocm] [--tokenizer PATH]...: Hearth and all that it
 # needs in one folder, which runs from wherever it is put. scripts/setup.sh calls it; it installs nothing itself.
 #

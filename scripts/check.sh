@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # scripts/check.sh [--fix] [--all] [CHECK [FILE...]]: what is wrong with the sources, without building them.
 #
 #   format        clang-format 14 would not change a .cpp, .h or .cu (.clang-format)

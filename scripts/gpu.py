@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What scripts/gpu.sh runs: the list of tests and benchmarks for a GPU, its time, and the page of results.
 
     python3 scripts/gpu.py tests                        the test programs with cases for a GPU, one a line

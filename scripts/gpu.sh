@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # scripts/gpu.sh [--from DIR] [--out DIR] [--minutes N] [--only WORD...] [--torchtitan DIR] [--dry-run]: every test on
 # the GPU, then the benchmarks.
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs one item of scripts/gpu.py's plan: a test program, case by case, or a benchmark. The item gets its result."""
 
 import contextlib

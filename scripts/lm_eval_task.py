@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes a multiple-choice task of lm-evaluation-harness as questions for `hearth eval --task`.
 
   pip install lm_eval

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A picture of a page of `hearth report`, as Chromium shows it.
 
 usage: scripts/page_picture.py PAGE.html PICTURE.png [--width N] [--height N] [--dark] [--only ID,ID...]

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # scripts/quickstart.sh [--text PATH...] [--exclude GLOB] [--minutes N] [--out DIR]: trains a language model.
 #
 #   --text PATH...  your own text: files or folders (default: the sources of Python's manual, 11 MB)

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # scripts/release.sh VERSION [--tag] [--dry-run]: makes a release's archive, dist/hearth-VERSION-linux-x86_64.tar.gz.
 #
 #   --tag        also tags the commit vVERSION, with the version's notes, once the archive is good

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # scripts/report_picture.sh [--out DIR] [--steps N] [--picture FILE]: two trainings, their report, its picture.
 #
 #   --out DIR       where data, runs and the page report.html go (default runs/report_picture)

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # scripts/setup.sh [--oracle] [--checks] [--text] [--gpu] [--core-only] [--no-arrow]: installs what Hearth is built from;
 # a second run finds it there.
 # scripts/setup.sh (--prefix DIR | --bundle) [--cpu | --cuda | --rocm] [--wheel FILE] [--tokenizer PATH]...: the same,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034
 # What every script here starts with: strict mode, the repository's root, and how a step is told. Sourced, not run.
 set -euo pipefail
@@ -15,7 +16,7 @@ fail() {
 }
 
 # The comment block at the top of the calling script, without its marks, is its help.
-print_help() { sed -n '2,/^$/{s/^# \{0,1\}//p;}' "$0"; }
+print_help() { sed -n '3,/^$/{s/^# \{0,1\}//p;}' "$0"; }
 
 # The text of the quickstart, by its real path: Debian shows the same files under several names.
 default_text() {

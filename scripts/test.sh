@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # scripts/test.sh [ctest arguments]: installs, builds, and runs every test that is not labelled slow.
 #
 #   scripts/test.sh              all of them

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Sends the metrics of a run to Weights & Biases, from its metrics.jsonl.
 
 usage: scripts/wandb_sync.py RUN [--project NAME] [--name NAME] [--offline] [--follow]

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # scripts/weekly.sh [NAME...]: what takes too long for each change: sanitizers, fuzzing, and the slow tests.
 #
 #   tsan     ThreadSanitizer, the rooms without LibTorch

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // hearth-train: the commands of `hearth` that need LibTorch. `hearth` starts it; users can start it, too.
 #include <c10/util/Exception.h>
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # examples/frontier_text/run.sh [OPTIONS]: Llama-3.1 on text as on Frontier, with a twin that two cores train.
 
 # shellcheck source-path=SCRIPTDIR source=../shared.sh

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # examples/llemma/run.sh [OPTIONS]: Llemma from text to published weights, with a twin that two cores train in a minute.
 
 # shellcheck source-path=SCRIPTDIR source=../shared.sh

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # examples/masked_lm/run.sh [OPTIONS]: a masked language model as on Frontier, with a twin that two cores train.
 
 # shellcheck source-path=SCRIPTDIR source=../shared.sh

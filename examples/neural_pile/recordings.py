@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """recordings.py SEED COUNT OUT: recordings of 32 neurons in 300 time bins of 20 ms, that stand for the Neural Pile's.
 
 Each neuron fires most at its own phase of a slow rhythm; where the rhythm begins differs among recordings. The files

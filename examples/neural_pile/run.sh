@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # examples/neural_pile/run.sh [OPTIONS]: spikes of the Neural Pile as on Frontier, with a twin that two cores train.
 
 # shellcheck source-path=SCRIPTDIR source=../shared.sh

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # examples/trainium_medical/run.sh [OPTIONS]: Llama-2 on medical text as on Trainium, with a twin that two cores train.
 
 # shellcheck source-path=SCRIPTDIR source=../shared.sh

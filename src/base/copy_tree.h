@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies a folder between a disk and a store, either way: a checkpoint, a dataset, an export.
 #pragma once
 

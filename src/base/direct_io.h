@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transfers between memory and the disk past the page cache (O_DIRECT): they cost the CPU nothing for a copy, and the
 // system does not make a writer wait for others.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a command can write its files, before hours of work: the room on a disk, and the folder.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Element types as files name them. Without LibTorch, so that `hearth` can read checkpoints.
 #pragma once
 

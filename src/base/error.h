@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors that a user meets: what happened, why, and how to fix it, with an exit code that a supervisor can act on.
 //
 // Exceptions end the command; an expected outcome ("no checkpoint yet") is a return value instead.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors, collected: one start reports all of them.
 #pragma once
 

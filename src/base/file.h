@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All writes of Hearth to a disk go through here, so that "written" means "fsynced and renamed".
 //
 // Every function throws system_error naming the path; none returns an error code.

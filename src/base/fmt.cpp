@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The compiled half of fmt. Debian ships it as a shared library only; building its one file here keeps `hearth`
 // free of run-time dependencies and keeps fmt's heavy half out of every other file.
 #include <fmt/format-inl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checksums of all stored files: XXH3 (xxhash.com), 64 bits for blocks, 128 bits for identities.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Notes, warnings and errors of a program. Each is a plain line on stderr. Results (tables, reports, the lines of a
 // training's steps) are printed to stdout. A training also logs messages to a file for each rank, with time, rank and
 // level.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // "Did you mean ...?": the most likely candidate for a mistyped name.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of objects on this host, for files that are mapped: a dataset's shards. Processes of a host share them.
 //
 // The folder is HEARTH_CACHE, else ~/.cache/hearth/objects (XDG_CACHE_HOME is obeyed). HEARTH_CACHE_LIMIT bounds it,

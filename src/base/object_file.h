@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What base/file.h does with paths of a store (base/object_store.h). Every function throws an Error that names the
 // path: user_error where another try will not help, hardware (4) where it may.
 #pragma once

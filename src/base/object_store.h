@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Objects in a store that speaks Amazon's S3: paths that begin with s3://, such as s3://BUCKET/runs/a/hearth.json.
 // base/file.h takes such a path wherever it says so, and comes here with it.
 //

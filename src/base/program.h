@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This program: what it was built from, its folder and the files next to it, and the signs that it is alive.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers for people, and the integer arithmetic of sizes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Randomness as a function: value = Philox4x32-10(key, counter). No generator has state: nothing random needs saving,
 // and any rank can compute any value. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 //

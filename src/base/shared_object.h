@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hearth's own shared objects. They are loaded on first use, because they or their libraries may be missing.
 //
 // The name of the entry function ends in a hash of the headers that both sides include (cmake/InterfaceHash.cmake). An

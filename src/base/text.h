@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plain text for a terminal: columns and wrapped paragraphs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth bench comm`: how fast ranks talk to each other: the time of a message, and the rates of the collectives.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth bench gemm`: the rate of large matrix products on this machine. mfu is relative to this rate, and `hearth
 // plan` estimates a step's time from it.
 #pragma once

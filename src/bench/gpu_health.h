@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a node's driver and kernel say about its GPUs: uncorrected memory errors, clocks, messages about faults. The
 // programs nvidia-smi and dmesg are asked, where PATH has them, and the files of amdgpu. Nothing is changed.
 #pragma once

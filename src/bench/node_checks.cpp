@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/node_checks.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `hearth preflight` measures on each rank, and the judgement about it: which nodes are off. Pure functions: the
 // measurements are in bench/preflight.h.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth bench ops`: the speed of every kernel alone, for a given shape, compared with the machine's limit. The limit
 // is the rate of a copy for kernels bound by memory, and of a GEMM for kernels bound by arithmetic.
 #pragma once

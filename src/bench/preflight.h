@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth preflight`: are the nodes of this allocation fit for the run? Every rank measures what it has, all exchange
 // tensors, and then make some steps of the real run, in a folder that is removed again.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The items that each of many ranks would save, without their bytes.
 #pragma once
 

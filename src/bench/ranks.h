@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Thousands of ranks on this host: what `hearth bench ranks` measures.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth bench step`: the time of a training step of a given shape on this machine, and of its parts. It uses random
 // tokens, the trainer's own step, and the ranks' processes and group that a run would have.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of a checkpoint's tensors. There may be more than a process can have open: one for each rank that wrote it,
 // or, in a folder of NxD, one for each tensor and rank. So only the files that were used last are open.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a checkpoint: from any layout of ranks to any other, by intersecting boxes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `.metadata` of a checkpoint, checked against hearth.json where that is there.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // hearth.json: what a checkpoint contains, its origin, and a checksum for every byte of the folder. The format is
 // described in docs/checkpoint_format.md.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/read_back.h"
 
 #include <fcntl.h>

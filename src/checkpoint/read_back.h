@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a file back from the disk while it is still being written: what was written is fsynced, dropped from the page
 // cache, read and hashed, a portion at a time, by a thread of its own.
 #pragma once

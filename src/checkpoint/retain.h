@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The checkpoints of a run: which there are, which one to resume from, and which to delete.
 #pragma once
 

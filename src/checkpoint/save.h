@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Saving, by R ranks. The order of calls, each rank in its own process or thread:
 //
 //   rank 0:     begin_save(temporary)                        the folder, new and empty

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The names of steps' folders in a folder of checkpoints.
 //
 //   on a disk    step-00000100           a checkpoint

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks that a checkpoint is whole: for `hearth verify`, and when a run resumes. There each rank checks what it loads,
 // and its share of what nobody loads: every byte is read once.
 #pragma once

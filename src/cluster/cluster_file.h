@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A cluster file: how jobs of Hearth run on one machine or cluster. It is a small TOML file of its own, apart from the
 // run file: a run moves from one cluster to another without a change. configs/clusters has those that are shipped.
 #pragma once

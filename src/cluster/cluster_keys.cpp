@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of keys of cluster files. Parsing, messages and docs/config.md come from it.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much of the time that the scheduler gave to a run went into steps that stay: goodput. The rest is starts, saves,
 // validation, and steps that a restart computed again.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The batch script of a run: bash that a person can read and change, RUN/job.sh. One job of the scheduler runs it. It
 // starts the ranks, passes signals on to them, and does what `hearth job after` says: start again in this allocation,
 // ask for another job, or end.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the nodes of a job print when its script looks at them (`hearth job node`), in lines:
 //   found NODE TEXT   what a fine node has: the build of its program, then the identities of the run's files
 //   fine NODE         it can run the job

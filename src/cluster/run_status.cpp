@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cluster/run_status.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of a run, from its folder and the scheduler: nothing is locked or changed, so it may be asked at any time
 // from any host that sees the folder.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The texts of run_status.h.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The programs of Slurm, as far as Hearth calls them: sbatch, squeue, sacct, scancel. Each call ends within half a
 // minute.
 #pragma once

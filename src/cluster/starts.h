@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RUN/starts.jsonl: what happened to the jobs of a run, one JSON object per line, in the order of time. `hearth
 // submit`, `hearth stop` and the job's script (through `hearth job`) append to it.
 //   {"event": "submit", "time": "2026-01-31T23:59:59Z", "host": "login1", "job": "12", "cluster": "frontier",

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libhearth_arrow.so: the sources in this folder are the only code that uses Arrow and Parquet (the pyarrow wheel).
 #include "columnar/rows.h"
 #include "columnar/table_writer.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "columnar/lists.h"
 
 #include <arrow/extension_type.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arrow's five kinds of lists as one, and types without their extension names.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A limit on the memory for decoding a file: a small file can ask for any amount.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The numbers of a row: a 2-D array of counts, and weights of its tokens as labels from other columns. Errors are in
 // row.problem and row.why. Each column is a checked array, perhaps inside structs of one member.
 #pragma once

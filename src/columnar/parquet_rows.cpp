@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <arrow/buffer.h>
 #include <arrow/io/memory.h>
 #include <parquet/arrow/reader.h>

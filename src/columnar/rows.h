@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Readers of the two families of files, what they have in common, and the conversion of Arrow's errors to ours.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes tables like Hugging Face's save_to_disk.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "columnar/wanted.h"
 
 #include <arrow/array.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wanted columns of a table: the place of keys in its schema, and a row's values there.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of tensors that all implementations of Group share, and copies and sums in plain host memory. Sums go in
 // pairs: ((0 + 1) + (2 + 3)) + ((4 + 5) + ...), in the elements' own type, or in float32 for bfloat16. So an input of
 // float32 or float64 may itself be a pairwise sum of 2, 4 or 8 neighbours, and the result has the same bits.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ranks tell each other besides tensors: votes, counts, names of files, errors. Messages are short, so latency
 // matters and bandwidth does not. Tensors go through comm/group.h.
 //

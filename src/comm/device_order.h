@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order between streams of a GPU: the caller computes in one, and a communication stream's thread enqueues in
 // another. Marks are c10's events, so that no header of CUDA or HIP is needed. Nothing here waits on the host.
 #pragma once

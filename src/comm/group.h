@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives of tensors over ranks. Implementations: one rank (comm/group.cpp); ranks in one host's memory
 // (comm/host_group), which are processes, or threads in tests; MPI (comm/mpi_group); NCCL (comm/nccl_group). Callers do
 // not know which one runs.

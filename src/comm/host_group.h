@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ranks of one host as a Group: data go through the memory that they share (comm/host_memory.h).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory in which the ranks of one host meet: for each rank a counter of its calls, a description of the call, and a
 // place for the data. Ranks are processes that map one memfd, or threads that share an allocation.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process as one rank of a training.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the processes of one start find each other. Rank 0 listens, the others connect, and each side shows that it knows
 // the start's secret before the other believes it:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The secret of a start, and proofs that somebody knows it: meeting.h.
 #include <fcntl.h>
 #include <openssl/crypto.h>

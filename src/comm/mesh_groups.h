@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank's groups along the axes of the mesh (mesh/mesh.h).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks on any hosts as a Group: data go through MPI. Only copies do: sums are ours, in pairs of ranks as everywhere
 // (comm/buffers.h), and an MPI library's own reductions are slower (docs/decisions/transports.md).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What Hearth needs of MPI. A shared object of our own implements it (mpi/mpi_library.cpp), compiled by the mpicxx of
 // the machine: MPI libraries have different binary interfaces. It is loaded when ranks on several hosts start. Only
 // plain types cross the border, because mpicxx may stand for another compiler. Local, but for `begin` and `split`. Not

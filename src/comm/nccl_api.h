@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NCCL's functions, as far as Hearth calls them. RCCL has the same. The library is loaded when ranks on GPUs start
 // (comm/nccl_library.h), so a build needs neither; tests/comm/nccl_header_test.cpp compares these declarations with
 // NCCL's header. Names without the prefix "nccl". Source: nccl.h of NCCL 2.18 to 2.28.

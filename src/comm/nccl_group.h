@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups whose tensors are on GPUs, through NCCL or RCCL. Calls are enqueued in one communication stream of the device,
 // in their order; a Work that is waited for makes the caller's stream wait, not the host.
 //

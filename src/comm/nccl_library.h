@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NCCL or RCCL of this machine, loaded on first use.
 #pragma once
 

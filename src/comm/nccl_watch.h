@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Looks after NCCL's calls of a process in a thread of its own, from their enqueueing to their end on the GPU.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages between processes: every rank has one connection to rank 0. The notes of a call go there, and through the
 // first ranks of parts if there are many (comm/notes/note_tree.h), which have connections of their own. A thread of
 // each process listens, so that it hears of a failure while the rank computes.

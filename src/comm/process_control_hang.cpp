@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks that hang: who is missing, who gives signs of life, and what the console hears of it. See process_control.h.
 #include <algorithm>
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of many ranks (comm/notes/note_tree.h): their connections.
 #include <sys/epoll.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks as threads of one process, for tests and benchmarks. A training's ranks are processes (comm/join.h).
 #pragma once
 

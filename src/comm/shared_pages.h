@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Zero-filled memory that other processes of this host can map.
 #pragma once
 

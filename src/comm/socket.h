@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stream sockets between the processes of a training: connections of one host by a name, others by host and port.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The communication stream of a process: calls to its groups run one after the other, in the order in which they were
 // started. So all ranks make their calls in one total order, whichever groups the calls belong to. (Communicators that
 // run at the same time deadlock on some GPUs: ROCm/rccl#2191.) Only the stages of a pipeline transfer in a second

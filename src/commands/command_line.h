@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line of both binaries. A command is one row of a table and one function, straight down:
 //
 //   int data_build(CommandLine& line) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "commands/commands.h"
 
 #include "commands/hearth_train.h"

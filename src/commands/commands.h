@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every command of `hearth`, one function each: commands/data/build.cpp has data_build. Users only have the commands of
 // the table (commands.cpp). The files of commands include this, and with it what they all need: the command line,
 // errors and files, fmt, numbers and text for people.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "commands/hearth_train.h"
 
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starts `hearth-train`, which links LibTorch, from `hearth`.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The progress of a command: one line on stderr, redrawn ten times a second on a terminal, else nothing.
 #pragma once
 

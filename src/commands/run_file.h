@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Help about run files for several commands.
 #pragma once
 

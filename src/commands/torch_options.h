@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of the commands that both programs have, declared once. `hearth` checks them (and answers --help) in
 // milliseconds. Then `hearth-train`, which has LibTorch, reads the same words again and obeys them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The column "applies when" of the table of fields: its texts and its rule.
 #include <fmt/format.h>
 

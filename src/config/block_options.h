@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a model's blocks compute, besides their sizes: keys of [model], which the blocks of src/models read as they are.
 // An option is a member here, a row in config/field_table.cpp, and code in the block.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules between keys, all at once.
 #pragma once
 

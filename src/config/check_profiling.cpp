@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Part of check(): the section [profiling].
 #include "base/file.h"
 #include "config/derived.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The choices of the run file as enums, each with its names in run files: those of its enumerators, in the same order.
 // docs/config.md lists them in this order, too. Checkpoints store the names: never change one.
 #pragma once

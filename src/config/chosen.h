@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The chosen keys: those that a run file or --set gives another value than the default.
 #pragma once
 

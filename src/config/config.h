@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A complete description of a run: the content of its TOML file. All other code only reads it.
 //
 // Section and key names are torchtitan's (2025) if it has the key. The table in config/field_table.cpp gives each field

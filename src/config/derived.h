@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values computed from a configuration.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "config/familiar_names.h"
 
 #include "base/text.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names that other programs have for keys of Hearth: for suggestions beside errors about unknown keys.
 #pragma once
 

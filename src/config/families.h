@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Families of models, and their named shapes. src/models/FAMILY/ says all that Hearth knows of a family; the build puts
 // its files into the programs:
 //

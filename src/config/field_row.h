@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions to write rows of the table of fields; only for the table's sources.
 #pragma once
 

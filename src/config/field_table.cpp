@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table behind fields.h: every key with its place in RunConfig, unit, help and limits. A new key is added here or
 // in field_table_run.cpp, and in config.h, nowhere else.
 #include "config/families.h"

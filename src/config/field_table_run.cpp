@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rows of a training, its data and its machine, and those of lists.
 #include "config/field_row.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of all keys of a run file. Parsing, checking, `hearth config show`, --help, the comparison at a resume and
 // docs/config.md come from it. The defaults are those of config.h.
 #pragma once

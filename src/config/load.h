@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a TOML file and --set into a RunConfig, and writes it as TOML.
 //
 // Precedence: default < model.flavor < file < --set. There "data.source.0.weight" is a key of the first

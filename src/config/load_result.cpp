@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The places of keys and the problems of a run file, and its text: load.h.
 #include <fmt/format.h>
 

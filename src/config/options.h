@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of `hearth-train` commands apart from the run file, as plain values. commands/ parses them and train/ obeys
 // them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A problem of a run file. Problems are collected: a user sees all of them at once.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resuming with an edited run file: the changes, and whether they are allowed. The rule of each key is
 // Field::at_resume. docs/config.md has the table.
 #pragma once

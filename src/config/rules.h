@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A collector for the problems that the rules of check.h find; only for its sources.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TOML as a flat list of `section.key = value` with line numbers. Only its source includes toml++.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limits, types and texts of values: the parts of fields.h and toml_text.h that do not depend on a key.
 #include <fmt/format.h>
 

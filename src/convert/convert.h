@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts a checkpoint of any kind to any other: `hearth convert`.
 #pragma once
 

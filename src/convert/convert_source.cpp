@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens the source of a conversion, and what a conversion wrote, with every key of their model.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tokenizer of a conversion, and what comes with it.
 #include <fmt/format.h>
 

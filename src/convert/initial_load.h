@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a new run takes over of other weights (checkpoint.initial_load_path), and whether they are of its model. Every
 // part that is not taken over is named, in the run file (checkpoint.fresh, checkpoint.drop,
 // checkpoint.exclude_from_loading) and on the console.

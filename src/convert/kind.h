@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kinds of checkpoints that Hearth converts, and how a folder's kind is found.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The names of weights in each dialect: src/models/llama/names.toml, and before it the file of the weights' family. One
 // table serves both directions. Formats that have the first Llamas alone look at Llama's file alone: torchtitan, Meta.
 #pragma once

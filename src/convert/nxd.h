@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AWS Neuron's NxD checkpoints: names of files, what a rank's files have, and the state of the optimizer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How each kind of another program's weights is opened.
 #pragma once
 

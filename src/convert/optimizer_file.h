@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file of another program's optimizer: what DeepSpeed and NxD have in common.
 #pragma once
 

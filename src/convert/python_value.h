@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values of Python as data, and files of torch.save with them: what other programs keep of a training.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ranks of tensor parallel have of a model in other programs' files: the rows of src/models/llama/ranks.toml, and
 // the rows or columns of Hearth's tensors that a rank has. Readers (rank_parts.h) and writers (rank_slices.h) use both.
 #pragma once

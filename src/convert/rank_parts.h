@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Joins a tensor from its parts, one in each file of a rank of tensor parallel.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "convert/rank_slices.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a rank of tensor parallel has of a model: its tensors as parts of Hearth's, and their place in a file.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens a checkpoint of any kind: its weights under Hearth's names, and what it says about its model.
 #pragma once
 

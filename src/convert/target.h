@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a model in each kind's files. The folder is there and empty; every file is fsynced. The file that makes the
 // folder a model comes last, after check_source(): a store shows the folder before it is whole.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What targets have in common.
 #include <fmt/format.h>
 

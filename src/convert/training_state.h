@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of a training besides its weights: what a source has of it, and how it goes to a target.
 //
 // Moments are tensors of the source's reader with the names of plan/tensor_names.h, in the weights' order of pairs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of tensors on their way from a source to a target, a few rows at a time: memory does not grow with the
 // model.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks another program's weights as far as their format allows, without converting them: for `hearth verify`.
 #pragma once
 

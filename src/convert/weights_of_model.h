@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares tensors with the parameters that a model has.
 #pragma once
 

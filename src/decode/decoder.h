@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The transformer's forward token by token, with a cache of keys and values, for generation.
 //
 // Rows are sequences beside each other, each with a cache and a length of its own. One call computes a token of each of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of contexts that a model continues: `hearth generate`, the texts of a training, and fills of masks.
 //
 // The model never saw rotary positions past its trained window. When a context fills the window, its newer half is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From logits to the next token. A pure function of its arguments: the same numbers give the same text.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Floating-point types of weights into each other, rounded to nearest with ties to even, as PyTorch does.
 #pragma once
 

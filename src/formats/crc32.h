@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CRC-32 of zip archives (polynomial 0x04C11DB7, bits reflected), as zlib's crc32 gives it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `.metadata` of torch.distributed.checkpoint (DCP): the tensors, their boxes, and the place of each box. Read and
 // written as torch 2.11 does; docs/checkpoint_format.md has the object graph.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One tensor as torch.save writes it: a zip with data.pkl (its description) and data/0 (its bytes). DCP's files are a
 // sequence of these.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small JSON file that describes something: its text as a tree.
 #pragma once
 

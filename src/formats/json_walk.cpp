@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "formats/json_walk.h"
 
 #include <fmt/format.h>

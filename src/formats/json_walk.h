@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON as a sequence of leaves: for files of other programs that may be large or hostile. No tree is built, so that
 // memory is bounded by the text. Duplicate keys are errors: programs disagree on which one counts.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "formats/lfs_pointer.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pointers of Git LFS: what a repository that was cloned without its large files has in their place.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks CRC-32s of zip members from the parts that are read anyway, in any order: no byte is read twice.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Access to a parsed pickle; pickle_reader.cpp parses it.
 #include "formats/pickle.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Python pickles as data. The reader builds a tree of values and never runs code: a class is only a name. Unless the
 // limits say otherwise, only names on its list are accepted. Every length is checked against the input, and memory is
 // bounded by the input's size: 16 bytes a value, and 4 for each place in a list, tuple or dict that names it. Protocols

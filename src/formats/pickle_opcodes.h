@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The opcodes of a pickle that tensor files use, with the names of Python's pickletools.
 #pragma once
 

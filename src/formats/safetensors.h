@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hugging Face's safetensors: a JSON header with names, types, shapes and byte ranges, then the bytes. A model may be
 // cut into several files with an index. Source of the format: huggingface.co/docs/safetensors.
 #pragma once

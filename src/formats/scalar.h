@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A value of Python that is no tensor, as torch.save writes it: a zip whose data.pkl is the value. torch.distributed's
 // checkpoints have one for each setting of an optimizer and each count of a training.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A state dict as torch.save writes it: a zip with data.pkl (names and shapes) and one member of bytes for each
 // storage. Meta publishes its models as such files.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Element types as the files of other programs name them. Empty for types that Hearth lacks, such as float8.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Zip archives without compression, as torch.save writes them. Source of the format: PKWARE APPNOTE 6.3.10.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Hub's official client, `hf` of PyPI's huggingface_hub. It owns the network: resumed transfers, retries, tokens.
 // No token is ever a word of its command line; it reads HF_TOKEN itself.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hashes by which the Hub knows files: SHA-256 (LFS files) and git's SHA-1 of a blob (all others). Our own
 // checksums are XXH3 (base/hash.h).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Downloads a repository of the Hub, or a part of it, and checks every file against the Hub's hashes: `hearth fetch`.
 #pragma once
 

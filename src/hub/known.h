@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Data and weights that recipes in configs/ use, by short names: `hearth fetch smollm2-135m`.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of repositories on the Hugging Face Hub, as commands and run files write them: hf:ORG/NAME[@REVISION] is a
 // model, hf:datasets/ORG/NAME[@REVISION] is a dataset.
 #pragma once

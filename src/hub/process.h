@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs another program to its end, with a time limit, and ends it where the user interrupts this one.
 #pragma once
 

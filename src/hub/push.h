@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Uploads a folder to a repository of the Hub and checks what arrived: `hearth push`.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // .hearth-fetch.json in a fetched folder: what was asked for, from which commit, and each file's size and hash. It is
 // written before the first byte is downloaded, so that `hearth fetch --offline` knows what is missing.
 #pragma once

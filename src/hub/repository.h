@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the Hub says about a repository: its commit, its licence, and every file with its hash.
 #pragma once
 

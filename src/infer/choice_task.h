@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Multiple-choice tasks: `hearth eval --task FILE.jsonl`. The model picks the choice that it finds most likely.
 //
 // Each line of the file is a question, in the format of LLM Foundry's multiple-choice tasks:

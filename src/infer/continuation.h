@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How likely a model finds given continuations of given texts: what multiple-choice tasks are scored with.
 #pragma once
 

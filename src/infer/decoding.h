@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Logits: of sequences that are computed as a whole, and of the next tokens of contexts, for text and for arrays, as
 // decode/rows.h continues them. The latter are in double, for the tokenizer's own ids, and checked.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth eval`: how well a checkpoint predicts held-out data, compared with n-gram models of the training data, and
 // how it answers multiple-choice questions (choice_task.h).
 #pragma once

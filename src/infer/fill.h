@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth generate --fill`: a model that was trained to predict hidden tokens completes a text with masks.
 //
 // The mask with the most certain token is filled first. Then the model computes the others again, until all are filled.

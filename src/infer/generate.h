@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth generate`: text from a checkpoint, shown token by token.
 #pragma once
 

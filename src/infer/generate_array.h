@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth generate` for a checkpoint of arrays of counts: continues a recording with more time bins.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth generate --prompts FILE --out FILE`: continues the prompts of a file, several at a time, or fills their masks
 // in.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The progress of a long command for people: one line on stderr, redrawn five times a second on a terminal, else
 // nothing.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "infer/proof.h"
 
 #include <c10/core/InferenceMode.h>

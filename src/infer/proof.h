@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth convert --verify`: both sides of a conversion compute the logits of the same random tokens.
 //
 // Each side is read by the reader of its own kind, and computed with the order of the rows of queries and keys that

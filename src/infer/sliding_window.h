@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loss with a sliding window: `hearth eval --window N --stride K`.
 //
 // Windows of N tokens begin every K tokens of the set. Each window scores the tokens that no window before it has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text that arrives as bytes, token by token, for display. An incomplete character is held back until its last byte,
 // and invalid UTF-8 becomes U+FFFD. So a terminal never gets half a character.
 #pragma once

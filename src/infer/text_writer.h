@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A text that a model writes token by token, until EOS, a stop string or a number of tokens.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention in tiles of queries and keys, kept in shared memory as float32, after FlashAttention-2 (arXiv 2307.08691):
 // for cases that the vendors' kernels do not take. One thread adds up each sum, without atomics. One kernel computes
 // the gradients of keys and values, another those of queries, and both recompute the scores.

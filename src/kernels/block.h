@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums and maxima over the threads of a block. All of them call, together; all get the same bits.
 #pragma once
 

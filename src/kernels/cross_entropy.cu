@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One block a row of logits. The first pass over the row finds its maximum and the sum of exp(x - maximum) together:
 // each thread keeps both for its elements, and rescales its sum when the maximum rises (arXiv 1805.02867). The second
 // pass writes the gradient.

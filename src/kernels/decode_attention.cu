@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One block a query, in tiles of kThreads keys. For scores each thread has one key; for the sums of values it has some
 // columns of every n-th key.
 #include "kernels/block.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where rows are among the places [B * S] of a micro-batch, and the borders of documents there.
 #pragma once
 

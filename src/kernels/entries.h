@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of the table, each in the .cu file of its name, with the table's types.
 #pragma once
 

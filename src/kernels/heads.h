@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the two kernels of attention share: the rows of their operands, and the score of a hidden key.
 #pragma once
 

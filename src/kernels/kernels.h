@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPU kernels, with a C interface: a table of functions of a library that nvcc (libhearth_cuda.so) or hipcc
 // (libhearth_hip.so) built. It is loaded when a run asks for a GPU (ops/gpu/gpu.h). The .cu files in this folder are
 // one source for both, and include neither ATen nor any other folder of Hearth. Tests compile the same files for the

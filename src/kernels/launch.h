@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the table's functions to kernels: the choice of the instance, the number of blocks, and errors.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One block a row, where heads are rows, too; in backward, one block for several rows in sequence. A thread keeps its
 // part of a row in registers: kCount packs of W elements. kCount 0 is for rows that are too long for registers: they
 // are read again.

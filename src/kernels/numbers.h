@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bfloat16 and float8 e4m3fn as bits. Without a vendor's header: CUDA's and HIP's differ, and the host has neither.
 // Arithmetic is in float32.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The differences between nvcc, hipcc and another compiler: everything else in this folder is one source for all.
 // Another compiler needs a header before each file that defines __global__, threadIdx, __syncthreads and so on, the
 // namespace hearth::host that this folder calls, and HEARTH_HOST_PLATFORM.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums: of squares, of rows; and biases, whose gradient is a sum of rows.
 #include "kernels/block.h"
 #include "kernels/entries.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A block rotates all heads of one row, with one row of the table.
 #include "kernels/documents.h"
 #include "kernels/entries.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/step_decision.h"
 
 #include "kernels/entries.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides about a step's summed gradient: the loss, the norm, and whether the update is made. One thread of the GPU
 // decides, so the GPU need not wait for the host; on a CPU it is a plain call. The meaning of the policies is in
 // train/guard.h.

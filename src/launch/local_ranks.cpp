@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "launch/local_ranks.h"
 
 #include <sys/prctl.h>

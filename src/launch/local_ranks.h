@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starts the ranks of a training as processes of this host, and watches them: `hearth train RUN.toml --ranks N`.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This process's place among the processes of a training, as its launcher says.
 #pragma once
 

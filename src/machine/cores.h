@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The processor cores that a process may use.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory and speed of devices by name: a run can be planned for a machine that is not here.
 #pragma once
 

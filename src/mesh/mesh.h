@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ranks of a training along five axes: which ranks shard weights, add gradients or count a loss together.
 //
 // This is arithmetic without communication. All calls are Local, and a plan can make them without a training.

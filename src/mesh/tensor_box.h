@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensors of a checkpoint as boxes of bytes. This folder knows neither Tensor nor Trainer.
 #pragma once
 

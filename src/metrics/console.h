@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The progress of a run for people. A terminal gets one progress bar, redrawn in place. A log file or Slurm job gets
 // one plain line every `log_freq` steps. Only rank 0 prints.
 #pragma once

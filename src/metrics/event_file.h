@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file of TensorBoard's events. Sources of the format: TensorFlow's tfrecord (a frame has the length, its masked
 // CRC32C, the data and their masked CRC32C) and the messages Event and Summary of TensorBoard's event.proto and
 // summary.proto.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RUN/metrics.jsonl: one JSON object per line. A step is a Record,
 //   {"step": 7, "loss": 5.5451774597167969, "grad_norm": ..., "lr": ..., "tokens": ..., "tokens_per_second": ...,
 //    "mfu": ..., "first_sample": ..., "samples": ..., "data_wait_s": ..., "step_s": ..., "time": ...,

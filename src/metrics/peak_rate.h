@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rate that mfu is a share of: that of matrix products, timed at the start, perhaps beside other programs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The measurements of a finished step. One line of RUN/metrics.jsonl, one line on the console.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RUN/scores.jsonl: what `hearth score` measured of a run's checkpoints. One JSON object per line:
 //   {"step": 4000, "name": "arc_easy.acc", "value": 0.4125, "of": "5d41402abc4b2a76b9719d911017c592"}
 // Names are validation_loss, validation_loss.SET, and TASK.acc, TASK.acc_norm, TASK.acc_bytes, TASK.acc_tokens. "of" is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training's metrics for TensorBoard, in a folder of event files. Tags are torchtitan's (2025):
 //   loss_metrics/global_avg_loss, grad_norm, lr, n_tokens_seen, throughput(tps), mfu(%), time_metrics/end_to_end(s),
 //   time_metrics/data_loading(s), time_metrics/data_loading(%), memory/max_active(GiB), validation_metrics/loss

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Speed, and its share of what the machine can reach.
 #pragma once
 

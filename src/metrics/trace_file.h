@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trace of some steps of one rank, for Perfetto (ui.perfetto.dev) and chrome://tracing: Chrome's trace events as
 // JSON, in gzip. The layout is that of PyTorch's profiler: "traceEvents" with complete events ("ph": "X") and names of
 // processes and threads ("M"), "ts" and "dur" in microseconds, "baseTimeNanoseconds", "distributedInfo". A process is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The buffers of a program (models/program.h) as tensors over one arena, allocated once, at the places of
 // plan/activations.h.
 #pragma once

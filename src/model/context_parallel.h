@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention over sequences that ranks share, as plan/context_parallel.h cuts them.
 //
 // Head ranks exchange (DeepSpeed-Ulysses, arXiv 2309.14509): a rank has some positions of each sequence, and for

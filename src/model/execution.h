@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Computes the ops of a program (models/ops.h) with LibTorch: the only place that knows both. Every op is a call or two
 // of ops/, and a message where ranks share layers or sequences.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Initial weights as a function of (seed, name, position), so they do not depend on the layout of ranks: a part of a
 // parameter gets the values of its place in the whole.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Output matrix and cross-entropy together, for loss_chunk_tokens tokens at a time, so the full [T, V] logits never
 // exist. Ranks that share the layers have a part of the vocabulary each. If few positions count
 // (ModelShape::sparse_labels), only those go through the output matrix.

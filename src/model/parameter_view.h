@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A parameter in its unit's flat buffer: a view without a copy, of weights or of gradients.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a rank's schedule of a pipeline: computes in the schedule's order, while transfers to and from the neighbouring
 // stages are under way in the stream of `group`, in their order.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The layers of a model, or of a stage of a pipeline, on one device: runs the stage's program (models/stage_program.h)
 // section by section. The first stage has the token embedding; others receive their input. The last one has the final
 // norm and the loss; others send their output.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model on one rank: all layers (model/stage.h), or the stages of a pipeline that the rank has. Micro-batches go
 // through in the order of plan/pipeline_plan.h. A rank computes while its transfers to and from the neighbouring stages
 // are under way.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model's access to its weights, so the model is written for one device. parallel/sharded_weights gathers a unit
 // before its use and reduces its gradient afterwards. plan/parameters.h defines the units. The first three calls and
 // gradient_ready are Collective over dp, where ranks share weights.

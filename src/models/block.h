@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A block of a model: its parameters, the buffers that a micro-batch needs, and what it computes, told once.
 // models/FAMILY/ has the block of a family.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The floating-point operations of products and attention, which are what a step's time is counted by. Sums and norms
 // do not count. Source: PaLM (arXiv 2204.02311) appendix B.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ranks that share layers or sequences send each other for a micro-batch, counted from the program that they run.
 #pragma once
 

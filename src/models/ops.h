@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a block does to a micro-batch, as data: a block writes a list of these ops once (models/program.h). The planner
 // reads the list: memory, FLOPs and messages follow from it, without LibTorch. model/execution.cpp computes it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parameters of a block, or of another part of a model, in the order of their names on disk. plan/parameters.h
 // gives them places in memory.
 #pragma once

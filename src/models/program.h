@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a stage of a model does to a micro-batch: buffers, and the ops on them in order. The blocks of the model write
 // it (models/block.h), the planner places its buffers (plan/activations.h), and model/stage.h computes it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The layers of a model, or of a stage of a pipeline, between the token embedding and the loss.
 #pragma once
 

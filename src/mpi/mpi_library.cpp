@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiled by mpicxx. See comm/mpi_library.h.
 #include "comm/mpi_library.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From tensors to checked pointers with strides. Only for the .cpp files of ops/.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adam and AdamW over flat buffers, one pass, in the order of operations of torch.optim.Adam and AdamW:
 //   g = gradient_scale * gradient + l2 * p
 //   p *= 1 - lr * decay;  m += (1 - beta1) * (g - m);  v = beta2 * v + (1 - beta2) * g^2

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scaled dot-product attention with grouped queries: softmax(q k^T / sqrt(K)) v. Query head h reads key/value head h /
 // (H/G). K and V are never copied to all heads. float32 and bfloat16 (sums and softmax in float32) run the tiled
 // kernels of flash_attention.h, float64 the plain reference. Only scratch memory is allocated, and kept.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Softmax cross-entropy of one chunk of logits; the gradient overwrites the logits. The caller goes through the tokens
 // in chunks (LM head GEMM, this, two gradient GEMMs), so the full logits never exist.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Token embedding: rows of the table. x [T, D], weight [V, D], tokens [T] int32 in the vocabulary (checked, except on a
 // GPU).
 //

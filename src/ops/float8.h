@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matrix products in 8-bit floating point: E4M3, one factor for each row of an operand (torchao and DeepSeek's reports
 // call this rowwise), sums in float32, results in bfloat16. Source of the format: arXiv 2209.05433.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The three products of a linear layer y = x w^T, with weights as stored on disk, [out, in].
 //
 // M rows (tokens), K inputs, N outputs. All operands are 2-D views whose last dimension is contiguous (rows may be

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The update of Muon (Jordan et al., 2024: kellerjordan.github.io/posts/muon) for one matrix, in three parts, in the
 // order of operations of torch.optim.Muon. The first and the last are elementwise: a rank may call them for its part of
 // a matrix. The second needs the whole matrix.

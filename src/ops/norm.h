@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The norms of rows of D elements, y = w n. m is the mean of a row, r the inverse of its size:
 //
 //   rmsnorm       n = x r         r = 1 / sqrt(mean(x^2) + eps)          arXiv 1910.07467

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Norms of rows of which ranks have parts.
 
 #undef HWY_TARGET_INCLUDE

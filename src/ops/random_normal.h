@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many values of base/random at once: the same numbers, by vector.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An asynchronous copy of a small tensor to the host. The host waits only when it asks for the copy.
 #pragma once
 

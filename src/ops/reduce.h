@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sum over flat buffers that the gradient norm needs. Contiguous tensors of any shape.
 #pragma once
 

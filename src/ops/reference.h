@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every operation again as plain loops, for float64 and as the reference in tests of the vector kernels. Sums are in
 // double for any T. One thread, not fast. Meanings and shapes are in the operation's header.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rotary position embedding: a pair of elements of a head is a complex number, multiplied by exp(i * position * w).
 // Source: arXiv 2104.09864. Pair i is (2i, 2i+1), Meta's convention, or (i, i + K/2), the convention of GPT-NeoX and
 // Hugging Face. w = theta^(-2i/K), scaled by plan::Rope (Llama 3.1, meta-llama/llama-models, apply_scaling).

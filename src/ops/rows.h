@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gathers and scatters rows of a matrix: the LM head then computes only the positions that count. Adds one vector, a
 // bias, to all rows.
 #pragma once

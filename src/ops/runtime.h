@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Settings that a process makes once, before its first tensor: threads, denormals, malloc. Also its GEMM speed.
 //
 // Threads. ATen and the kernels here share one OpenMP runtime (LibTorch's libgomp). Its pools belong to the thread that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides whether a step's update is made, on the device of its sums (kernels/step_decision.h): the host need not wait
 // for a GPU within a step. On a CPU the same function runs at once.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arguments of kernels and references: pointers with strides, in elements (rows and heads are contiguous), and the mask
 // of attention.
 #pragma once

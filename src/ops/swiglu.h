@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SwiGLU, a = silu(g) * u with silu(g) = g / (1 + exp(-g)). Source: arXiv 2002.05202.
 //
 // g and u are the halves of one GEMM's output: gate_up [T, 2F], columns 0..F-1 from w1 and F..2F-1 from w3; a [T, F].

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // at::Tensor values for the folders above: making them, access to their bytes, and an arena with one step's memory.
 //
 // Rules of this folder (they hold for every header in ops/):

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adam or AdamW for this rank's part of the weights, with one call of the fused kernel (ops/adamw.h) per parameter.
 // Parameters without its moments stay unchanged: frozen ones, and those that Muon updates.
 //

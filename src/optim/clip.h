@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Clipping by the global L2 norm, as in torch.nn.utils.clip_grad_norm_. There is no pass that scales gradients: the
 // optimizer's kernel applies the factor.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Muon for the matrices of the blocks (plan/muon.h), each by itself also where several are stored in one buffer. The
 // update of a matrix is the momentum of its gradients, orthogonalised: all its singular values become about 1.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The optimizer of a run: AdamW or Adam for all parameters, or Muon for the blocks' matrices and AdamW for the others.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This rank's part of each parameter, as boxes with their memory. Checkpoints save and load these pieces. Over the
 // ranks of a replica, every element of every parameter is in exactly one piece that is saved, for any layout of ranks.
 // Padding of the flat buffers is in no piece.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The weights of one of the data-parallel ranks. Every unit (plan/parameters.h) is one flat buffer. Rank r of R shards
 // owns slice r of it, the master copy. The optimizer writes masters; gather() completes a unit. plan/sharding.h has the
 // stages of ZeRO and HSDP.

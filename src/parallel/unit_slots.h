@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Buffers that units use in turn. A unit keeps its buffer after its release until another unit needs it, so weights
 // that are needed again soon are still there. Local.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The place of every buffer of a program in the one arena that a rank allocates: sizes and offsets, no memory. The
 // model runs by this plan: its memory is known before the start.
 //

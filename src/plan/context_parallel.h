@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the ranks of context parallel share a sequence. This is arithmetic; all calls are Local.
 //
 // As many ranks as the heads allow exchange heads for positions (DeepSpeed-Ulysses, arXiv 2309.14509): the head ranks,

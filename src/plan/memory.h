@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tensors of one rank of a training, item by item, before it starts. `hearth plan` and training print this table.
 // Training takes its recomputation from it and refuses a run that does not fit.
 #pragma once

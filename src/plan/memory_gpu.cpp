@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a GPU needs beside a plan's buffers: workspaces of kernels, context, libraries, communicators and the margin.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The matrices that Muon updates (optim/muon.h), and the scratch of their Newton-Schulz iterations.
 #pragma once
 

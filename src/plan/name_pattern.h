@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Patterns of parameter names in run files: "output", "layers.3", "layers.*.attention", "*norm*".
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every parameter of the model: its name and shape on disk, its unit, and its place in the unit's flat buffer. A unit
 // is gathered as a whole. Pure arithmetic: model, parallel, optim, checkpoint and `hearth inspect` all use this table.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pipeline of a run: which layers each rank has, and in which order and place it computes its micro-batches. This
 // is arithmetic; all calls are Local. model/transformer.h runs it.
 #pragma once

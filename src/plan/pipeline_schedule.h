@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Schedules of a pipeline: which stage a rank computes next, and for which micro-batch.
 //
 // This is arithmetic without communication, and every rank gets the same answer. All calls are Local.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pipeline's transfers, and the time of its step.
 //
 // This is arithmetic without communication. All calls are Local.

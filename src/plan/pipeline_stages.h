@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which layers are in which stage of a pipeline. This is arithmetic; all calls are Local.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The element types of weights, activations, gradients and moments. No memory: parallel, model, optim and `hearth plan`
 // use this table.
 #pragma once

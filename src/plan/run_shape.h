@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shape of a run: the model's shape, its parameters, element types and memory. `hearth plan`, training, evaluation,
 // generation and the benchmarks all assemble it here, from the configuration and facts about the data.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scratch memory of CPU kernels and of sums in pairs. ops/ allocates these sizes (ops/cpu/scratch.h keeps them from
 // call to call), and `hearth plan` adds them up. Sizes are for the widest vectors of any instruction set: a plan from
 // one machine holds on another. Kernels with narrower vectors leave some of it unused.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a training's data-parallel ranks share weights, gradients and moments: ZeRO (arXiv 1910.02054) and HSDP. This is
 // arithmetic; parallel/sharded_weights.h does it, and plan/memory.h adds up its memory.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The activations of the stages that a rank of a pipeline has. They share the memory that no micro-batch keeps between
 // its passes, because a rank computes one pass at a time.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The time of a step and of a run, from FLOPs and bytes and the speed of the devices that a run is on. `hearth plan`
 // and a training print it after the memory.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of tensors in a checkpoint: torchtitan's (2025) in dcp.save, so that either side reads the other.
 //
 // Weights have their parameter name at the top level. AdamW's state has the names of torch's get_optimizer_state_dict

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes that a rank sends in a step, along each axis of the mesh. This is arithmetic; all calls are Local.
 //
 // A group of n ranks, of which each holds or gets a part of a buffer of `bytes`, sends per rank:

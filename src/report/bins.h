@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A metric of a long training in bins of neighbouring steps, so that a page of it stays small.
 #pragma once
 

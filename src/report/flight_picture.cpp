@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "report/flight_picture.h"
 
 #include <fmt/format.h>

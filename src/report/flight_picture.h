@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A picture of ranks' last calls to each other over time (trace/flight.h), as SVG that any browser shows.
 #pragma once
 

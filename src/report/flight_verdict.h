@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who did not come: what the records of all ranks' calls (trace/flight.h) say after a hang or a death. This is
 // arithmetic; all calls are Local.
 #pragma once

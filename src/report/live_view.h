@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run in a terminal: `hearth top`. A view is text for a whole screen, and a line is for a log.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A picture of the losses over steps, as SVG that any browser shows.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scripts and styles that go into pages. cmake/page_assets.py writes their definitions when Hearth is built: dygraphs
 // is the distribution's package libjs-dygraphs, the others are src/report/run_page.js and run_page.css.
 #pragma once

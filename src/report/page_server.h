@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small HTTP server for one person on this host: GET and HEAD, one request a connection, on 127.0.0.1 only. Requests
 // for another host's name are refused, so that no page of the network can read from it through a browser. Connections
 // that say or take nothing for 30 s are closed, and hold up no other one.

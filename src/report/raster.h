@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Spike counts as a picture: a row per neuron, a column per time bin; more spikes are darker. Source of the format of
 // PNG files: ISO/IEC 15948 (W3C PNG, second edition).
 #pragma once

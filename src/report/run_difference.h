@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where two trainings differ: in configuration, in code and data, and from which step on in their numbers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run folder says besides its curves, for a page: samples, scores, the plan and the mixture of sources. What is
 // damaged becomes a note of the page, and never an error.
 #pragma once

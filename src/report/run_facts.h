@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run folder says about its training, for a page of it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One or several trainings as one HTML page: curves to zoom, and tables. It has its scripts and numbers inside and
 // loads nothing, so that it can be mailed, or opened on a host without a network. The charts are dygraphs'
 // (dygraphs.com, MIT).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The statistics of a dataset as one HTML page with inline charts (SVG). It loads nothing and runs no code: it can be
 // mailed, or opened on a host without a network.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces in Chrome's format, as Hearth (metrics/trace_file.h) and PyTorch's profiler write them: JSON, or JSON in gzip.
 // Complete events ("ph": "X") are read, with the names of threads; others are skipped.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the time of a trace went. This is arithmetic on intervals.
 //
 // The self time of an event is its length without the events inside of it on its thread. If a trace has kernels of a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device that a run computes on, the CPU or a GPU. It is opened and checked against the run's needs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks that weights from another source are finite. Without it a NaN in them would first appear as a NaN loss.
 #pragma once
 

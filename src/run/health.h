@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The history that a training's guard needs (train/guard.h), as a checkpoint stores it.
 #pragma once
 

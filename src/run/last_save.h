@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The save of a run's last step where checkpoint.last_save_model_only asks for the weights alone, and its copy in
 // Hugging Face's format.
 #pragma once

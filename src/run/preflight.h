@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds every error of a run that can be known before it begins, and reports all of them together.
 //
 // An error skips only the checks that depend on the faulty part. Checks of the mask token and of the number of token

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Everything about a run that is known before its first step and never changes. It differs between ranks only in their
 // place, their part of the model and their threads.
 #pragma once

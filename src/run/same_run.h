@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the ranks of a training must have alike, although each process has a command line and files of its own: the run,
 // and what it reads. Rank 0's run file with its --set is the run of all ranks. What ranks read by themselves is
 // compared before it is used, because a rank with another configuration, dataset or checkpoint would train on without a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Saves the state of a training as checkpoints, at once or behind the training (checkpoint.async_mode).
 //
 // Behind: save() waits for the save before, copies this rank's state and returns. A thread of each rank writes the

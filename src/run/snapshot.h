@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of a training at the end of a step, as the pieces that a checkpoint stores.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The start of a training: a checkpoint of its own folder, another source's weights, or initial values.
 #pragma once
 

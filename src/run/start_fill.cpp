@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first weights of a start, and the check of the checkpoint that they come from.
 #include <algorithm>
 #include <cstring>

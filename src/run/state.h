@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads the state of a training: weights, the optimizer's state, and progress. The number of ranks may differ from that
 // of the save (run/saver.h).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which start of a training may write in its run folder: the newest. RUN/run.lock keeps a second training out while the
 // first one runs. But a lock does not reach over every network file system, and a host that was cut off may come back
 // after its training was started again elsewhere. So each start writes a number one higher to RUN/lease, and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RUN/lease, as its readers see it: which start of a training has the run folder. runfolder/lease.h writes it.
 //   start = 3
 //   id = 5f1c2a7be01d9e44

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a start gets a run folder for itself, and keeps it.
 //
 // RUN/run.lock is locked during a training. A start that finds it locked does one of these:

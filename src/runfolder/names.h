@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of one run. This is the only place that names them.
 //
 //   RUN/run.lock        locked during a training; the kernel releases it with the process, however it ends

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The folder of one run. It has a lock, which allows one writer, and the files from which the run continues. Its files:
 // runfolder/names.h.
 #pragma once

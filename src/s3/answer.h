@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a store answers, as S3's XML:
 // https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 #pragma once

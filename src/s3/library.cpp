@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libhearth_s3.so. This file alone uses Arrow's S3 (the pyarrow wheel): for reads, lists and credentials. The other
 // sources of this folder are also linked with tests.
 #include <arrow/buffer.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file ~/.aws/config of the AWS tools: https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The requests that Arrow does not make, or makes with more than we want.
 #pragma once
 

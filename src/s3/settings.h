@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the store is and how long it may take, as the AWS tools find it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Signature version 4 of AWS, for the requests that Arrow does not make:
 // https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An object that is written from begin to end, of any size: in one request, or in parts that are sent side by side.
 //
 // Arrow's own stream is not used: it has parts of 10 MiB alone, 10,000 at most, and no bound on the parts that wait in

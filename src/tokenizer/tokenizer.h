@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text to token ids and back. All kinds share one interface. The kind is found from the file's content, or from a name
 // such as "bytes".
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A flight recorder: the last calls of a rank to other ranks, in a file that outlives the process. After a hang or a
 // death `hearth inspect RUN/flight` reads the files of all ranks and says who did not come (report/flight_verdict.h).
 //

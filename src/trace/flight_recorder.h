@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This process's flight recorder (trace/flight.h). Groups and messages record their calls in it once it has started.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Spans of time of a rank's work, for a trace of some steps ([profiling], train/profiler.h). A rank has one recorder.
 // Its threads take seats, and scopes in the code then record themselves there. A thread without a seat, or with a
 // recorder that is off, pays one load and one branch for a scope.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a training does about a bad step: one without counted labels, with a NaN or infinite loss or gradient, or with
 // values far above those of earlier steps. It applies the update, skips it, goes back to a checkpoint, or stops. The
 // decision uses reduced values only, so all ranks agree. The device decides whether the update is made

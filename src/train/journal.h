@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run's output: the console, RUN/metrics.jsonl, TensorBoard's files and the rank's log. Rank 0's journal writes and
 // every other rank's is silent, so the trainer does not need to know its rank.
 #pragma once

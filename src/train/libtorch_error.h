@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts LibTorch's exceptions to Hearth's errors.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A micro-batch's forward and backward as one recorded graph on the GPU: training.cuda_graph. The first micro-batch
 // runs normally and the second is recorded (ops/gpu/graph.h). From then on each is one call of the host. Only the
 // batch's numbers differ, so they are copied to the buffers that the graph reads.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // [profiling]: traces of some steps, one file a rank (metrics/trace_file.h), and memory snapshots. Rank r writes
 //   RUN/profile_traces/iteration_N/rankR_trace.json.gz             the last profiler_active steps up to step N
 //   RUN/memory_snapshot/iteration_N/rankR_memory_snapshot.json     after step N

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The prompts of validation.generate: after a validation the model continues each of them, or fills in its masks. Where
 // the data are recordings, the prompts are, too.
 //

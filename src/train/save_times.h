@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The steps after which a run has a checkpoint, without those that are asked for by a signal or a clock.
 #pragma once
 

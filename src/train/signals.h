@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests from outside the process. SIGINT, SIGTERM or SIGUSR2: finish the step, save, leave (exit code 75). A job's
 // script passes SIGUSR2 on before the time limit. SIGUSR1: save and continue. Another SIGINT a second later or more:
 // leave at once, as without a handler. Ctrl-C sends SIGINT to all processes of a terminal, and launchers pass theirs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One optimizer step: forward and backward of every micro-batch, reduction of gradients over ranks, clipping, update.
 #pragma once
 

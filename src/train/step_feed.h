@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The batches of a training's steps, one step ahead, with what all ranks say about them (train/step_note.h).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each rank tells the others about a coming step. Notes travel while the step before is computed, so no rank waits
 // for them (comm::Control::post). On their way they become one, which is as long for thousands of ranks as for two.
 #pragma once

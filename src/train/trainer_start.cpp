@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The beginning and end of a training: the run folder, the start, the ranks. trainer.cpp is between them.
 #include <atomic>
 #include <cstdio>

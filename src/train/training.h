@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a training step computes with, on one rank: its part of the model, the weights, the optimizer, and the groups of
 // ranks that they communicate in. The trainer and `hearth bench step` build the same.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank's output outside of its steps: rank 0 also prints it on the console.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth bench comm` as a user starts it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth bench ranks` with a few ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // No damage goes unnoticed: every byte of every file is flipped, every file cut and removed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small checkpoints for the tests of this folder.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checkpoints of more ranks than a process can have files open, and their check by several ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

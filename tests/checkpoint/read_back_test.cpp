@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file that is read back while it is written: every byte is compared as the disk has it, after an fsync.
 #include "checkpoint/read_back.h"
 

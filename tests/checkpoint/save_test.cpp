@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A save that fails, anywhere, leaves what was there before.
 #include "checkpoint/save.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A checkpoint keeps the tokenizer that its model was trained with.
 #include "base/error.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PyTorch where it takes long: several processes, and more than 4 GiB in one tensor.
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Both directions against PyTorch itself: it reads what we write, we read what it writes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

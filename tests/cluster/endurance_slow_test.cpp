@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run that is disturbed again and again ends with the bits of an undisturbed one: bench/faults.py, for some minutes.
 #include "submitted_runs.h"
 

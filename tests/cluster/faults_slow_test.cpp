@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Jobs under a real Slurm that lose their nodes in other ways than by a time limit or a death.
 #include "checkpoint/verify.h"
 #include "runfolder/lease_holder.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The job's script under bash itself, with programs that stand for Slurm's and for hearth.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

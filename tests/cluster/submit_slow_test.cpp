@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs that `hearth submit` starts, under a real Slurm on this machine and without one: they end with the bits of an
 // undisturbed run, whatever ends their jobs.
 #include "submitted_runs.h"

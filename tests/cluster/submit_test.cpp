@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth submit`, status, stop and logs as a user types them, with programs that stand for Slurm's.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

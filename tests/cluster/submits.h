@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs that a test submits, with programs of its own in place of Slurm's.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs that `hearth submit` starts, and what the tests of their jobs ask about them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trainings that run without their job's script, or without a job: status, stop and a second submit see them.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

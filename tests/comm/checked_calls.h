@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls of a group, each compared with the sum or copy that a rank computes by itself: every rank knows every rank's
 // input. Tensors are on the calling thread's `tensors_device`.
 #pragma once

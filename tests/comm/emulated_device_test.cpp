@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups on a device that works late and in any order (support/emulated_device.h): what NCCL's path does with streams
 // and events, with several ranks and without a GPU.
 #include <ATen/TensorOperators.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank fails, hangs, is late, or calls another operation: all ranks stop, and the error names the right one.
 #include <ATen/ops/empty.h>
 #include <gmock/gmock.h>

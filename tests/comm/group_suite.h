@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a group must do, for every implementation. Each function is Collective.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives against sums and copies computed directly, for one rank, for threads and for processes.
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes of one start find each other, whatever else connects to rank 0 or listens in its place.
 #include "comm/meeting.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The suite of group_test.cpp, in ranks that mpirun starts, and what MPI can refuse.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hearth's declarations of NCCL against NCCL's own header, and the library that pip installs.
 #if __has_include(<nccl.h>) && __has_include(<cuda_runtime.h>)
 #include <nccl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups through NCCL, whose place tests/support/fake_nccl.cpp takes: failures, and what is loaded.
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>

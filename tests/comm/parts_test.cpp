@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many ranks as processes: their messages go through the first ranks of parts (comm/notes/note_tree.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes as ranks that a test starts, and how they ended.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks as processes: one that dies, fails or hangs ends all, and one message names it.
 #include <vector>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The real binary, started as by a user.
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules of the update, its precision and its device.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a flavor sets, and what beats it.
 #include <gtest/gtest.h>
 

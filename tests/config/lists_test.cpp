@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // [[data.source]] and the other tables that may occur several times, in files and in --set.
 #include <gtest/gtest.h>
 

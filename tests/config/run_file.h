@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run file in a folder of its own, next to folders that look like datasets.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chat templates on their way: transformers renders the same text before and after.
 #include "foreign.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """class_defaults.py ARCHITECTURE SWITCHED: what a class of transformers takes where config.json lacks a field, for a
 model with 6 heads of 16. SWITCHED is 1 for a class whose window is switched."""
 

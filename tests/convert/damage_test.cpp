@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A bit that flipped in a weight: every kind whose files have a CRC-32 finds it on the way.
 #include "foreign.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // src/models/*/family.toml against the classes of transformers.
 #include "config/families.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models of other programs, and comparisons by these programs.
 #pragma once
 

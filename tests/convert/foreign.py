@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models of other programs for tests of `hearth convert`, and comparisons with these programs.
 
 foreign.py make OUT KEY=VALUE...   one random Llama: OUT/hf, OUT/meta-1, -2, -N (files=N), OUT/logits.safetensors

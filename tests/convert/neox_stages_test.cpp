@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stages of GPT-NeoX's pipeline. The bounds were computed by partition_balanced() of DeeperSpeed 0.9.3 (commit
 // 0ae3578a) for slots, and of 0.16.5 (91d1c55b) for split.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPT-NeoX's checkpoints in both dialects, of any number of ranks.
 #include "foreign.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trainings of NxD for tests, see nxd_state.py.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trainings of NxD for tests of `hearth convert`: the optimizer's files beside a model's.
 
 nxd_state.py train OUT DP FORM [xser] [bfloat16] [whole] [modules]

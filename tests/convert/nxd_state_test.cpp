@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trainings of NxD with their moments: files of torch_xla's ZeRO-1, of any number of ranks, in and out.
 #include "nxd_state.h"
 

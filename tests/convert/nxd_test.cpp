@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AWS Neuron's NxD checkpoints: every version of the names, each way of saving, joined and single matrices.
 #include "foreign.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NxD's optimizer by torch_xla itself on a CPU, for a slow test. Runs in a Python with torch_xla and safetensors.
 
 One rank: with two, XLA's own reduce-scatter waits for ever on two cores. nxd_state.py has the slices of several.

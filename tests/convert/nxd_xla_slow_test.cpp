@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trainings of torch_xla's own ZeRO-1, in and out: see nxd_xla.py. HEARTH_XLA_PYTHON names a Python that has it: torch
 // and torch_xla 2.9.0, numpy and safetensors are enough.
 #include <cstdlib>

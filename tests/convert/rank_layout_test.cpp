@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ranks have of each tensor, compared with the programs' own rules, written as loops over heads and rows.
 #include "convert/rank_layout.h"
 

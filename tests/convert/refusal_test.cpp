@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `hearth convert` refuses, each with its reason.
 #include "foreign.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights of other programs through Hearth and back: the same bits, and the same logits as transformers computes.
 #include "foreign.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tokenizers of Meta's folders in Hugging Face's: transformers gives the ids of the references.
 #include "foreign.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training of PyTorch, saved as torchtitan saves it, through Hearth and back.
 #pragma once
 

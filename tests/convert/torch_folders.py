@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folders of torch.distributed.checkpoint as torchtitan writes them with a training's state, by the same calls: FSDP2
 and tensor parallel on processes of gloo, AdamW, a schedule, a dataloader's state. And comparisons.
 

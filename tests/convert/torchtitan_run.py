@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torchtitan 0.3.0 on a CPU: its Llama, optimizer, schedule and CheckpointManager.
 
 torchtitan_run.py train BASE TIED    4 steps, saved as BASE/checkpoint/step-4; then 4 more, saved as step-8

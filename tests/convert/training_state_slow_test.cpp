@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every layout of ranks that torchtitan saves from, and torchtitan 0.3 itself.
 #include "torch_folders.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole states of trainings between torchtitan's folders and Hearth: every bit of weights and moments, every setting.
 #include "checkpoint/retain.h"
 #include "runfolder/run_checkpoints.h"

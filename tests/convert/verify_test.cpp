@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth verify` of other programs' weights: what it finds in files that transformers, torch and Meta's format made
 // and that were then spoiled.
 #include "foreign.h"

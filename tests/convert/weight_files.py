@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folders of Hugging Face as programs leave them, for weight_files_test.cpp.
 
 weight_files.py stale OUT        OUT/NAME: folders with files of several saves; OUT/NAME.truth: what transformers loads

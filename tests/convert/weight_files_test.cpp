@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which files of a folder are its weights, and names that wrappers changed. transformers and PyTorch write the folders;
 // transformers says what it loads from them.
 #include "foreign.h"

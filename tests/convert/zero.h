@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trainings of GPT-NeoX for tests, see zero.py.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trainings of GPT-NeoX for tests of `hearth convert`: DeepSpeed's ZeRO-1 files beside a model's.
 
 zero.py imitate OUT TP DP PP  three steps of AdamW on OUT/neox (foreign.py neox OUT DIALECT TP 0) as DeepSpeed saves

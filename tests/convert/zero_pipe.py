@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DeepSpeed 0.19.8 itself, as GPT-NeoX runs it with pipeline stages: a file for each layer, moments for each stage.
 
 zero_pipe.py train OUT TP DP PP STEPS ACCUMULATION [FROM]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeepSpeed goes on from files that Hearth wrote, as GPT-NeoX runs it: see zero_pipe.py. HEARTH_DEEPSPEED_PYTHON names
 // a Python that has DeepSpeed 0.19.8.
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trainings in GPT-NeoX's files, written for DeepSpeed: moments, float32 weights, step and schedule.
 #include "torch_folders.h"
 #include "zero.h"

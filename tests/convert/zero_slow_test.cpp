@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checkpoints that DeepSpeed itself wrote. HEARTH_DEEPSPEED_PYTHON names a Python that has it: 0.19.8 is installed with
 // DS_BUILD_OPS=0 and runs on CPUs.
 #include <cstdlib>

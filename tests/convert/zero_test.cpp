@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trainings of GPT-NeoX with their moments: DeepSpeed's ZeRO-1 files, of any number of ranks.
 #include "zero.h"
 #include "foreign.h"

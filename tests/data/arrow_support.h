@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the tests of Parquet, Arrow and save_to_disk.
 #pragma once
 

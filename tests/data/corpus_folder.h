@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small corpora on disk, and the content of datasets.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rows of label_weights_reference.py, and the weights in a dataset.
 #pragma once
 

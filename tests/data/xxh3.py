@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XXH3 from the system's own library: hashes that are independent of ours."""
 
 import ctypes

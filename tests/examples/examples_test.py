@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The worked examples, whole: each script on a Slurm cluster of two nodes on this machine, or without one, and a Hub.
 
 Registered in CTest as examples.NAME, with the label slow. By hand:

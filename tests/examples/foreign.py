@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What other programs find in the folders that an example made: the loss of a text, by weights in their files.
 
 foreign.py KIND FOLDER TOKENS WINDOW HEADS    KIND: neox, nxd, dcp, hf: windows of WINDOW tokens predict the next ones,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CRC-32 that multiplies without carries, compared with zlib's.
 #include "formats/crc32.h"
 

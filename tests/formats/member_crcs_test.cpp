@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CRC-32s of members from parts in any order, compared with zlib's of the whole.
 #include "formats/member_crcs.h"
 

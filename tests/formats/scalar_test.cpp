@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values that are no tensors: torch.load reads ours, and torch.save's are read.
 #include "formats/scalar.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A whole checkpoint in which one file is the input: its first byte picks which, and whether hearth.json is there (with
 // it, nothing passes the checksums; without, as PyTorch writes checkpoints, everything reaches the readers).
 #include "checkpoint/example.h"

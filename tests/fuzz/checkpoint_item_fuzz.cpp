@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One stored tensor: the zip directory, the pickle in it, and copying out of it.
 #include "checkpoint/example.h"
 #include "formats/item.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // hearth.json, as it is and with its checksum made right, so that the reader behind the checksum is reached.
 #include "checkpoint/example.h"
 #include "target.h"

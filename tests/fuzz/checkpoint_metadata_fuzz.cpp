@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // .metadata: what parse_metadata lets through is safe to compute with.
 #include "checkpoint/example.h"
 #include "formats/dcp.h"

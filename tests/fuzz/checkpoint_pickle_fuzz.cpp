@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The unpickler: whatever it accepts, every value of it can be visited.
 #include "checkpoint/example.h"
 #include "formats/pickle.h"

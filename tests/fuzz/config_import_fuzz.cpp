@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Run files of other trainers: whatever is imported is a run file without errors.
 #include "config/import/import.h"
 #include "config/load.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run's TOML file: read, checked, written and read back.
 #include "config/check.h"
 #include "config/load.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // config.json of Hugging Face and params.json of Meta: what is accepted is a model whose sizes fit together.
 #include "convert/hugging_face/config.h"
 #include "convert/meta/params.h"

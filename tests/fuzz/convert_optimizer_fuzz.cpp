@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pickle of an optimizer's file, of NxD and of DeepSpeed: what is accepted lies in the files.
 #include "convert/neox/zero_state.h"
 #include "convert/nxd.h"

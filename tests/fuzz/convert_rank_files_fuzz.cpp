@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of files and tensors in the folders of GPT-NeoX and NxD, one a line: what is accepted is written back to the
 // same ranks, and a folder of such files is refused or read.
 #include <fmt/format.h>

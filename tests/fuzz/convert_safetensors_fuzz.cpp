@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The header of safetensors: every range that is accepted can be read, and has the size of its tensor.
 #include "formats/safetensors.h"
 #include "target.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A state dict of torch.save, with references to other files: every tensor that is accepted lies in the file.
 #include "checkpoint/example.h"
 #include "formats/pickle.h"

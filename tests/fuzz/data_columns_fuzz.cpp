@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parquet and Arrow files: whole, and in ranges if the whole file is good. Seeds of Parquet and of arrays, which we do
 // not write, are in the corpus.
 #include "data/formats/arrow_library.h"

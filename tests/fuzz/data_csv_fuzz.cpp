@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CSV: rows of the input, and the reader on it as a file. The fields, written as a table and read again, must be the
 // same.
 #include "data/formats/csv_rows.h"

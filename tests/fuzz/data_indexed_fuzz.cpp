@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The index of a Megatron or GPT-NeoX token file, next to a token file of a fixed size.
 #include <cstring>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON over any lines: the cutter and the reader on the input, next to JSON lines where each line is an object.
 #include "data/formats/json_text.h"
 #include "data/formats/json_values.h"

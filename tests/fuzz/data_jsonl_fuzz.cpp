@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON lines: the scanner on the whole input, and the reader on it as a file, whole and in ranges.
 #include "data/formats/json_text.h"
 #include "data/formats/utf8.h"

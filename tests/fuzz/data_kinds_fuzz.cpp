@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file's kind, found from its content, and the reader of that kind; unpacked where it is compressed.
 #include "data/source/source.h"
 #include "target.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A dataset's manifest.json, as it is and with its checksum made right.
 #include "base/hash.h"
 #include "data/corpus_folder.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A .npy file as an array of counts, and as a vector of weights.
 #include "data/formats/npy.h"
 #include "data/source/source.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A shard, as it is and with every checksum made right; then as the one shard of a dataset.
 #include <cstring>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A table of sequences, as it is and with every checksum made right: no part points outside of the tokens.
 #include <cstring>
 

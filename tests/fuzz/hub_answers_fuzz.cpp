@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the Hub's client prints about a repository, and the record that `hearth fetch` keeps of it.
 #include <algorithm>
 

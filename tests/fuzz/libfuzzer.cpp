@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A target under libFuzzer: FUZZ_NAME [libFuzzer's flags] FOLDER. The seeds are written into FOLDER, which libFuzzer
 // then reads as its corpus and extends.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RUN/flight/rank-00000.ring as `hearth inspect RUN/flight` reads it.
 #include "report/flight_verdict.h"
 #include "target.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RUN/metrics.jsonl as the plotting and resuming code reads it.
 #include "metrics/jsonl.h"
 #include "target.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RUN/scores.jsonl as `hearth score` and `hearth report` read it.
 #include "metrics/scores.h"
 #include "target.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A target without libFuzzer: FUZZ_NAME MUTATIONS [FOLDER]. Runs the seeds, the files of FOLDER, and MUTATIONS
 // mutations of both, the same every time. An input that breaks the reader is written to ./crash-NAME.
 #include <fcntl.h>

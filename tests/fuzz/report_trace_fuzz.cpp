@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trace as `hearth inspect trace` reads it.
 #include "report/trace.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a store answers, as XML, and the profile of the AWS tools.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fuzz target: one of our readers and inputs that it takes. NAME_fuzz.cpp defines run() and seeds() below, and
 // becomes
 //   - in every build a program that replays seeds, tests/fuzz/corpus/NAME/ and mutations of both (replay.cpp, CTest);

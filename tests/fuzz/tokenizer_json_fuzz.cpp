@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tokenizer.json: whatever the file says, it is refused or gives ids that lie in the vocabulary. Ids do not depend on
 // the cache or on safe cuts.
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tokenizer.patches. The checksum at its end is made right, so that what is behind it is reached.
 #include <cstring>
 

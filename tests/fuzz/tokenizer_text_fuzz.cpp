@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text of any bytes: the hand-written cutters against PCRE2; encoding with a cache, without one and in parts; decoding
 // gives the text back.
 #include "support/mixed_text.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stand-in for the Hub (hub_server.py) and the real client: `hearth` with this server in place of huggingface.co.
 #pragma once
 

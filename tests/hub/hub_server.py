@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stand-in for huggingface.co on 127.0.0.1, as far as `hf` needs it to list, download and upload files.
 
     hub_server.py STORE

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tiny_model.py OUT: a random Llama in Hugging Face's format, with Python's own library alone."""
 import json
 import os

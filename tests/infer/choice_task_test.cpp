@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Multiple choice against lm-evaluation-harness, closed forms of a model that knows nothing, and wrong files.
 #include "infer/choice_task.h"
 

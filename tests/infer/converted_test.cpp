@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models of other programs in Hearth: the logits that transformers computes, and the same start of a training.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

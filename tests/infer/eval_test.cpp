@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "infer/eval.h"
 
 #include <gmock/gmock.h>

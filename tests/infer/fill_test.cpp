@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Masks in a text, filled by a model that was trained to.
 #include "infer/fill.h"
 

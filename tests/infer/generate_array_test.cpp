@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Spike counts from a checkpoint, against the whole forward pass of the training.
 #include "infer/generate_array.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of prompts: next to one prompt at a time, to transformers, and to a command that was killed.
 #include "infer/generate_prompts.h"
 

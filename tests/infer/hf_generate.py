@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Greedy texts of transformers, all prompts in one batch.
 
 hf_generate.py HF PROMPTS.jsonl MAX_TOKENS OUT.jsonl: as `hearth generate --prompts` writes them, without seeds.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Perplexity with a sliding window, as Transformers' page "Perplexity of fixed-length models" computes it.
 
 hf_perplexity.py HF OUT.json WINDOW STRIDE FILE...: of the files' texts, each followed by EOS.

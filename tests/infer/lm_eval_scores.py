@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Multiple choice with lm-evaluation-harness, offline.
 
 lm_eval_scores.py model OUT: a random Llama with a tokenizer, and files of questions.

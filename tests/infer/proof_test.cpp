@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth convert --verify`: right conversions pass for every kind, and a head in the wrong place does not.
 #include "infer/proof.h"
 

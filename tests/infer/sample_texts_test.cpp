@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Texts that a training makes from validation.generate, next to those that `hearth generate` makes from its
 // checkpoints.
 #include "train/sample_texts.h"

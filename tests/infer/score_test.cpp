@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scores of a run's checkpoints, next to the training's own losses and to `hearth eval`.
 #include "infer/score.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Perplexity with a sliding window, next to the page of transformers.
 #include "infer/sliding_window.h"
 

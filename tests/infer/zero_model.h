@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model with closed forms for all its numbers.
 #pragma once
 

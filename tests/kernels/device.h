@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the kernels' tests: the devices, and arguments made from tensors. Every test runs on each device: the
 // emulator with warps of 32 and of 64.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A GPU on the host, for tests: the kernels of src/kernels compiled by the host's compiler, with this header before
 // each file. Every thread of a block is a fiber: shared memory, __syncthreads and shuffles between lanes behave as on a
 // GPU. In a kernel without barriers a thread is one function call. Orders that a GPU does not define are scrambled: of

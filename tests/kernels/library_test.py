@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks that the GPU's libraries compile, and that hearth-train can load them anywhere.
 
 Registered in CTest as kernels.nvcc, kernels.hipcc and kernels.graph. By hand:

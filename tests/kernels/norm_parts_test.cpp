@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels of ops/norm.h against the same functions in float64.
 #include "ops/norm.h"
 

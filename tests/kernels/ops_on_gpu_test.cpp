@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares every operation of ops/ on a GPU with itself on the CPU, which tests/ops compares with PyTorch. It checks
 // which kernels are called, with which arguments. The kernels' own tests, with odd sizes and strides, are in this
 // folder.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels with independent rows: embedding, rotation, SwiGLU.
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/empty_like.h>

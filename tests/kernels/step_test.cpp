@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The end of a step: the sum of squares, the total loss, the decision.
 #include <ATen/ops/tensor.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes that end well, fail, are killed or hang: the others end in time, and the exit code says why.
 #include "launch/local_ranks.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks as srun, mpirun and torchrun describe them. The variables are those that Slurm 22.05, Open MPI 4.1, MPICH 4.0
 // and PyTorch 2.11 set.
 #include "launch/place.h"

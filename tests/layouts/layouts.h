@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of layouts: every way to place a training on ranks trains the same model. Each layout trains each task and
 // is compared with one rank, step by step and in its last weights.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole table: 200 steps of every layout and task.
 #include <algorithm>
 #include <cmath>

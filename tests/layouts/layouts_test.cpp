@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A few steps of every layout. layouts_slow_test.cpp has the long curves.
 #include "layouts.h"
 #include "support/gpu.h"

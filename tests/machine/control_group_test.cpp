@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory limits of control groups, on trees laid out as Linux, Slurm, systemd and Docker lay them out.
 #include "machine/control_group.h"
 

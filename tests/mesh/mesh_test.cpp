@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Meshes next to the layout of PyTorch's DeviceMesh, arange(size).reshape(pp, dp_replicate, dp_shard, cp, tp), whose
 // indices are counted up here instead of computed from a rank.
 #include "mesh/mesh.h"

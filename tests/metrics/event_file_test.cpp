@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of TensorBoard's events, byte for byte.
 #include "metrics/event_file.h"
 

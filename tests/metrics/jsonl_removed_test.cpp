@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Somebody removes or replaces metrics.jsonl while a training writes it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

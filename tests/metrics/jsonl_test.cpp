@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The metrics file: what is written is read back, bit for bit, and a kill anywhere leaves a file that is still read.
 #include "metrics/jsonl.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FOLDER: prints what TensorBoard reads there, as JSON.
 
 {"scalars": {TAG: [[STEP, VALUE, TIME], ...]}, "texts": {TAG: TEXT}}

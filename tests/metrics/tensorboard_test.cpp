@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What TensorBoard itself reads in the files of a training.
 #include "metrics/tensorboard.h"
 

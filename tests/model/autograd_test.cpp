@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole model's loss and every gradient against the same model written with ATen's operators and differentiated by
 // torch::autograd.
 #include <ATen/Context.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Documents packed into rows, with model.attention_scope = config::AttentionScope::kDocument, are the same documents
 // run alone: what a user of packing relies on. tests/model/llama_test.cpp compares the same with transformers.
 #include <ATen/Context.h>

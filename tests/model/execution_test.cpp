@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every op reads and writes what its description says (models/ops.h), because the planner gives the memory of what is
 // not read, or not written any more, to other buffers. Each op runs twice: on what came before it, and on the same with
 // everything destroyed that it does not read.

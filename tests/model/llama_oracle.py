@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a model of transformers on weights written by the test; writes its logits, loss and gradients.
 
 Usage: llama_oracle.py FOLDER... In each: case.json: shape and sizes, and the model's "family". <parameter name>.bin:

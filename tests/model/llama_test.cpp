@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Logits, loss and all gradients against transformers' Llama, Mistral, Qwen2 and Qwen3, and against GPT-NeoX's
 // arithmetic restated, with the weights carried over (float32).
 #include <ATen/Context.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights of one process without sharding, filled by init_unit: the plainest implementation of model::Weights.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GPT-NeoX's Llama path, its arithmetic and its layout of weights restated in PyTorch; files as llama_oracle.py's.
 
 Two dialects (case.json's "dialect"):

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The run of a pipeline's schedule: it takes the time of the simulation, and each pass gets what the one before made.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What backward computes again has the bits that forward would have kept: the gradients are those of no recomputation.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model uses a unit's weights only between gather and release: other units may then have the memory.
 #include <gtest/gtest.h>
 

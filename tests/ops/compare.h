@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the tests of ops/: random tensors in awkward layouts, and comparison by norm.
 #pragma once
 

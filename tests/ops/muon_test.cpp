@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/muon.h"
 
 #include <ATen/ops/diag.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts of rows, normed with what their ranks add up, against autograd on whole rows.
 #include "ops/norm.h"
 

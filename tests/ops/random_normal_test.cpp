@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/random_normal.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels are compiled for several instruction sets. A test uses this machine's choice unless it asks for each.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A step's decision over weights whose gradients are complete, for tests of optimizers without a training around them.
 #pragma once
 

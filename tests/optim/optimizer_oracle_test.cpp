@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AdamW, Muon, clipping and the learning rate against PyTorch's, over 50 steps, on one rank and on several.
 #include <fmt/core.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What PyTorch makes of the parameters, gradients and settings that optimizer_oracle_test.cpp uses.
 
 usage: optimizer_reference.py SETTINGS.json OUT.f64

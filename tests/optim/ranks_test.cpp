@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The number of ranks changes where a step is computed, not what it computes: a least-squares problem whose samples
 // are spread over ranks and micro-batches, trained with clipping, AdamW and a schedule.
 #include <gtest/gtest.h>

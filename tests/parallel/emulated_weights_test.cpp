@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sharded weights on a device that works late and in any order (support/emulated_device.h), compared to the bit with
 // the same steps in the host's memory.
 #include <ATen/ops/arange.h>

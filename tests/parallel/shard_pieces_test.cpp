@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pieces of all ranks together are the parameters: each element once, in the right place.
 #include "parallel/shard_pieces.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Slices, gathers and reductions against values computed directly from (unit, element, rank, micro-batch).
 #include "parallel/sharded_weights.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "plan/context_parallel.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints the orders of torch.distributed.pipelining: a line for each rank, actions such as 0F1, without idle slots.
 
 pipeline_oracle.py SCHEDULE:RANKS:STAGES_PER_RANK:MICRO_BATCHES ...

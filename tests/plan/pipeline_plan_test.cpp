@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank's schedule with slots, and the memory of its stages, checked by running them on marked bytes.
 #include "plan/pipeline_plan.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Orders next to those of torch.distributed.pipelining; simulated times and activations next to closed forms.
 #include "plan/pipeline_schedule.h"
 

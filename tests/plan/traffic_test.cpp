@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traffic next to the papers' formulas and to counts of single elements that change ranks.
 #include "plan/traffic.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a reader sees in a picture of ranks' calls (src/report/flight_picture.h): prints a list of calls as JSON.
 
 A call is [row, lane, begin in ms, end in ms, colour, text]. Pixels become milliseconds by the numbers at the axis.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The picture of ranks' calls, as its reader sees it: tests/report/flight_picture_reference.py.
 #include "report/flight_picture.h"
 

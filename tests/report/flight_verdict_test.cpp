@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hangs as ranks leave them, and who is named.
 #include "report/flight_verdict.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The view of a run in a terminal.
 #include "report/live_view.h"
 

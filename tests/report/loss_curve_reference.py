@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the picture of loss curves as a browser does, and says which losses it shows.
 
 usage: loss_curve_reference.py FILE.svg    one JSON object: of each class of polyline, lists of [step, loss]

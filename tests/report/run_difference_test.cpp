@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two trainings whose differences are known.
 #include "report/run_difference.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Samples, scores, the plan and the mixture of a run folder.
 #include "report/run_extras.h"
 

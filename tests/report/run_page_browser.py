@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PAGE.html [SCREENSHOT.png]: opens the page in Chromium, uses it as a person does, and prints what happened as JSON.
 
 {"errors": [...], "requests": [...], "draw_s": ...,

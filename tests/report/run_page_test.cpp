@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page of runs, as a browser shows it: tests/report/run_page_browser.py.
 #include "report/run_page.h"
 

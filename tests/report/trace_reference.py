@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FOLDER: a trace by PyTorch's profiler, FOLDER/torch.json, and what PyTorch and NumPy say of it, as JSON.
 
 {"self_us": {NAME: [CALLS, SELF TIME]}, "exposed_us": T, "communication_us": T}

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces: of a closed form, and PyTorch's own.
 #include "report/trace.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth plan` and a training assemble one run from one configuration and its data: the same shape, and the same
 // memory.
 #include <gtest/gtest.h>

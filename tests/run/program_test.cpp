@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // hearth-train has the commands of hearth's table that need LibTorch, with the same words.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every run file of configs/: its opening says what `hearth plan` says, its commands and variants are taken, and its
 // small twin - the same objective, norm, optimizer, schedule, order, precision and recomputation on a tiny model and
 // tiny data - trains.

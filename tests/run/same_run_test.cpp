@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ranks compare of the weights that they begin with.
 #include "run/same_run.h"
 

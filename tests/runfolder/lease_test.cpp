@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training that was replaced by another start does not write any more.
 #include "runfolder/lease.h"
 

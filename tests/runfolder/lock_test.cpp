@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two starts in one run folder: which of them trains.
 #include "runfolder/lock.h"
 

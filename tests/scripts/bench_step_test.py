@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """bench/step.py and the programs on PyTorch that it measures: they compute what they should, or get no figure.
 
 Registered in CTest as scripts.bench_step. It runs in the oracle's Python (scripts/setup.sh --oracle). Where torchtitan

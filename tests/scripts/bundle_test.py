@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """An archive of `scripts/setup.sh --bundle` trains elsewhere: unpacked by an ordinary user, without a network, without
 the repository and its build.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """bench/goodput.py: its simulation against the closed form, and the closed form against what is known without it.
 
 Registered in CTest as scripts.goodput.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """scripts/gpu.sh without a GPU: its plan, its refusals, and a whole run on programs that only pretend.
 
 Registered in CTest as scripts.gpu. By hand: python3 tests/scripts/gpu_test.py

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The scripts of who changes Hearth: check.sh looks at the sources, test.sh runs tests, release.sh makes an archive.
 
 Registered in CTest as scripts.check, scripts.test and scripts.release. By hand:

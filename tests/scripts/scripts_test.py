@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The scripts a newcomer meets: what they refuse, what they skip, and the quickstart from end to end.
 
 Registered in CTest as scripts.options, scripts.setup and scripts.quickstart. By hand:

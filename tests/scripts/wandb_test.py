@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """scripts/wandb_sync.py: what it sends, and how it goes on.
 
 Registered in CTest as scripts.wandb. A module in place of wandb records the calls. Where the package itself is

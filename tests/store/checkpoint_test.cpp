@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checkpoints in a store: whole or absent, whatever happens to a request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversions into a store: the bytes of those on a disk, whole or not there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

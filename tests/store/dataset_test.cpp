@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Datasets in a store, read through the cache of this host.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

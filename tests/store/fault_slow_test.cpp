@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every request of a save with every fault; minutes.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests that a store does twice, or long after its client gave up, or whose answer is lost: nothing that is finished
 // changes.
 #include <gmock/gmock.h>

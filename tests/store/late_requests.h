@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a training does in its store, with requests that the store does twice, or long after their client gave up, or
 // whose answer is lost.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // base/file.h with paths of a store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

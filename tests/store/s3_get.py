@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What moto's server has, read without a client of S3.
 
     s3_get.py PORT KEY              writes the object of the bucket to standard output; exit code 9: there is none

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A real S3 server behind a proxy that makes faults (s3_server.py). This process, and programs that it starts, use it
 // for paths s3://bucket/...
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real S3 server (`rclone serve s3`, or moto's) behind a proxy that makes faults.
 
     s3_server.py rclone|moto PYTHON FOLDER

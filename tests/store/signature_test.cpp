@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Signatures, compared with botocore's.
 #include <gtest/gtest.h>
 

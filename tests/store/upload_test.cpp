@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Objects of many parts, with parts so small that few bytes are enough.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The distance of a tensor from a reference: |ours - reference| / |reference| in the Euclidean norm, in float64.
 #pragma once
 

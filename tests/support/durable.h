@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A power cut may lose everything that was not fsynced. A file or folder that gets its final name by a rename must be
 // on the disk before the rename, and the name after it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device that works while the host does something else, for tests without a GPU: LibTorch's PrivateUse1, whose
 // memory is the host's. Its streams run late and in an order that a seed chooses, any that the events allow. Blocks
 // that are freed are filled with 0xFF when their stream gets there. So a wait, a mark or a buffer that is missing in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks as threads, each with an emulated device of its own and NCCL between them (support/emulated_device.h).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The surroundings of tests: a scratch folder, the built binaries, and the oracle's python.
 #pragma once
 

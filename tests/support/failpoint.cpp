@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #undef _FORTIFY_SOURCE  // otherwise libc's headers define some of these functions themselves
 #include "failpoint.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the N-th call that changes the disk fail. failpoint.cpp replaces functions of libc in two ways. Linked into a
 // test binary, it covers the test's own calls. As tests/libhearth_failpoint.so, which the loader puts before libc, it
 // covers a program that a test starts.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stands for NCCL in tests: the functions of comm/nccl_api.h for ranks of one host, on host memory. A communicator is a
 // segment of shared memory that its name finds. Calls block until all ranks have made them, and compare what they do;
 // sends and receives wait for their peer alone.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The targets of GPU tests: the kernels compiled for the host, which are always available, and a GPU, which most
 // machines do not have.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random text with everything that a tokenizer meets: all scripts, code, numbers, emoji, white space, marks, controls.
 // It is the same for the same seed, on every machine.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // References in Python: one server per test binary runs their scripts. See support/python_server.py.
 #pragma once
 

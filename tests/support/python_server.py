@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs scripts for the tests of one binary (support/python.h). Python's libraries take seconds to import.
 
 The server imports what a script imports, then runs the script in a fork. A second script with the same imports

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time that passes only while every thread of the process waits. A test whose threads spend it sees in which order
 // they wait for each other, however busy the machine is.
 #pragma once

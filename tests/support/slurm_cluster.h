@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A real Slurm cluster on this machine, during the life of the object.
 #pragma once
 

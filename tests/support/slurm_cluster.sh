@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # slurm_cluster.sh COMMAND DIR [...]: a real Slurm cluster whose nodes are all this machine. As root; needs the packages
 # slurm-wlm and munge. All its state is in DIR. Jobs of its partition urgent take the nodes of other jobs: those of main
 # at once, those of patient after a minute.

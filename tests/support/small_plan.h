@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small parameter plans, for tests of how weights are sharded.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The commit of programs that are tests: they are not linked again for each new one.
 #include "base/program.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules about what was built: every source is compiled, and hearth stays free of LibTorch and of small shared libraries."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules about the documents: every path, command, flag and configuration key that they name exists.
 
 What is looked at: code spans, code blocks and relative links of Markdown. Names of things that a run makes

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Keeps the promises that a compiler does not: include order, sizes, what is linked, what the documents name.
 
 Registered in CTest as tidy.sources, tidy.build and tidy.documents. By hand:
@@ -124,6 +125,12 @@ class Sources(Case):
         self.finds(rule, {"src/config/a.h": "#include <nlohmann/json.hpp>\n"}, "belongs in a .cpp")
         self.finds(rule, {"src/config/a.cpp": "#include <toml++/toml.h>\n", "src/config/b.cpp": "#include <toml++/toml.h>\n"}, "already")
         self.none(rule(Tree({"src/ops/a.cpp": "#include <ATen/ops/mm.h>\n", "src/data/b.cpp": "#include <nlohmann/json.hpp>\n"})))
+
+    def test_a_source_that_does_not_name_its_licence_is_found(self):
+        rule, line = source_rules.license_line, source_rules.LICENSE_LINE
+        self.none(rule(Tree({"src/a.h": f"// {line}\n", "a.py": f"#!/x\n# {line}\n", "a.cmake": f"# {line}\n"})))
+        for path, text in (("src/a.cpp", ""), ("src/a.h", f"int x;\n// {line}\n"), ("a.sh", f"#!/x\n\n# {line}\n")):
+            self.finds(rule, {path: text}, f"{path}:1: begin with")
 
     def test_long_files_and_functions_are_found(self):
         self.finds(source_rules.file_length, {"src/a.cpp": "x\n" * 401}, "401 lines")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules about words: plain sentences in comments, documents and string literals.
 
 A passage is a text that a reader reads in one piece: a paragraph or a list item of Markdown, a cell of a table, the

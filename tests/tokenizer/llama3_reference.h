@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the Python references: tests/tokenizer/llama3_reference.py.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Ids of a text by the references, for tests/tokenizer/formats/tiktoken_test.cpp and bench/tokenizer.py.
 
     llama3_reference.py model-path

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The output of reference_tokenizers.py: documents, tokenizers, and the reference's ids.
 #pragma once
 

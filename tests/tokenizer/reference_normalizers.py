@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes tokenizers with normalizers and Unigram models, and encodes documents with them, for normalizers_test.cpp.
 
   reference_normalizers.py OUT normalizers

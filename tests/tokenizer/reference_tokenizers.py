@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains small tokenizers in the styles of published ones, and encodes documents with them, for huggingface_test.cpp and
 sentencepiece_test.cpp.
 

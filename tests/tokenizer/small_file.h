@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tokenizer.json without training: bytes, one merge ("a" and "b"), and special tokens.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The record of a rank's calls: what is written is read, also after a kill, and damage is refused.
 #include "trace/flight.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All errors of a run are reported together, before it begins, and not one at each start.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

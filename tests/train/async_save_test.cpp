@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Saves that are written behind the training (checkpoint.async_mode), compared with saves at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs that compute in bfloat16: they learn, save, and resume to the bit.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One training's checkpoint as the start of another: the loaded parts, the fresh parts, and that nothing is left out
 // silently.
 #include <gmock/gmock.h>

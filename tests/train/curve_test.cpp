@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two hundred steps compared with PyTorch: the same Llama, the same first weights, the same batches.
 #include <gtest/gtest.h>
 

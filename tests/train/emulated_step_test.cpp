@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole training steps on a device that works late and in any order (support/emulated_device.h), with the GPU's kernels
 // and NCCL on its streams: every seed trains to the bits of the device that does everything at once, and near the CPU.
 #include "train/step.h"

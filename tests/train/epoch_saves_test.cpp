@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // checkpoint.interval_epochs: the steps with a checkpoint follow from the samples that were used.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole model on a GPU compared with the same model on the CPU, whose gradients autograd_test.cpp compares with
 // PyTorch.
 #include <ATen/ops/arange.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training on a GPU compared with the same training on the CPU: curves, guard, checkpoints in both directions.
 #include <gmock/gmock.h>
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Steps with NaN or infinity, and spikes: the judgement, the run's reaction, and that a resume changes nothing.
 #include "train/guard.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two hosts with a name and a network each, under a real Slurm. What they share is the disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run's initial weights, for programs that compare with it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SIGKILL at random moments, again and again until the run is done; shared by the fast and the slow test.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loss of transformers.LlamaForCausalLM on rows of `datasets`, with the weights of a checkpoint of ours.
 
 usage: label_loss.py write FOLDER

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights and label masks of the data, in training and validation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

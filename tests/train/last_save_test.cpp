@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The save of the run's last step with the weights alone (checkpoint.last_save_model_only), and in Hugging Face's
 // format. PyTorch and transformers read what was written.
 #include <gmock/gmock.h>

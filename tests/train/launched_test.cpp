@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks that a launcher starts, each with a command line, a folder and files of its own: they train as one run, or one
 // error names the rank that has something else.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Signals to a training process, and its exit codes for a supervisor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains the same Llama in PyTorch, from a checkpoint of ours and on the same batches, and prints one loss a line.
 
 usage: llama_curve.py CHECKPOINT BATCHES SPEC

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run that predicts hidden tokens from both sides (masked_lm).
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>

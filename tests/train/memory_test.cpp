@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The planned memory is the allocated memory. Plans that do not fit are refused. Recomputation changes no loss.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Steps with a recorded forward and backward, compared with the same steps without a graph. On the host a graph is its
 // function: the next batch must be put where the recorded work reads.
 #include "train/micro_batch_graph.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several sources in one run: stopped and resumed, with changed weights, measured on named sets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

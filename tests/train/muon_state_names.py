@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The names that torch gives to the state of torch.optim.Muon for one matrix, "0.weight", one a line.
 
 usage: muon_state_names.py

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training with Muon: the same bits after a resume, one momentum for each matrix, and what a step leaves alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

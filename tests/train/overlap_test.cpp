@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Communication that takes time and no processor is hidden behind the computation: a step takes little more than the
 // longer of the two. Products and the bytes of collectives take simulated time, nothing else does.
 #include <gmock/gmock.h>

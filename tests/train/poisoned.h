@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A checkpoint with a NaN, as if a run had written it: all its checksums are right.
 #pragma once
 

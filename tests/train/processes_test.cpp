@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks as processes, as `hearth train --ranks` starts them: the numbers of threads, and no failure that goes unnamed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

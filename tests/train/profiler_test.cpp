@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces and memory snapshots of real trainings, as Python reads them.
 #include <gmock/gmock.h>
 

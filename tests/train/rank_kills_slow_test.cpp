@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SIGKILL of a random rank at a random moment, again and again: the rank is named, the others end in time, and the run
 // ends with the bits of an undisturbed one.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The number of ranks changes neither the losses nor who can read a checkpoint.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // numerics.reproducible: the same bits for any number of ranks, any stage of ZeRO, and HSDP.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A resumed run equals an uninterrupted one: loss, gradient norm and weights, bit for bit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training in its own process, which tests can signal and kill.
 #pragma once
 

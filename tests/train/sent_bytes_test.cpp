@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ranks send each other, from the records of their calls, next to the plan's bytes.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run on arrays of spike counts, from data build to eval.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The output of a training's start: a few lines on the console, every key in RUN/config.toml, messages in RUN/logs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loss of a step is the sum over all its counted labels divided by their total weight. The test is exact: the model
 // is so small that only float64 rounding may differ.
 #include "train/step.h"

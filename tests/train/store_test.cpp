@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trainings whose data and checkpoints are in a store: the bits of a training on a disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TensorBoard's files of real trainings, as TensorBoard reads them.
 #include <gmock/gmock.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lets the products of a step take time: a test says how much (support/simulated_time.h).
 //
 // The linker puts the functions below in place of the product's (--wrap: tests/CMakeLists.txt reads their symbols

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A dataset and a run so small that a test can train it many times: some thousand parameters, steps of a millisecond.
 #pragma once
 

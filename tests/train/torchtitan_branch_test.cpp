@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training goes on from a folder of torchtitan as from a checkpoint of ours: moments, step and rate.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FILE.json.gz...: for each trace, what Python's gzip and json read there, as JSON.
 
 {"rank": R, "ranks": N, "threads": [NAME, ...],

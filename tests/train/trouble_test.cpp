@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Failures during a run, and what must be left after them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

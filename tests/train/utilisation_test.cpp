@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // mfu of a training whose matrix products seemed slower, at the start, than they are.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

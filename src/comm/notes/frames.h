@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts of a message: each is its length in 8 bytes, and its bytes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One rank's part in the calls of Control: it makes one note of its own and those of its children (note_tree.h), sends
 // it to its parent, and hands the result down. Rank 0 has the result when its note is whole.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The way of notes to rank 0. Ranks are cut into parts of neighbours. The first rank of a part collects its notes and
 // sends one to rank 0, which is the first rank of the first part. So nobody has more than about 2 sqrt(ranks) messages.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The notes of several ranks in one call of Control, which become one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums over members 0, 1, 2, ... in pairs, ((0 + 1) + (2 + 3)) + ..., of which any part may be added first. The result
 // has the bits of comm/buffers.h: sum_in_pairs, however the members' values meet on their way.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth bench data`: the cost of the order of samples, of opening many shards and of reading batches on this machine.
 //
 // Times are CPU time of the one working thread, the best of several calls: other programs on the machine matter little.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of `hearth bench step` and `hearth bench ops`, which check their shape.
 #include <algorithm>
 

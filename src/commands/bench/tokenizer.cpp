@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth bench tokenizer`: the speed of a tokenizer's encoding on this machine, on the user's text and on hard texts
 // for slow tokenizers.
 #include <algorithm>

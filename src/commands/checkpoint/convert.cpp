@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth convert`: weights from and to the formats of other programs.
 #include "base/log.h"
 #include "commands/commands.h"

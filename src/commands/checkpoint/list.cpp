@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth checkpoints list`: a run's checkpoints with their losses.
 #include <algorithm>
 #include <nlohmann/json.hpp>

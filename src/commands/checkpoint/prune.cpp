@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth checkpoints prune`: deletes the checkpoints of a run that its rules do not keep.
 #include <fmt/ranges.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth job`: called by a job's script, not by people. "before": may the ranks start? "after": what comes now? Prints
 // a word for the script, and the seconds to wait first. "queued": another job goes on for this one. "current": exit
 // code 0 if no newer start has the run, else 75. "node": can this node run it? Prints "fine NODE" or "off NODE", and

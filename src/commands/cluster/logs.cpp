@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth logs`: the output of a run's newest job, or the log of one rank.
 #include <chrono>
 #include <thread>

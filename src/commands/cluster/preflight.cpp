@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of `hearth preflight`, with the cluster file's figures.
 #include <cstdlib>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth status`: the state of a run, or a line for each run of a folder.
 #include "cluster/run_status.h"
 #include "commands/commands.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth stop`: ends a run's job so that nothing goes on with it. Without --now the training saves first.
 #include <unistd.h>
 

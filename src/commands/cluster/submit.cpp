@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth submit`: writes the batch script of a run and starts its first job. The script itself asks for the next ones.
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth top`: a run, live in a terminal.
 #include <poll.h>
 #include <sys/ioctl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth config check`: finds the errors of a run file and of the weights that it begins with, and prints the values
 // that follow from its keys. `hearth train` also reads the data.
 #include "base/error_list.h"

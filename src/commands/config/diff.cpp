@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth config diff`: the keys in which two run files differ, defaults included.
 #include "commands/commands.h"
 #include "config/load.h"

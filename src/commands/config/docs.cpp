@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth config docs`: writes docs/config.md from the table of fields and the table of flavors, or a section in short.
 #include "cluster/cluster_file.h"
 #include "commands/commands.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth config show`: the resolved run file with every key and the origin of its value. The output is again a run
 // file.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth data build`: a dataset of text, token files or recordings.
 #include <algorithm>
 

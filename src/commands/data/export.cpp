@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth data export`: a dataset in the formats of other programs.
 #include <set>
 

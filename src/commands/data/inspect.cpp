@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth data inspect`: what a dataset holds.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth data merge`: the parts of a build, or several datasets, become one.
 #include "commands/commands.h"
 #include "commands/data/split_rows.h"

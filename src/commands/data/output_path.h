@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Output paths of commands that do not write a dataset of ours.
 #pragma once
 

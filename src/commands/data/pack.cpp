@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth data pack`: a dataset as rows of one length.
 #include "data/export/pack.h"
 #include "commands/commands.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A line for each split of a dataset that was made: documents or arrays, tokens, bytes of text, shards.
 #pragma once
 

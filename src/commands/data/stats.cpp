@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth data stats`: the content of a dataset, as numbers and as a picture.
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "commands/commands.h"
 #include "data/study/synthetic_spikes.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth data verify`: whether a dataset is whole.
 #include "data/study/verify.h"
 #include "commands/commands.h"

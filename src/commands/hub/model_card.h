@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The card of a pushed model: its README.md.
 #pragma once
 

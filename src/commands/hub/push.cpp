@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth push`: uploads a checkpoint, converted, with a card.
 #include <unistd.h>
 

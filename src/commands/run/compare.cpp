@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth compare`: where two trainings differ.
 #include <nlohmann/json.hpp>
 

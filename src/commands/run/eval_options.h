@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `hearth eval` and `hearth score` share: options, and checks of them after line.parse().
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of `hearth generate`.
 #include "base/text.h"
 #include "commands/torch_options.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth inspect trace`: the costs of some steps.
 #include "commands/commands.h"
 #include "report/trace_costs.h"

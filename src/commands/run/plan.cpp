@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth plan`: parameters, FLOPs, memory and time of a run, before its start and without its machine.
 #include <nlohmann/json.hpp>
 

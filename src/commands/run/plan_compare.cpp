@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth plan --compare`: the plans of two run files in one table.
 #include <algorithm>
 #include <cmath>

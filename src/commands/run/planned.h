@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `hearth plan` computes for one run file, and the device that it is for.
 #pragma once
 

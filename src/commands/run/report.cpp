@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth report`: pictures and pages of trainings, and their metrics for other programs.
 #include <chrono>
 #include <exception>

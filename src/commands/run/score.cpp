@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of `hearth score`.
 #include "commands/run/eval_options.h"
 #include "commands/torch_options.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth train`: checks the run file, then becomes `hearth-train`.
 #include "commands/commands.h"
 #include "commands/hearth_train.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth tokenizer compare`: where two tokenizers differ.
 #include <algorithm>
 #include <map>

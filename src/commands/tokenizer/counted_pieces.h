@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first stage of training a tokenizer: the count of each piece in a corpus.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth tokenizer decode`: ids as texts.
 #include <charconv>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth tokenizer encode`: texts as ids.
 #include "base/log.h"
 #include "commands/commands.h"

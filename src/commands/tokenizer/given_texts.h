@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The texts that a command reads: files, or standard input.
 #pragma once
 

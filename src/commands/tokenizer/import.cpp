@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth tokenizer import`: the patch tokenizer of the neural-data repositories, a pickle
 //
 //   {"index_map": {bytes of a patch: id}, "patch_size": (neurons, bins), "k_limit": ids of patches - 1}

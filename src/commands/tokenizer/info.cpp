@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth tokenizer info`: what a tokenizer is.
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth tokenizer train`: a vocabulary of BPE from text, or of patches from arrays of counts.
 #include <memory>
 

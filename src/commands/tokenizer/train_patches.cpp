@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "commands/tokenizer/train_patches.h"
 
 #include "base/parallel.h"

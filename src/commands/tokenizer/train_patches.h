@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of `hearth tokenizer train` for patches of arrays.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command of a training as bash runs it, with every value in its place: words, quotes, and lines of NAME=value.
 //
 // A person pastes the command, or gives what bash prints after `set -x`: a trace, whose lines begin with +. Options may

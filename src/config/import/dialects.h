@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The run files of other trainers that `hearth config import` reads: one function each.
 #pragma once
 

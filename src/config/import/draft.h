@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run file in the making: what an import takes from foreign keys, and what becomes of each of them.
 #pragma once
 

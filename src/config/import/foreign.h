@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of other trainers as flat lists of keys, each with its file and line.
 #pragma once
 

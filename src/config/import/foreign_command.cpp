@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training's command as keys: the options of its program, those of its launcher, and NAME=value.
 #include <fmt/format.h>
 

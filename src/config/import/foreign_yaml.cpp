@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // YAML through yaml-cpp's events: they have every line, and every key of a map that has it twice.
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>

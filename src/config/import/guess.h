@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which trainer's files these are: found from their keys, with the reasons in the errors.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth config import`: a run file of another trainer as one of ours.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Megatron-LM's options, as its pretrain_gpt.py takes them.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of Megatron-LM's pretrain_gpt.py (megatron/training/arguments.py, August 2026), with - as _. A row with * is
 // for every option that begins so and has no row of its own.
 #include "config/import/dialects.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPT-NeoX's YAML files: those of main (2026), and those of its branch of 2023 with which Llemma was trained.
 #include <fmt/format.h>
 

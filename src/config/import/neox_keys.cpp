@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys of GPT-NeoX main (2026, megatron/neox_arguments) and of its branch of 2023 for Llemma.
 #include "config/import/rules.h"
 

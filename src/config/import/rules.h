@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an import does with the keys of other trainers: one table for each dialect.
 #pragma once
 

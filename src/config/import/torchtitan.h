@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Advice for run files that were written for torchtitan: the keys that Hearth does not have.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // torchtitan's JSON files of 2026 (--debug.save_config_file). They have the model as it is built, layer by layer.
 #include <fmt/format.h>
 

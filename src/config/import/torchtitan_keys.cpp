@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys of torchtitan, in two kinds of files.
 #include "config/import/dialects.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What torchtitan's TOML files and its JSON files say alike.
 #include "config/import/torchtitan_parts.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts that torchtitan's TOML files of 2024 and 2025 and its JSON files of 2026 have in common.
 #pragma once
 

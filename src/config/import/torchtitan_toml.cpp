@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // torchtitan's TOML files of 2024 and 2025 (torchtitan/config/job_config.py, and config_manager.py before it), and
 // those of its forks for recordings of neurons and for masked language models.
 #include <fmt/format.h>

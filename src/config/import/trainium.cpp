@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arcee's script and program for Llama-2-7B on AWS Trainium (tp_zero1_llama2_7b_hf_pretrain.sh and .py of
 // arcee-trainium-recipes, 2024, after the example of neuronx-distributed).
 #include <fmt/format.h>

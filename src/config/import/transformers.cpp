@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hugging Face's TrainingArguments, the scripts around them, and accelerate's configuration.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys of Transformers 4 and 5.23 (training_args.py), of run_clm.py, run_mlm.py and their versions without Trainer, of
 // frontier-accelerate's train.py, and of accelerate 1.15 (its YAML file and `accelerate launch`).
 #include "config/import/dialects.h"

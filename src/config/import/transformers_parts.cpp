@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models by their names on the Hub or their types, and schedules with their settings.
 #include "config/import/transformers_parts.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts of a run of Transformers: its model and its rate.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "convert/hugging_face/config.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // config.json of Hugging Face. A model is known by its model_type, never by its keys: twelve types have Llama's keys
 // and compute other things. Every field is checked, and one that could change the computation is refused by name.
 #pragma once

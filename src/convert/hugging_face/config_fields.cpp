@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each field of config.json does to the computation.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which files of a folder of Hugging Face are its weights, what their tensors are called, and where they lie.
 #include <fmt/format.h>
 

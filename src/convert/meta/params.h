@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // params.json of Meta's models.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Meta's files: params.json and consolidated.00.pth to consolidated.NN.pth, one for each rank of tensor parallel.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The names of files in GPT-NeoX's checkpoints, and of tensors in them.
 #pragma once
 

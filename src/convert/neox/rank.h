@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPT-NeoX's layers and what is in them; what a rank of tensor parallel has of them, cut from Hearth's tensors; and
 // which layers a stage of the pipeline has. Layer 0 is the embedding, 2 to L + 1 are the blocks, L + 3 is the norm and
 // L + 4 the output matrix. Layers 1 and L + 2 are functions. Tied weights are one module of the first and the last

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeepSpeed divides the layers of GPT-NeoX by pipe_partition_method "type:transformer|mlp": a layer counts if its class
 // or function has one of these words in its name. These are the blocks and the two functions around them, layers 1 to
 // L + 2. Source: deepspeed/runtime/pipe/module.py, and partition_balanced() in deepspeed/runtime/utils.py.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPT-NeoX's checkpoints: dicts of tensors of its layers, one file for each layer and rank, or one for each rank.
 #include <fmt/format.h>
 

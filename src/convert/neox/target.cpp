@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPT-NeoX's files, as its own converters write them: one for each layer and rank, and one for each rank's state.
 #include <fmt/format.h>
 

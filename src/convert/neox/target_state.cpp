@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of a training in GPT-NeoX's files: moments, float32 weights, step and schedule.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state that DeepSpeed's ZeRO 1 and 2 save for each rank of data parallel: a slice of all parameters of the rank's
 // model, one after another, as float32 weights and as AdamW's moments. A slice ends anywhere in a parameter.
 #pragma once

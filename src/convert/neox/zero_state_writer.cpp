@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeepSpeed loads these files with its own unpickler, and copies their tensors into buffers that it has already. Source
 // of the layout: deepspeed/runtime/zero/stage_1_and_2.py and bf16_optimizer.py (0.9.3 to 0.19.8), load_state_dict().
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AWS Neuron's NxD checkpoints: dicts of tensors with Hugging Face's names, one file for each rank of tensor parallel
 // and each stage of the pipeline. Source: neuronx_distributed, trainer/checkpoint.py and parallel_layers.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The optimizer's files of NxD. Source: torch_xla/distributed/zero_redundancy_optimizer.py, state_dict() and
 // _shard_parameters(); neuronx_distributed, trainer/checkpoint.py and optimizer/convert_zero_checkpoints.py; and the
 // order of weights in examples/training/llama/tp_zero1_llama_hf_pretrain.py.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AWS Neuron's NxD files: Hugging Face's names, one file for each rank of tensor parallel and each stage of the
 // pipeline. Source: neuronx_distributed, scripts/checkpoint_converter.py and trainer/checkpoint.py.
 #include <fmt/format.h>

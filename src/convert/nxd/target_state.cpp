@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of a training in NxD's files. ZeRO-1 of torch_xla gives each rank of data parallel as many rows of every
 // tensor; the last ranks have rows of zeros. Source: as for state.cpp; the counts are those of the script
 // examples/training/llama/tp_zero1_llama_hf_pretrain.py.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Folders of torch.distributed.checkpoint, with torchtitan's names of 2025 or those of torchtitan 0.3.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kinds whose tensors torch.distributed.checkpoint reads: folders of DCP with and without hearth.json.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of a training in a folder of torchtitan 0.3, for its CheckpointManager. It asks for every key by name: the
 // moments of the weights, 12 settings of the optimizer for each, the schedule's count and the training's counts.
 #include <fmt/format.h>

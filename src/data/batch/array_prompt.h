@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A recording that a model continues, as tokens, and its tokens as time bins.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank's training batches: host memory, row-major. Filled by the loader, read by train/.
 #pragma once
 

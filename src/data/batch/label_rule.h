@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The predicted tokens of a sequence, and the model's input: an objective as the loader applies it.
 #pragma once
 

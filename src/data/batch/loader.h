@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank's training batches, prepared ahead by worker threads.
 //
 // Step s uses samples [s * B, (s + 1) * B) of the global order, B = global_batch_size, cut into micro-batches of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Masked language modelling: the hidden positions of a sequence, and the model's input there. The labels are the hidden
 // tokens, at their own positions; all other positions do not count.
 //

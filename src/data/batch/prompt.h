@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tokens of a prompt: a text that a model continues, or whose masks it fills in. A prompt begins a document.
 #pragma once
 

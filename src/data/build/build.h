@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns sources into shards, in four steps:
 //
 //   discover   files, each once, with format and hash                              discover.h

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run of a portion's documents, held in memory. It becomes one shard per split.
 #pragma once
 

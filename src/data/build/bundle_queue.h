@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads that read portions and write bundles. One thread reads a portion in order. Its bundles are written by that
 // thread or by others, so one large file keeps all threads busy.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What two builds were made from, side by side: options and files.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Documents with the content of an earlier one, anywhere in the corpus: --dedup exact.
 #pragma once
 

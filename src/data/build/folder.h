@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The folder that a build writes to: recognises what it holds, and makes it a dataset.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses the held-out documents by their content. Order and neighbours do not matter, and a repeated text is never on
 // both sides.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Merges several datasets into one, without reading their tokens.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Merges the parts of a build into one dataset.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A build's plan: everything that is decided before bundles are written.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The documents of a portion, in order: its sources' records after the rules for bad and empty ones.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Divides a corpus into portions. One thread reads a portion from its first record to its last.
 //
 // The cuts depend only on the files' sizes and order. So every build of the same files has the same portions, for all

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splits by position, as in Megatron and GPT-NeoX (`split: "969, 30, 1"`): the documents in their order, unshuffled,
 // first those of "train", then "validation", then "test". Source: GPT-NeoX, megatron/data/data_utils.py.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shards that are not tokens of text, and the columns of documents that several kinds of shards have.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a split of a dataset in other programs' formats.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Arrow and Parquet libraries, behind a shared object of our own (src/columnar). It is loaded when the first such
 // file is opened: hearth starts without these 60 MB, and a build without them does everything else.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file's bytes in order, decompressed on the way.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables of text with separated fields: comma-separated values (RFC 4180) and their kin, in the memory of one row.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decoders of compressed files, each a ByteStream: see byte_stream.h.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Token files of Megatron-LM and GPT-NeoX: NAME.bin has the ids, NAME.idx the positions of the sequences. The index has
 // one of two layouts, both little-endian:
 //

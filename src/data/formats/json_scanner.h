@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One pass over a JSON text: what json_text.h does with a record.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The text of a JSON object: the strings at given keys, joined, and their weight.
 //
 // A record is read once, from its first byte to its last, and checked as a whole (RFC 8259, and Python's NaN and

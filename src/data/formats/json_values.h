@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cuts JSON into records, in the memory of one: the values of an array, or values one after another, on any lines.
 #pragma once
 

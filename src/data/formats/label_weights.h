@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights of a document's tokens as labels. A token's loss is multiplied by its weight, and a mean over tokens is a
 // mean over weights. The default is 1; 0 leaves a token out.
 #pragma once

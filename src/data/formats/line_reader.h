@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a stream line by line, in the memory of one line.
 #pragma once
 

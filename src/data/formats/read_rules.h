@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a file's records are read: its format, the fields of each row, and the problems of a record. The same file and
 // rules give the same records.
 #pragma once

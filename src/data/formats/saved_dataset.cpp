@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "data/formats/saved_dataset.h"
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Folders that Hugging Face's `datasets` writes with save_to_disk. A dataset has Arrow streams, a state.json that lists
 // them, and a dataset_info.json. A DatasetDict has a dataset_dict.json and one such folder per split.
 #pragma once

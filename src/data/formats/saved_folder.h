@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a folder that Hugging Face's `datasets` opens with load_from_disk, laid out as its save_to_disk does.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A row of a neural dataset: the spike counts of each neuron in each time bin, and the row's labels.
 #pragma once
 

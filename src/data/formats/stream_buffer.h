@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of a stream that a reader still needs, in memory and in one piece.
 #pragma once
 

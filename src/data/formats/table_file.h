@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables computed from a dataset: arrays of numbers in memory, cached in a file. They can be computed again.
 //
 //   "HRTHTABL", u32 version, u32 number of arrays, 16 bytes key, u64 size of the file

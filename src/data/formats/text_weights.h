@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights of a record's texts and of their tokens.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Best-fit-decreasing packing: documents share sequences, with few cuts and little padding. A document that fits into a
 // sequence is never cut. Source: Ding et al., "Fewer truncations improve language modeling", 2024 (arXiv:2404.10830).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts from a run's data about its shape (plan/run_shape.h). They come from the manifests alone and no shard is
 // opened, so `hearth plan` and a training know the same facts.
 #pragma once

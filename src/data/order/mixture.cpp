@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "data/order/mixture.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A deterministic weighted schedule over sources: the source of sample g, and that sample's index in the source.
 //
 // A table of 65,536 slots repeats forever. Shares are rounded to slots by largest remainder; each source's slots are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mixes sources as GPT-NeoX does: each sample comes from the source that is furthest behind its share. Source:
 // EleutherAI/gpt-neox, megatron/data/helpers.cpp, build_blending_indices.
 //

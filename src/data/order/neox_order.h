@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPT-NeoX's training order of a dataset: the documents of all epochs are shuffled and cut into sequences, and the
 // sequences are shuffled. Source: EleutherAI/gpt-neox, megatron/data/gpt2_dataset.py and helpers.cpp.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A keyed bijection on [0, n): the shuffle of an epoch. A look-up takes a few nanoseconds; memory does not grow with n.
 //
 // A Feistel network. Its low half is l = ceil(w/2) bits of the w = ceil(log2 n). Its high half is a number below ceil(n

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The window and source of sample g: a pure function, with no index and no state.
 //
 //   source, k  = mixture(g)                  data/order/mixture.h: weights are shares of tokens

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run's training data: the datasets of data.path or [[data.source]], opened and compared with each other, and the
 // order of their samples. The order is the mixture of weights and segments, and the tables of keys that need one.
 #pragma once

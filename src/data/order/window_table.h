@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Windows that are looked up instead of computed, for GPT-NeoX's order and best-fit packing.
 //
 // A window is a row of parts, each a range of one document. A pass holds every window once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An array as tokens. Each token's position is computed, so arrays stay arrays on disk and are encoded when they are
 // read.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A dataset on disk: its manifest and, per split, all documents as one long row of tokens.
 //
 // Everything here is read-only and may be used from several threads. Shards are mapped when first used: opening costs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // manifest.json: the content of a dataset. A build writes it last: a folder without it is no dataset.
 #pragma once
 

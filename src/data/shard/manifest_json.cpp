@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes and reads the text of manifest.json.
 #include "data/shard/manifest.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A shard with the columns that a split needs, looked up and checked once. A checksum does not prove that our writer
 // wrote the file: every number is checked against the others before it is used.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Datasets and models fit together only if an id means the same in both.
 #pragma once
 

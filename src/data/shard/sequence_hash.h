@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A hash of sequences that can be joined: hash(a) joined with hash(b) is the hash of a followed by b. Parts of a
 // dataset are hashed where they are made, and the result does not depend on threads or on the parts' sizes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shard: one file of named columns. docs/data_format.md describes every byte; this is the same in C++.
 //
 //   header | column data, one column after another | column table | checksum table

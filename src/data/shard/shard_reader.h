@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A mapped shard, and the range of another file with its tokens, if it refers to one. Opening checks header and tables;
 // the data are checked block by block on first use, in either file.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a shard, one column after another, in memory of one block. The file appears under its name when it is
 // complete.
 #pragma once

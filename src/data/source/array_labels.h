@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The labels of .npy files: metadata.jsonl in their folder, one line per file,
 //
 //   {"file_name": "s1-0.npy", "subject_id": "s1", "session_id": "2021-05-01", "segment_id": "0", "source_dataset":

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a search does with the other files of folders that have records: it leaves out what is about the data, refuses
 // splits that it would join, and names texts that may be no data.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds source files from paths, with their order and formats. Writes nothing.
 //
 // The result depends only on the files' content and real paths, not on the order of arguments, folder entries or

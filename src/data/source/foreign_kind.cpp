@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "data/source/foreign_kind.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kinds of files that are not text: archives, pictures, documents, programs, weights, and text in another encoding.
 #pragma once
 

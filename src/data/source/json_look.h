@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A look at the beginning of a file that may be JSON.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file of labels of a token file, as in GPT-NeoX (train_label_data_paths): NAME_label.bin with an .idx, with the
 // same sequences. A label is the token at the same position, or kIgnore if its loss does not count. Source:
 // EleutherAI/gpt-neox, megatron/neox_arguments/neox_args.py ("not shifted") and megatron/training.py.

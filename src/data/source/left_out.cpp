@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "data/source/left_out.h"
 
 #include <fmt/format.h>

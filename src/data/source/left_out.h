@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a folder holds beside its data, and a search in folders therefore leaves out. A file that the user names is
 // always read, or refused. A pattern names a file only if it spells the name (path_list.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paths from a user: single paths, shell patterns and lists.
 #pragma once
 

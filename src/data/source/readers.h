@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The readers of each format, behind open_source. Files of text, JSON, CSV and .npy are read whole, whatever the range.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files from which a dataset is built. A source is one file. A reader turns it, or a range of it, into records, in
 // order. A record is a document's text, token ids from another program, or an array of counts.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The baseline: an interpolated Witten-Bell n-gram model over bytes (Witten & Bell, IEEE Trans. Inf. Theory 37(4),
 // 1991).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Statistics of a dataset: lengths of documents, frequencies of tokens, repeated documents.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Synthetic arrays, for trials without recordings: 10 to 999 neurons, 100 to 1999 time bins. A tenth of the neurons
 // always fires, the others never. The shapes and the rule are those of the neural-data repositories' synthetic data.
 // The random numbers depend only on the seed and the row's number.

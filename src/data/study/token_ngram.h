@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The n-gram baseline of recordings, token by token, with one added to every count. Source: the neural-data
 // repositories' ngram.py.
 #pragma once

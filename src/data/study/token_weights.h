@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights of the loss by predicted token: rare tokens weigh more, up to a cap.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The block of Llama and of the families that differ from it by options:
 //
 //   x = x + wo attention(rope(wq y), rope(wk y), wv y)   with y = norm(x)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/cpu/bf16_dot.h"
 
 #include "ops/cpu/processor.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether bfloat16 products use pairs: dot_pairs of simd-inl.h, one instruction for two products.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by flash attention's forward and backward: blocks in scratch memory, and which of their elements are visible.
 // Included once per instruction set (see simd-inl.h).
 #if defined(HEARTH_OPS_FLASH_INL_H_) == defined(HWY_TARGET_TOGGLE)

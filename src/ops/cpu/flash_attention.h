@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention in tiles that stay in the caches, without a whole score matrix: FlashAttention-2, arXiv 2307.08691. For
 // attention.cpp, which checks shapes. T is float or c10::BFloat16; sums are float32.
 //

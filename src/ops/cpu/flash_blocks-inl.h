@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scratch memory of a task of attention's backward: the keys and values of one head, blocks of its queries, and the
 // scores of both. Included once per instruction set (see simd-inl.h).
 #if defined(HEARTH_OPS_FLASH_BLOCKS_INL_H_) == defined(HWY_TARGET_TOGGLE)

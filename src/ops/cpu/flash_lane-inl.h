@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packs rows of a head as operands of tiles. FlashFloats and FlashPairs extend Floats and Pairs of tile-inl.h for
 // attention; its kernels are templates over them. Included once per instruction set (see simd-inl.h).
 //

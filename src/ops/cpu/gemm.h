@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our matrix products on x86 CPUs, in float32 and bfloat16, by pointers. ops/matmul.h has the three products of a
 // linear layer on top of it.
 //

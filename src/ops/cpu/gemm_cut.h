@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How one product is cut (see gemm.h). Shared by the threads' side and the kernels of each instruction set.
 #pragma once
 

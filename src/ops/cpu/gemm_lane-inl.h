@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packs the operands of gemm.h into panels of lanes. Included once per instruction set (see simd-inl.h).
 #if defined(HEARTH_OPS_GEMM_LANE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEARTH_OPS_GEMM_LANE_INL_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The content of one lane of a product: 32 bits with the elements that are multiplied there. Kernels are templates over
 // it; strides and depths of packed operands count lanes. Included once per instruction set (see simd-inl.h).
 #if defined(HEARTH_OPS_LANE_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Philox4x32-10 (base/random.h) by vector, one block a lane. Included once per instruction set, as ops/cpu/simd-inl.h
 // is.
 #if defined(HEARTH_OPS_PHILOX_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/cpu/processor.h"
 
 #include <hwy/detect_compiler_arch.h>

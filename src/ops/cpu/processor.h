@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Properties of this machine's processor that Highway does not report and kernels choose by.
 #pragma once
 

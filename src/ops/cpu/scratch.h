@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Working memory of kernels, kept from call to call. Without it the pool's threads would allocate, and fault in,
 // megabytes at every step.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the vector kernels: loops over lanes with a safe tail. Included once per instruction set by Highway's
 // foreach_target, between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE, hence without an ordinary guard.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tasks of unequal size on ATen's pool. Only for the .cpp files of ops/.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small matrix products for kernels that keep their operands in the caches, and 2^x. Included once per instruction set
 // (see simd-inl.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/gpu/calls.h"
 
 #include <ATen/ops/sort.h>

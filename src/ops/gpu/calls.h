@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The operations of this folder on a GPU, by our kernels. The function of the same name calls them for GPU tensors.
 // Shapes and meanings are in the operation's own header. Only for the .cpp files of ops/.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPU of this process: LibTorch's CUDA half and our kernels (kernels/kernels.h), both loaded when a run asks for a
 // GPU. Other processes load nothing, start as fast as without GPU support, and need no driver. LibTorch calls AMD's
 // GPUs "CUDA", too.

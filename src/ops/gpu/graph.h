@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU work that is enqueued as one piece: recorded once, then only replayed. A replay costs the host microseconds for
 // any number of kernels. The host's decisions while it records are final.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LibTorch's CUDA graphs in a shared object of our own (src/graph), which is loaded when the first graph is made.
 // hearth-train is thus built without the CUDA toolkit's headers, and runs without LibTorch's CUDA half.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the GPU of this process does, with the times of its own clock: each kernel, copy and fill, ours and LibTorch's
 // and NCCL's. LibTorch's Kineto asks the driver for it (CUPTI on NVIDIA's GPUs, roctracer on AMD's).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What layers recompute on a layout, from a few small plans: activations of a rank are linear in its layers of each
 // kind, to within a few percent. For a search, which looks at many layouts; memory_plan() is exact.
 #pragma once

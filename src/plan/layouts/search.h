@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The layouts of a run on a number of devices, best first: every mesh, stage of ZeRO, micro-batch and pipeline schedule
 // that the configuration's rules allow and that fits the memory, by the times of plan/step_time.h. This is arithmetic;
 // all calls are Local.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The learning rate as a pure function of the step, so there is no state to save. A run can be prolonged (a larger
 // total), and a cool-down can branch off from any checkpoint (decay_ratio over a new total).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "plan/optimizer/parameter_groups.h"
 
 #include "base/error_list.h"

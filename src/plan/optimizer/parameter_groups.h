@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The optimizer's settings that differ between parameters: decay and learning rate.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tokenizers of 2-D arrays of counts, neurons x time bins, instead of text: spikes.h and patches.h.
 //
 // An array is cut into patches of some neurons by some bins. Patches are read column by column, each column from the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the reference with the largest cosine to a patch: exactly, among tens of thousands of references.
 //
 // Counts are small and most are zero, so the positions of the zeros tell references apart. A reference r that has no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A vocabulary of patches of counts, such as 15 time bins of one neuron, in Hearth's own format: tokenizer.patches.
 //
 // Ids 0, 1, ... have one reference patch each. Any number of other patches share the ids of references. A patch that is

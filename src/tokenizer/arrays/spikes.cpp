@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tokenizer/arrays/spikes.h"
 
 #include <charconv>

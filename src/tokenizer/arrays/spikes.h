@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tokenizer of spike counts. It needs no file: id = count, and BOS = vocab_size - 1 precedes every time bin. The
 // rule is the one of the neural-data repositories that grew from torchtitan, but a count equal to BOS is an error here.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Learns a vocabulary of patches. The most frequent patches become references with ids of their own. Every other patch
 // in the data gets the id of the reference with the largest cosine.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Byte-pair encoding: from a piece of text to token ids.
 //
 // Among all neighbouring pairs that the vocabulary merges, the pair of lowest rank is merged first, the leftmost one

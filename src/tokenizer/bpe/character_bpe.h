@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Byte-pair encoding over characters (Llama-2, Mistral, Gemma). A character without a token becomes the tokens of its
 // bytes ("<0x0A>").
 //

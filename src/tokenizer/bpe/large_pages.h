@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory for tables with random access. It is in pages of 2 MB if the kernel grants them, so a look-up causes fewer TLB
 // misses.
 #pragma once

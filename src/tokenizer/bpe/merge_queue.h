@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Merges a long sequence of symbols in the order of byte-pair encoding: lowest rank first, the leftmost one among
 // equals.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pair of token ids as one number: pairs in the order of their numbers are in the order of their ids.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A cache from short pieces of text to their ids, of fixed size, for one thread. A piece has one place, and the piece
 // that comes last keeps it.
 #pragma once

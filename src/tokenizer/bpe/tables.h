@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The look-up tables of byte-pair encoding: tokens by their bytes, merges by their pair. Only this folder's sources
 // include them.
 #pragma once

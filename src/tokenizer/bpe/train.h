@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Learns a byte-level BPE vocabulary from text, as Hugging Face's BpeTrainer does. Pairs of neighbouring tokens are
 // counted over all pieces of the text. The most frequent pair becomes a new token; this repeats until the vocabulary is
 // full.

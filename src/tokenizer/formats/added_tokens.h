@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tokens that a text spells out as a whole ("<|endoftext|>", runs of spaces). They are cut out of the text first.
 //
 // The rules are Hugging Face's for added tokens: the leftmost match wins, and the longest one that begins there.

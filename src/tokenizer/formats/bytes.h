@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tokenizer of bytes. It needs no file: id = byte, then BOS and EOS.
 #pragma once
 

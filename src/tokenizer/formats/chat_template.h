@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chat templates: Jinja programs that turn a conversation into text. Published models carry them beside their
 // tokenizer. Hearth keeps them and never runs them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which tokens begin and end a document. A tokenizer file seldom names them directly. They are found from its template,
 // from a tokenizer_config.json in the same folder, or from a list of usual names.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tokenizer of text that is a file: what all of its kinds share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Hugging Face tokenizer.json: byte-level BPE (GPT-2, GPT-NeoX, Llama-3, Qwen, DeepSeek), BPE over characters with
 // byte fallback (Llama-2, Mistral, Gemma), and Unigram (T5, ALBERT, XLM-R, Pegasus). Ids equal those of the library
 // `tokenizers`, without its template's tokens.

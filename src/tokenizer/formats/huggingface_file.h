@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tokenizer.json as data: the part of the format of Hugging Face's `tokenizers` that Hearth supports. Every node that
 // can change an id is either read or refused by name.
 #pragma once

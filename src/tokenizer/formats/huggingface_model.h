@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The "model" node of a tokenizer.json: vocabulary with merges or scores.
 #pragma once
 

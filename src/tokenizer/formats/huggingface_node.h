@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One node of a tokenizer.json with its path in the file, which errors name.
 #pragma once
 

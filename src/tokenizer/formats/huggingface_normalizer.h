@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The "normalizer" node of a tokenizer.json.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The "model" node of a Unigram tokenizer: {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ...]}.
 #include <cmath>
 #include <limits>

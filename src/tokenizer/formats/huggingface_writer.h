@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a tokenizer.json of a byte-level BPE for `tokenizers` and this program.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tokenizer for data that comes as ids whose text is unknown: `--vocab-size N`. It does not encode, and shows ids
 // as numbers.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The encoder of tokenizers without text: it refuses every text that is not empty.
 #pragma once
 

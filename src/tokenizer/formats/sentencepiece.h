@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A SentencePiece .model, BPE or unigram, read and run by the SentencePiece library. Ids equal the library's.
 //
 // Each invalid UTF-8 byte becomes U+FFFD and is counted. Control pieces ("<s>") in a text are plain text, as in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libhearth_sentencepiece.so: the only code that uses the SentencePiece library (Debian: libsentencepiece-dev).
 #include <sentencepiece_processor.h>
 

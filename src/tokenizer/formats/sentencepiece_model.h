@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An interface to the SentencePiece library. A shared object of our own implements it and is loaded with the first
 // .model file. So hearth starts without the library, and lacks only this kind of tokenizer.
 #pragma once

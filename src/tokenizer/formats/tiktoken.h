@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Llama-3's tokenizer.model: each line has a token's bytes in base64 and its rank, as in tiktoken. The file has no
 // pattern and no special tokens, so this code knows Llama-3's. Files of other models are refused, because their
 // patterns are unknown. Their tokenizer.json has everything.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SentencePiece's precompiled map of characters: "Precompiled" in a tokenizer.json. The map is a trie of texts and a
 // list of their replacements. `tokenizers` looks up each grapheme cluster of fewer than 6 bytes, then single
 // characters.

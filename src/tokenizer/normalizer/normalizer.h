@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The changes of a text before it is cut into pieces: "normalizer" in a tokenizer.json. Results equal those of the
 // library `tokenizers`, with its Unicode versions (unicode.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hand-written finite-state cutters for the patterns of published tokenizers. Each gives the pieces of its regular
 // expression with the behaviour "isolated": the matches, and the gaps between them.
 #pragma once

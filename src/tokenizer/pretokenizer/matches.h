@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The matches of a regular expression or of a plain text, and the gaps between them, in order. The text may contain
 // invalid UTF-8.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The places where Meta's own code for Llama-3 cuts a text before tokenizing. It cuts after each 400,000 characters.
 // Within such a part it cuts after each 25,000 consecutive characters that are all white space or all not. Pieces do
 // not cross a cut, so ids of such texts differ from Hugging Face's, which does not cut.

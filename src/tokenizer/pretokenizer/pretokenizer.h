@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text to pieces: byte-pair encoding encodes each piece separately. A rule is a sequence of steps. Each step cuts the
 // pieces of the step before it, as in Hugging Face's Sequence of Split, Digits and ByteLevel.
 //

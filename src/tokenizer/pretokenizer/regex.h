@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Regular expressions in PCRE2 with the meaning of Oniguruma, the engine of `tokenizers`, and our own Unicode tables.
 // The syntax is translated. A construct is refused if its meaning differs between the engines and cannot be translated.
 #pragma once

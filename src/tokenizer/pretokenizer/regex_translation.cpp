@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Translates Oniguruma's syntax, with our Unicode tables, to PCRE2's syntax.
 #include <algorithm>
 #include <functional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tokenizer/unicode/ascii_block.h"
 
 // Highway with static dispatch, so the instruction set of the build. Choosing a wider one at run time needs Highway's

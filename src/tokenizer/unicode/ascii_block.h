@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The classes of 64 bytes of text, as masks of one bit for each byte. A few word operations on them give the starts of
 // a pattern's pieces (ascii_starts-inl.h) without a branch for each byte.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The starts of a pattern's pieces in 64 bytes of ASCII. Only cutters.cpp includes this file. Its structures give the
 // same result for one piece of any text. The tests compare both with PCRE2.
 //

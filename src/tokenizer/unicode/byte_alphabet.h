@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPT-2's spelling of bytes as printable characters, for the keys of a byte-level vocabulary. The bytes of printable
 // Latin-1 characters are those characters. The other 68 are U+0100, U+0101, ... in order.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A class for each character of a text, with a fast path for ASCII. Only cutters.cpp includes this file.
 #pragma once
 

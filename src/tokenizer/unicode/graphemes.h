@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Extended grapheme clusters (UAX #29) of Unicode 17.0, the version of `tokenizers` 0.23. The normalizer Precompiled
 // looks up whole clusters.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Normalization forms (UAX #15). Text is cut before each character of combining class 0 whose quick check says yes:
 // nothing can change across such a cut. A stretch with only such characters is copied. Any other stretch is decomposed,
 // put in canonical order, and composed if the form is a composed one.

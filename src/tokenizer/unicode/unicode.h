@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UTF-8, general categories, white space, normalization forms and lower case, of fixed Unicode versions.
 //
 // The tables are generated at build time (cmake/unicode_tables.py) from the distribution's Unicode data. They do not

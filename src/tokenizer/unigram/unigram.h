@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unigram tokenizers (T5, ALBERT, XLM-R, Pegasus): from a piece of text to the ids of its most probable segmentation.
 //
 // Ids equal those of the library `tokenizers`. Scores are doubles and are added from left to right. Among segmentations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Notes through parts of ranks, carried in any order, against sums and lists computed directly.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

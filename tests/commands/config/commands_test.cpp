@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // config show, check and docs; and the errors that train, eval, generate and bench step find before they load LibTorch.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // hearth data export: refused folders, and replaced ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sources that are not what they seem, through each command that reads sources.
 #include <fmt/core.h>
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // data inspect, data verify and data sample.
 #include <fmt/core.h>
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares the page of `hearth data stats --plot` with the numbers of --json.
 
 usage: page_reader.py PAGE STATS.json     prints "N splits", or fails with the differences

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // data stats, compared with Python that reads the dataset by itself.
 #include <fmt/core.h>
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The commands' output for data with token weights.
 #include <fmt/core.h>
 #include <gmock/gmock.h>

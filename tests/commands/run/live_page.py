@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HEARTH RUN LINES [browser]: serves RUN with `hearth report --serve`, appends LINES to its metrics.jsonl meanwhile,
 ends the server by Ctrl-C, and prints what happened as JSON.
 

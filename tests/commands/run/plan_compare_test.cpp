@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth plan --compare`, and --device with a cluster file.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth plan`, with the numbers of a published model.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth preflight RUN.toml` on this host: two steps of the real run.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

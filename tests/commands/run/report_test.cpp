@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth report`: what it writes, and what it says about files that are not a run's.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

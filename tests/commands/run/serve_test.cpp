@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth report --serve`: as a browser and a plain client see it (live_page.py).
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HEARTH RUN LINES [KEY]: shows RUN with `hearth top` in a terminal of 100 x 30, appends LINES to its metrics.jsonl,
 and ends it by KEY ("q"; without it Ctrl-C). Prints what happened as JSON.
 

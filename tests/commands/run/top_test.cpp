@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth top`, in a terminal (top_terminal.py) and without one.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

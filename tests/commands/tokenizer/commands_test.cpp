@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hearth tokenizer ...`, and datasets that keep their tokenizer.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

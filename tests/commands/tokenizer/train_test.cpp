@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // hearth tokenizer train, from the command line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors about keys that other programs have.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Commands as bash prints them: each trace here is made by bash, and read back to the words that bash was given.
 #include "config/import/command.h"
 

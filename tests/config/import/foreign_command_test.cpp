@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Commands as keys: words keep their spelling, and the options of launchers say the ranks.
 #include "config/import/imported.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kind of a file, from what is in it.
 #include "config/import/imported.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Imports texts as files, and compares the results with run files of configs/.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a shell and a launcher pass on to a program, and what they do not.
 #include "config/import/imported.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Megatron-LM's options, in a script of the kind of its examples, and alone.
 #include "config/import/imported.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPT-NeoX's files. The values are those of Llemma's; configs/ has them, too.
 #include "config/import/imported.h"
 

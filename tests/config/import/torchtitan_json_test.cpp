@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // torchtitan's JSON files of 2026. The text has the structure that its 8B of Llama 3 gives, with two layers.
 #include "config/import/imported.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // torchtitan's files. The values are those of the projects that trained with its forks; configs/ has them, too.
 #include "config/import/imported.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arcee's program for AWS Trainium: its command, and the variables of its script.
 #include "config/import/imported.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hugging Face's arguments, as JSON, as options and as accelerate's file; and the script of frontier-accelerate.
 #include "config/families.h"
 #include "config/import/imported.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights of labels in batches: with every order, packing and objective.
 #include <algorithm>
 #include <set>

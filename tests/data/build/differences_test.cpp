@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reasons that a folder "holds a different dataset": each option and each input by name.
 #include "data/build/differences.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Datasets whose tokens stay in the token file, compared with a copying build of the same file; and changes of that
 // file.
 #include <gmock/gmock.h>

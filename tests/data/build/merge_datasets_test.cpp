@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Merged datasets compared with a single build of all their files, and datasets that cannot be merged.
 #include "data/build/merge_datasets.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A source that changes after it was found and before it is read would give documents that were never hashed.
 #include "data/build/portion_reader.h"
 

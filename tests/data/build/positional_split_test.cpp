@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --split: borders by GPT-NeoX's rule, and the documents of each split.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

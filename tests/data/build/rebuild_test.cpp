@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Building into a folder with a dataset: a whole, damaged, half-written or different one.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds from several kinds of sources: the counts of records, parts of a build, restarts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

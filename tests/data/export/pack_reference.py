@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packs as the Trainium recipe does, with `datasets`, and compares with a folder that hearth packed.
 
 usage: pack_reference.py FOLDER LENGTH DOCUMENTS.json   prints JSON: FOLDER's content, and whether the recipe gives it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packed rows, compared with the Trainium recipe run with `datasets`, and with the tokens that they were made of.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spike arrays as tables: the arrays of a folder of .npy files, written by pyarrow and Hugging Face's `datasets`.
 
 usage: array_columns_reference.py equal_bins FOLDER    .npy files that all have 45 time bins, and their metadata.jsonl

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arrays of spike counts in Parquet, Arrow and save_to_disk give the same as .npy files and as NumPy's restatement.
 #include <gmock/gmock.h>
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parquet and Arrow files of every kind, written by pyarrow, and their rows.
 
 usage: columns_reference.py FOLDER     Writes files into FOLDER; prints a JSON a line: {"file", "keys", "join_first",

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parquet and Arrow files, compared with pyarrow, which wrote them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

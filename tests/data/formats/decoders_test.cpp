@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Windows of zstd, and streams of xz. What the decoders read: tests/data/source/jsonl_test.cpp (gzip, zstd),
 // foreign_kind_test.cpp (xz, bzip2).
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables with several columns of one name, written by pyarrow.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

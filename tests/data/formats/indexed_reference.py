@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes token files in the layouts of Megatron's and GPT-NeoX's writers, with the standard library alone.
 
 usage: indexed_reference.py < JSON    A list of [PREFIX, TYPE, LAYOUT, SEQUENCES]. TYPE: u8 i8 i16 i32 i64 u16 f32 f64;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the lines of a file with Python's json: the test's independent reference.
 
 usage: json_reference.py FILE KEY...     One JSON list a line: ["text", TEXT] or ["problem"].

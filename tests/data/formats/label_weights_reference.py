@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows with label masks and weights, as `datasets`, pyarrow and GPT-NeoX's writer store them.
 
 usage: label_weights_reference.py write FOLDER    writes files into FOLDER; prints their content as JSON

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Label masks and weights from the sources to a dataset's readers.
 #include "data/formats/label_weights.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // .npy files as sources, compared with NumPy's own files.
 #include "data/spike_folder.h"
 #include "support/python.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hugging Face's `datasets` on folders of save_to_disk.
 
 usage: saved_dataset_reference.py write FOLDER   FOLDER/{many,dict,one,tokens,selected}, as this file says

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Folders of save_to_disk, compared with Hugging Face's `datasets`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts a text's tokens that begin before a place, by the offsets of the library `tokenizers`.
 
 usage: text_weights_reference.py DOCUMENTS TOKENIZER...    One JSON a line for each document with the first tokenizer,

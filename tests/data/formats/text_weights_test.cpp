@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tokens that begin in the counted texts, compared with the offsets of `tokenizers`.
 #include "data/formats/text_weights.h"
 

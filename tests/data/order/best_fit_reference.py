@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Best-fit packing as docs/data_format.md describes it.
 
 usage: best_fit_reference.py SEQ_LEN GROUP FILE     FILE has one document's ids a line.

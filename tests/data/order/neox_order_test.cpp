@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPT-NeoX's order, sample by sample: compared with its own golden vectors and with its rules restated in NumPy.
 #include "data/order/neox_order.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GPT-NeoX's order and mixture, restated from its gpt2_dataset.py, blendable_dataset.py and helpers.cpp with NumPy.
 
 usage: neox_reference.py maps SEQ_LEN SAMPLES SEED LENGTH...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order of samples as docs/data_format.md describes it.
 
 usage: order_reference.py permutation N KEY [N KEY ...]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exactly once, as a ledger: many ranks, killed at random, restarted with other numbers of ranks and other batches.
 //
 // A row's window is read from its text, not from the sampler: every 16 bytes of a source spell its letter and the

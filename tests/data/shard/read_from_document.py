@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads a dataset as docs/data_format.md describes it, checks every checksum, and prints the content.
 
 usage: read_from_document.py DIR     One JSON object: per split, the text of each document and its source. If the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spike arrays as tokens: the rule of the neural-data repositories, restated with NumPy.
 
 usage: spikes_reference.py make FOLDER

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arrays of spike counts, from .npy files to a training's tokens, compared with NumPy.
 #include <gmock/gmock.h>
 #include <cstring>

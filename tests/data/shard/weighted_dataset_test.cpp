@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A dataset's weights after it is rebuilt, built in parts, joined, exported, packed, or damaged.
 #include <gmock/gmock.h>
 #include <algorithm>

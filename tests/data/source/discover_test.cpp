@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a search in folders leaves out, and what it refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that are not text, written by the libraries of their kinds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

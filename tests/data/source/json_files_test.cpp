@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON files with a fault, and JSON files that are one object of several texts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files of many kinds, each written by the library that defines its kind.
 
 usage: kinds_reference.py FOLDER    FOLDER/NAME for each kind, and a packed tar archive, picture and gzip file

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON and CSV files, and what Python and Hugging Face's `datasets` read from them.
 
 usage: tables_reference.py FOLDER   FOLDER/NAME.json and .csv, and FOLDER/NAME.texts with their texts as a JSON list

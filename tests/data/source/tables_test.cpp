@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON that is not one object per line, and CSV.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

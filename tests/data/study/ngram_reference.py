@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interpolated Witten-Bell n-grams over bytes, by the formula, with dictionaries.
 
 usage: ngram_reference.py MAX_ORDER TRAIN_DIR VALIDATION_DIR   prints bits per byte of orders 1 .. MAX_ORDER, one a line

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The statistics of a dataset of bytes, counted anew from its files by tests/data/shard/read_from_document.py.
 
 usage: stats_reference.py DIR TOP     prints the JSON that `hearth data stats --json` must have for each split

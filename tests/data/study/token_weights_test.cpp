@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights of tokens in the loss, from counts to batches.
 #include "data/study/token_weights.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels' working memory is as large as plan/scratch.h says, for any instruction set.
 #include "ops/cpu/scratch.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The schedule's shape, by hand-worked values; the comparison with PyTorch's LambdaLR is in optimizer_oracle_test.
 #include "plan/optimizer/lr_schedule.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The learning rates of Transformers' get_scheduler: a line for each schedule, its rates before each of 30 updates."""
 import torch
 import transformers

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPU kernels, compiled for the host, as steps of the emulated device's streams.
 #include "kernels/kernels.h"
 

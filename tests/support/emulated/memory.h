@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of the emulated device, and pinned memory: both are the host's. Freed blocks are filled with 0xFF, in the
 // order of the stream that they belong to, and serve the same stream again at once.
 #pragma once

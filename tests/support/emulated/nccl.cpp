@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NCCL for ranks that are threads, on the emulated device's streams: the functions of comm/nccl_api.h. A call only
 // enqueues. When a rank's stream reaches it, the rank has come; when all have come, the call reads all inputs. Each
 // rank's output is written when its own stream goes on, which may be much later.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ATen's operators on the emulated device. Each is a step of the current stream that runs the operator for CPUs on the
 // same memory. Shapes of results come from a run on zeros.
 #include <ATen/EmptyTensor.h>

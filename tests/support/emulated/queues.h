@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The streams of the emulated device (support/emulated_device.h): queues of steps that run late. A step runs in any
 // host thread that waits for something, and in any order that the queues and their marks allow. A seed chooses it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The search for the nearest reference, compared with a scan of all references.
 #include "tokenizer/arrays/nearest_reference.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains and encodes with `tokenizers`, for tests/tokenizer/bpe/train_test.cpp.
 
 train TEXT OUT VOCAB_SIZE PATTERN SPECIAL...   trains on the file TEXT as one document, saves OUT; PATTERN is a file

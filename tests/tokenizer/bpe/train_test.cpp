@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Training compared with `tokenizers`: the same merges from the same text, and a file that both read alike.
 #include "tokenizer/bpe/train.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tokenizer.json compared with the library `tokenizers`, id by id.
 #include "tokenizer/formats/huggingface.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Normalizers and Unigram models of tokenizer.json compared with the library `tokenizers`.
 #include <nlohmann/json.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SentencePiece models compared with the library's own Python package.
 #include "tokenizer/formats/sentencepiece.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 100 MB of mixed text, id by id.
 #include <gtest/gtest.h>
 

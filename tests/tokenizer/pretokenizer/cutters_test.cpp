@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hand-written cutters compared with PCRE2, pattern by pattern.
 #include <gtest/gtest.h>
 
