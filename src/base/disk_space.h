@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a command can write its files, before hours of work: the room on a disk, and the folder.
+// Whether a disk has room, before hours of work end at a full one.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,5 @@ Path temporary_directory();
 // Throws an Error with ExitCode::kHardware unless the disk of `folder`, or of its nearest parent that exists, has
 // `bytes` free. `what` needs them, such as "the download"; `fix` is the error's fix.
 void require_disk_space(const Path& folder, int64_t bytes, std::string_view what, const std::string& fix);
-
-// Makes the folder of `file`, which a command writes at its end and which is the value of `option`. Throws if the file
-// cannot be written. Does nothing for an empty path.
-void prepare_output(const char* option, const Path& file);
 
 }  // namespace hearth

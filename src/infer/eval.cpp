@@ -12,12 +12,12 @@
 #include <optional>
 #include <set>
 
-#include "base/disk_space.h"
 #include "base/text.h"
 #include "data/batch/label_rule.h"
 #include "data/study/ngram.h"
 #include "data/study/token_ngram.h"
 #include "infer/loaded_model.h"
+#include "infer/output_file.h"
 #include "infer/progress.h"
 #include "run/state.h"
 #include "tokenizer/arrays/arrays.h"

@@ -7,7 +7,6 @@
 
 #include <vector>
 
-#include "base/disk_space.h"
 #include "base/log.h"
 #include "base/quantity.h"
 #include "data/batch/prompt.h"
@@ -15,6 +14,7 @@
 #include "infer/fill.h"
 #include "infer/generate_array.h"
 #include "infer/generate_prompts.h"
+#include "infer/output_file.h"
 #include "infer/text_writer.h"
 #include "metrics/throughput.h"
 

@@ -11,7 +11,6 @@
 #include <optional>
 #include <tuple>
 
-#include "base/disk_space.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/quantity.h"
@@ -22,6 +21,7 @@
 #include "infer/decoding.h"
 #include "infer/fill.h"
 #include "infer/generate_array.h"
+#include "infer/output_file.h"
 #include "infer/progress.h"
 #include "run/compute_device.h"
 

@@ -73,9 +73,8 @@ def config_of(a):
         rope = {"rope_type": "llama3", "rope_theta": a["theta"], "factor": 8.0, "low_freq_factor": 1.0,
                 "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
     keys = dict(vocab_size=a["V"], hidden_size=a["D"], intermediate_size=a["F"], num_hidden_layers=a["L"],
-                num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope,
-                max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), bos_token_id=1,
-                eos_token_id=2)
+                num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope, bos_token_id=1,
+                max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), eos_token_id=2)
     made = getattr(transformers, {"smollm3": "SmolLM3"}.get(a["type"], a["type"].capitalize()) + "Config")
     more = {"no_rope_layer_interval": 2} if a["type"] == "smollm3" else {}
     if a["type"].startswith(("olmo", "smollm")):

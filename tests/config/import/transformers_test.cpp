@@ -14,12 +14,11 @@ using testing::Not;
 // The command of frontier-accelerate's train.sh on 512 ranks, as bash prints it.
 constexpr const char* kFrontier =
     "++ scontrol show hostnames 'node[1-64]'\n"
-    "+ srun accelerate launch --num_processes 512 --num_machines 64 --main_process_ip 10.0.0.1 --main_process_port "
-    "3442 "
-    "--machine_rank 0 --mixed_precision bf16 --use_fsdp --fsdp_sharding_strategy 1 /lustre/scratch/guide/train.py "
-    "--model_name_or_path meta-llama/Meta-Llama-3.1-8B --per_device_train_batch_size 4 --gradient_accumulation_steps 1 "
-    "--learning_rate 0.0001 --output_dir /lustre/scratch/guide/llama --num_train_epochs 20 --checkpointing_steps 100 "
-    "--block_size 8192\n+ echo Done\n";
+    "+ srun accelerate launch --num_processes 512 --num_machines 64 --main_process_ip 10.0.0.1 "
+    "--main_process_port 3442 --machine_rank 0 --mixed_precision bf16 --use_fsdp --fsdp_sharding_strategy 1 "
+    "/lustre/scratch/guide/train.py --model_name_or_path meta-llama/Meta-Llama-3.1-8B --per_device_train_batch_size 4 "
+    "--gradient_accumulation_steps 1 --learning_rate 0.0001 --output_dir /lustre/scratch/guide/llama "
+    "--num_train_epochs 20 --checkpointing_steps 100 --block_size 8192\n+ echo Done\n";
 
 TEST_F(ImportTest, TheCommandOfFrontierAccelerateGivesItsConfig) {
   const LoadResult run = import({{"trace.txt", kFrontier}}, {.layout = false});
