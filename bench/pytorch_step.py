@@ -22,12 +22,14 @@ NAMES = {"layers": "compiled by layer", "eager": "eager", "whole": "compiled who
 def made_model(options):
     torch.manual_seed(0)
     torch.set_flush_denormal(True)
-    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(
+    config = transformers.LlamaConfig(
         hidden_size=options.dim, num_hidden_layers=options.n_layers, num_attention_heads=options.n_heads,
         num_key_value_heads=options.n_kv_heads, intermediate_size=options.hidden_dim, vocab_size=options.vocab_size,
         max_position_embeddings=options.seq_len, tie_word_embeddings=False, use_cache=False,
-        attn_implementation="sdpa"))
-    return model.float().to(options.device).train()
+        attn_implementation="sdpa")
+    with torch.device(options.device):  # a GPU draws the weights in less time than a CPU
+        model = transformers.LlamaForCausalLM(config)
+    return model.float().train()
 
 
 def trainee_of(options):

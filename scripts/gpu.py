@@ -24,7 +24,7 @@ import time
 from gpu_items import ROOT, Clock, Stopped, run_benchmark, run_tests
 
 MANIFEST = "pack.json"
-LIBRARIES = ("bin/libhearth_cuda.so", "bin/libhearth_cuda_graph.so", "bin/libhwy.so.*", "tests/libhearth_emulated.so")
+LOADED_LATER = ("bin/libhearth_cuda.so", "bin/libhearth_cuda_graph.so")  # by programs, which do not name them
 
 # Seconds for each table of bench/step.py, by shape, as an H200 took them. Those of llama3_3b are guesses, and those of
 # the programs compiled by layer. A table starts two programs, compiles and makes twelve steps of each.
@@ -83,20 +83,26 @@ def mib(size):
     return f"{size / 2**20:.1f} MiB"
 
 
+def libraries_of(build, program):
+    """The build's own libraries that the program names: the other machine has them from nowhere else."""
+    named = re.findall(r"\(NEEDED\).*\[(.+)\]", output_of("readelf", "--dynamic", os.path.join(build, program)))
+    places = [f"{folder}/{name}" for name in named for folder in ("bin", "tests")]
+    return [place for place in places if os.path.exists(os.path.join(build, place))]
+
+
 def pack(options):
-    wanted = ["bin/hearth", "bin/hearth-train", *LIBRARIES, *(f"tests/{name}" for name in gpu_tests())]
+    wanted = ["bin/hearth", "bin/hearth-train", *LOADED_LATER, *(f"tests/{name}" for name in gpu_tests())]
     if os.path.exists(options.to) and not os.path.exists(os.path.join(options.to, MANIFEST)) and os.listdir(options.to):
         fail(2, f"--pack: {options.to} is not empty", "it holds something else than an earlier pack", "give another folder")
     shutil.rmtree(options.to, ignore_errors=True)
     files = {}
-    for pattern in wanted:
-        paths = glob.glob(os.path.join(options.build, pattern))
-        if not paths:
-            fail(5, f"pack: the build has no {pattern}", f"looked in {options.build}", "remove the build folder and build again")
-        name = os.path.relpath(paths[0], options.build)
+    for name in wanted:  # which grows
+        if not os.path.exists(os.path.join(options.build, name)):
+            fail(5, f"pack: the build has no {name}", f"looked in {options.build}", "remove the build folder and build again")
+        wanted += [library for library in libraries_of(options.build, name) if library not in wanted]
         copy = os.path.join(options.to, name)
         os.makedirs(os.path.dirname(copy), exist_ok=True)
-        shutil.copy(paths[0], copy)
+        shutil.copy(os.path.join(options.build, name), copy)
         subprocess.run(["strip", "--strip-unneeded", copy], check=True)
         files[name] = {"bytes": os.path.getsize(copy), "sha256": sha256(copy)}
     for name, facts in files.items():
@@ -190,7 +196,7 @@ class Item:
 
 
 def items(folder, python, only, torchtitan):
-    """The tests, the tables of each shape in the order of bench/results/gpu.md, memory at the long window, and eager."""
+    """The tests, each kernel alone, the tables of each shape in the order of bench/results/gpu.md, memory, and eager."""
     hearth = os.path.join(folder, "bin", "hearth")
 
     def table(shape, name):
@@ -203,6 +209,8 @@ def items(folder, python, only, torchtitan):
 
     every = [Item(name, TEST_S.get(name, 30), [os.path.join(folder, "tests", name), "--gtest_color=no", "--gtest_filter=*/AGpu"])
              for name in gpu_tests()]
+    ops = [hearth, "bench", "ops", WINDOW, "--set", "data.path=", "--seq-len", "8192", "--device", "cuda"]
+    every.append(Item("kernels_llama3_1b", 20, ops))
     every += [table(shape, name) for shape in STEP_S for name in TABLES]
 
     def memory(*settings):

@@ -146,9 +146,9 @@ def cases_of(command, environment):
     return names, last
 
 
-def quoted(lines):
+def quoted(lines, last=DETAIL_LINES):
     """The last of them, as Markdown shows output."""
-    return [f"      {line}".rstrip() for line in lines[-DETAIL_LINES:]]
+    return [f"      {line}".rstrip() for line in lines[-last:]]
 
 
 class Cases:
@@ -254,7 +254,7 @@ def memory_section(outputs):
 
 
 def run_benchmark(item, clock, environment, log):
-    """Runs the item's commands. Its section is the tables that they print, or planned and measured memory."""
+    """Runs the item's commands. Its section is what they print, their tables alone, or planned and measured memory."""
     outputs = []
     for command in item.commands:
         lines, log_start = [], os.path.getsize(log.name)
@@ -274,7 +274,10 @@ def run_benchmark(item, clock, environment, log):
             return
         outputs.append("\n".join(lines))
     item.result = "done"
+    lines = outputs[0].splitlines()
     if len(outputs) == 2:
         item.section = memory_section(outputs)
+    elif item.name.startswith("kernels_"):
+        item.section = quoted(lines, len(lines))
     else:
-        item.section = [line for line in outputs[0].splitlines() if line.startswith(("|", "GEMM: "))]
+        item.section = [line for line in lines if line.startswith(("|", "GEMM: "))]

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/ops.h"
 
+#include <c10/core/Event.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -15,6 +17,8 @@
 #include "ops/attention.h"
 #include "ops/cross_entropy.h"
 #include "ops/embedding.h"
+#include "ops/float8.h"
+#include "ops/gpu/gpu.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
@@ -24,31 +28,10 @@
 #include "ops/swiglu.h"
 #include "ops/tensor.h"
 #include "plan/run_shape.h"
+#include "run/compute_device.h"
 
 namespace hearth::bench {
 namespace {
-
-// Values of about the same magnitude as in a training.
-at::Tensor random_tensor(at::IntArrayRef shape, DType dtype = DType::kFloat32) {
-  const at::Tensor values = ops::empty(shape, DType::kFloat32);
-  const auto bytes = ops::bytes_of(values);
-  const std::span<float> floats(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));
-  const RandomKey key = random_key(0, "bench ops");
-  for (size_t i = 0; i < floats.size(); ++i)
-    floats[i] = static_cast<float>(random_u64(key, i % 65536) % 2001) / 1000 - 1;
-  if (dtype == DType::kFloat32) return values;
-  const at::Tensor converted = ops::empty(shape, dtype);
-  ops::copy_(converted, values);
-  return converted;
-}
-
-at::Tensor random_tokens(int64_t T, int64_t V) {
-  std::vector<int32_t> tokens(static_cast<size_t>(T));
-  const RandomKey key = random_key(1, "bench ops");
-  for (size_t i = 0; i < tokens.size(); ++i)
-    tokens[i] = static_cast<int32_t>(random_u64(key, i) % static_cast<uint64_t>(V));
-  return ops::from_int32(tokens);
-}
 
 std::string with_dtype(const std::string& name, DType dtype) {
   return dtype == DType::kFloat32 ? name : name + ", bfloat16";
@@ -67,9 +50,34 @@ struct Traffic {
   }
 };
 
+// A kernel on a GPU finds nothing in its cache: this much is written before each call.
+constexpr int64_t kColdBytes = 256 << 20;
+
 class Bench {
  public:
-  explicit Bench(const config::BenchStepOptions& options) : options_(options) {}
+  Bench(const config::BenchStepOptions& options, at::Device device) : device(device), options_(options) {
+    if (!device.is_cpu()) cold_ = empty({kColdBytes / 4});
+  }
+
+  at::Tensor empty(at::IntArrayRef shape, DType dtype = DType::kFloat32) const {
+    return ops::empty(shape, dtype, device);
+  }
+  at::Tensor zeros(at::IntArrayRef shape, DType dtype = DType::kFloat32) const {
+    return ops::zeros(shape, dtype, device);
+  }
+  // Values of about the same magnitude as in a training: kPattern different ones, again and again.
+  at::Tensor random(at::IntArrayRef shape, DType dtype = DType::kFloat32) const {
+    constexpr int64_t kPattern = 1 << 16;
+    std::vector<float> values(kPattern);
+    const RandomKey key = random_key(0, "bench ops");
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(random_u64(key, i) % 2001) / 1000 - 1;
+    const at::Tensor pattern = ops::from_float32(values, device), result = empty(shape, dtype);
+    const int64_t N = result.numel(), whole = N / kPattern;
+    const at::Tensor flat = result.view({N});
+    ops::copy_(flat.narrow(0, 0, whole * kPattern).view({whole, kPattern}), pattern.expand({whole, kPattern}));
+    ops::copy_(flat.narrow(0, whole * kPattern, N % kPattern), pattern.narrow(0, 0, N % kPattern));
+    return result;
+  }
 
   template <typename Body>
   double median_s(const Body& body) const {
@@ -91,8 +99,10 @@ class Bench {
   }
 
   // Times our kernel and ATen's in alternation. Adds two lines; the first has the median of the ratio within a round.
+  // On a GPU they are the same, and there is one line.
   template <typename Ours, typename Theirs>
   void beside_aten(const std::string& name, double flops, const Ours& ours, const Theirs& theirs) {
+    if (!device.is_cpu()) return arithmetic(name, flops, ours);
     std::vector<double> our_s, their_s, ratios;
     for (int64_t i = 0; i < options_.warmup + options_.steps; ++i) {
       const double first_s = i % 2 == 0 ? seconds(ours) : seconds(theirs);
@@ -107,11 +117,29 @@ class Bench {
     kernels.push_back({name + ", ATen", median(their_s), 0, flops});
   }
 
+  // On a GPU the type that it trains in, with few exceptions.
+  std::vector<DType> dtypes() const {
+    return device.is_cpu() ? std::vector{DType::kFloat32, DType::kBFloat16} : std::vector{DType::kBFloat16};
+  }
+
+  const at::Device device;
   std::vector<KernelTiming> kernels;
 
  private:
+  // On a GPU by its own clock.
   template <typename Body>
-  static double seconds(const Body& body) {
+  double seconds(const Body& body) const {
+    if (!device.is_cpu()) {
+      ops::zero_(cold_);
+      c10::Event start(device.type(), c10::EventFlag::BACKEND_DEFAULT),
+          end(device.type(), c10::EventFlag::BACKEND_DEFAULT);
+      const c10::Stream stream = c10::impl::getDeviceGuardImpl(device.type())->getStream(device);
+      start.record(stream);
+      body();
+      end.record(stream);
+      ops::synchronize(device);
+      return 1e-3 * start.elapsedTime(end);
+    }
     const double start_s = metrics::monotonic_seconds();
     body();
     return metrics::monotonic_seconds() - start_s;
@@ -123,17 +151,26 @@ class Bench {
   }
 
   const config::BenchStepOptions& options_;
+  at::Tensor cold_;
 };
+
+at::Tensor random_tokens(const Bench& bench, int64_t T, int64_t V) {
+  std::vector<int32_t> tokens(static_cast<size_t>(T));
+  const RandomKey key = random_key(1, "bench ops");
+  for (size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = static_cast<int32_t>(random_u64(key, i) % static_cast<uint64_t>(V));
+  return ops::from_int32(tokens, bench.device);
+}
 
 void time_rows(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S, DType dtype) {
   const auto named = [&](const char* kernel, const char* part = "") { return with_dtype(kernel, dtype) + part; };
   const int64_t T = B * S, N = s.H + s.G;
-  const at::Tensor x = random_tensor({T, s.D}, dtype), y = random_tensor({T, s.D}, dtype),
-                   h = ops::empty({T, s.D}, dtype);
+  const at::Tensor x = bench.random({T, s.D}, dtype), y = bench.random({T, s.D}, dtype),
+                   h = bench.empty({T, s.D}, dtype);
   const bool weighted = plan::has_weight(s.norm.type);
-  const at::Tensor weight = weighted ? random_tensor({s.D}, dtype) : at::Tensor();
-  const at::Tensor dweight = weighted ? ops::zeros({s.D}, DType::kFloat32) : at::Tensor();
-  const at::Tensor statistics = ops::empty({plan::is_centred(s.norm.type) ? 2 : 1, T}, DType::kFloat32);
+  const at::Tensor weight = weighted ? bench.random({s.D}, dtype) : at::Tensor();
+  const at::Tensor dweight = weighted ? bench.zeros({s.D}) : at::Tensor();
+  const at::Tensor statistics = bench.empty({plan::is_centred(s.norm.type) ? 2 : 1, T});
   bench.memory(named("norm"), {{x, weight}, {h, statistics}},
                [&] { ops::norm_forward(s.norm, h, statistics, x, weight); });
   bench.memory(named("add and norm"), {{x, h, weight}, {h, y, statistics}},
@@ -141,26 +178,28 @@ void time_rows(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S, DT
   bench.memory(named("norm", ", backward"), {{h, y, x, statistics, weight, dweight}, {h, dweight}},
                [&] { ops::norm_backward(s.norm, h, dweight, y, x, statistics, weight, /*accumulate=*/true); });
 
-  const at::Tensor heads = random_tensor({B, S, N, s.K}, dtype), table = ops::rope_table(S, s.K, s.rope, dtype);
+  const at::Tensor heads = bench.random({B, S, N, s.K}, dtype),
+                   table = ops::rope_table(S, s.K, s.rope, dtype, bench.device);
   bench.memory(named("rope"), {{heads, table}, {heads}}, [&] { ops::rope_forward(heads, table, s.rope.halves); });
 
-  const at::Tensor gate_up = random_tensor({T, 2 * s.F()}, dtype), dgate_up = ops::empty({T, 2 * s.F()}, dtype);
-  const at::Tensor gated = ops::empty({T, s.F()}, dtype);
+  const at::Tensor gate_up = bench.random({T, 2 * s.F()}, dtype), dgate_up = bench.empty({T, 2 * s.F()}, dtype);
+  const at::Tensor gated = bench.empty({T, s.F()}, dtype);
   bench.memory(named("swiglu"), {{gate_up}, {gated}}, [&] { ops::swiglu_forward(gated, gate_up); });
   bench.memory(named("swiglu", ", backward"), {{gated, gate_up}, {dgate_up}},
                [&] { ops::swiglu_backward(dgate_up, gated, gate_up); });
 
   // A batch uses T rows of the table, so `rows` counts the traffic of their gradient, which is float32.
-  const at::Tensor tokens = random_tokens(T, s.V), table_VD = random_tensor({s.V, s.D}, dtype);
-  const at::Tensor dtable_VD = ops::zeros({s.V, s.D}, DType::kFloat32), rows = ops::empty({T, s.D}, DType::kFloat32);
+  const at::Tensor tokens = random_tokens(bench, T, s.V), table_VD = bench.random({s.V, s.D}, dtype);
+  const at::Tensor dtable_VD = bench.zeros({s.V, s.D}), rows = bench.empty({T, s.D});
   bench.memory(named("embedding"), {{tokens, h}, {h}}, [&] { ops::embedding_forward(h, table_VD, tokens); });
   bench.memory(named("embedding", ", backward"), {{tokens, h, rows}, {rows}},
                [&] { ops::embedding_backward(dtable_VD, h, tokens); });
 }
 
 void time_loss(Bench& bench, const plan::ModelShape& s, int64_t chunk_tokens, DType dtype) {
-  const at::Tensor logits = random_tensor({chunk_tokens, s.V}, dtype), labels = random_tokens(chunk_tokens, s.V);
-  const at::Tensor sums = ops::zeros({2}, DType::kFloat64), scale = ops::from_float64(std::vector<double>{1e-4});
+  const at::Tensor logits = bench.random({chunk_tokens, s.V}, dtype), labels = random_tokens(bench, chunk_tokens, s.V);
+  const at::Tensor sums = bench.zeros({2}, DType::kFloat64),
+                   scale = ops::from_float64(std::vector<double>{1e-4}, bench.device);
   bench.memory(with_dtype("cross-entropy", dtype), {{logits, labels}, {}},
                [&] { ops::cross_entropy_forward(sums, logits, labels); });
   bench.memory(with_dtype("cross-entropy with gradient", dtype), {{logits, labels}, {logits}},
@@ -170,12 +209,12 @@ void time_loss(Bench& bench, const plan::ModelShape& s, int64_t chunk_tokens, DT
 // Weights and moments in every pair of types that training.dtype and optimizer.moments_dtype allow.
 void time_update(Bench& bench, int64_t num_parameters) {
   const int64_t N = std::min<int64_t>(num_parameters, 1 << 25);
-  const at::Tensor gradient = random_tensor({N}), sum = ops::zeros({1}, DType::kFloat64);
+  const at::Tensor gradient = bench.random({N}), sum = bench.zeros({1}, DType::kFloat64);
   bench.memory("sum of squares", {{gradient}, {}}, [&] { ops::add_sum_of_squares(sum, gradient); });
   const auto update = [&](const std::string& name, DType weights, DType moments, bool stochastic = false) {
-    const at::Tensor parameter = random_tensor({N}, weights);
-    const at::Tensor exp_avg = ops::zeros({N}, moments), exp_avg_sq = ops::zeros({N}, moments);
-    const at::Tensor decision = ops::decided(1);
+    const at::Tensor parameter = bench.random({N}, weights);
+    const at::Tensor exp_avg = bench.zeros({N}, moments), exp_avg_sq = bench.zeros({N}, moments);
+    const at::Tensor decision = ops::decided(1, 1, bench.device);
     std::optional<ops::StochasticRounding> rounding;
     if (stochastic) rounding = {random_key(2, "bench ops")};
     bench.memory(name, {{parameter, gradient, exp_avg, exp_avg_sq}, {parameter, exp_avg, exp_avg_sq}},
@@ -194,7 +233,7 @@ void time_update(Bench& bench, int64_t num_parameters) {
 // bfloat16 weights widens them to masters.
 void time_casts(Bench& bench, int64_t num_parameters) {
   const int64_t N = std::min<int64_t>(num_parameters, 1 << 25);
-  const at::Tensor wide = random_tensor({N}), narrow = ops::empty({N}, DType::kBFloat16);
+  const at::Tensor wide = bench.random({N}), narrow = bench.empty({N}, DType::kBFloat16);
   bench.memory("cast, float32 to bfloat16", {{wide}, {narrow}}, [&] { ops::copy_(narrow, wide); });
   bench.memory("cast, bfloat16 to float32", {{narrow}, {wide}}, [&] { ops::copy_(wide, narrow); });
 }
@@ -202,11 +241,10 @@ void time_casts(Bench& bench, int64_t num_parameters) {
 // y = x w^T and its gradients, T rows. ATen's weight gradient has the type of its factors.
 void time_linear(Bench& bench, const std::string& layer, int64_t T, int64_t N, int64_t K) {
   const double flops = 2 * static_cast<double>(T) * static_cast<double>(N * K);
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    const at::Tensor x = random_tensor({T, K}, dtype), w = random_tensor({N, K}, dtype),
-                     y = random_tensor({T, N}, dtype);
-    const at::Tensor dx = ops::empty({T, K}, dtype);
-    const at::Tensor dw = ops::zeros({N, K}, DType::kFloat32), their_dw = ops::zeros({N, K}, dtype);
+  for (const DType dtype : bench.dtypes()) {
+    const at::Tensor x = bench.random({T, K}, dtype), w = bench.random({N, K}, dtype), y = bench.random({T, N}, dtype);
+    const at::Tensor dx = bench.empty({T, K}, dtype);
+    const at::Tensor dw = bench.zeros({N, K}), their_dw = bench.zeros({N, K}, dtype);
     const std::string name = with_dtype(layer, dtype);
     bench.beside_aten(
         name, flops, [&] { ops::matmul(y, x, w); }, [&] { ops::aten::matmul(y, x, w); });
@@ -219,12 +257,23 @@ void time_linear(Bench& bench, const std::string& layer, int64_t T, int64_t N, i
   }
 }
 
+// Conversions to float8 are a part of each product.
+void time_float8(Bench& bench, const std::string& layer, int64_t T, int64_t N, int64_t K) {
+  if (bench.device.is_cpu() || !ops::open_gpu().has_float8()) return;
+  const DType dtype = DType::kBFloat16;
+  const double flops = 2 * static_cast<double>(T) * static_cast<double>(N * K);
+  const at::Tensor x = bench.random({T, K}, dtype), w = bench.random({N, K}, dtype), y = bench.random({T, N}, dtype);
+  const at::Tensor dx = bench.empty({T, K}, dtype);
+  bench.arithmetic(layer + ", float8", flops, [&] { ops::matmul_float8(y, x, w); });
+  bench.arithmetic(layer + ", float8, input gradient", flops, [&] { ops::matmul_input_gradient_float8(dx, y, w); });
+}
+
 void time_attention(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S) {
   const double flops = 4 * static_cast<double>(B * s.H * S) * static_cast<double>(S * s.K) * (s.causal ? 0.5 : 1);
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    const at::Tensor qkv = random_tensor({B, S, s.H + 2 * s.G, s.K}, dtype), dqkv = ops::empty(qkv.sizes(), dtype);
-    const at::Tensor out = ops::empty({B, S, s.H, s.K}, dtype), dout = random_tensor({B, S, s.H, s.K}, dtype);
-    const at::Tensor lse = ops::empty({B, s.H, S}, DType::kFloat32);
+  for (const DType dtype : bench.dtypes()) {
+    const at::Tensor qkv = bench.random({B, S, s.H + 2 * s.G, s.K}, dtype), dqkv = bench.empty(qkv.sizes(), dtype);
+    const at::Tensor out = bench.empty({B, S, s.H, s.K}, dtype), dout = bench.random({B, S, s.H, s.K}, dtype);
+    const at::Tensor lse = bench.empty({B, s.H, S});
     const auto part = [&](const at::Tensor& packed, int64_t first, int64_t n) { return packed.narrow(2, first, n); };
     const at::Tensor q = part(qkv, 0, s.H), k = part(qkv, s.H, s.G), v = part(qkv, s.H + s.G, s.G);
     const at::Tensor dq = part(dqkv, 0, s.H), dk = part(dqkv, s.H, s.G), dv = part(dqkv, s.H + s.G, s.G);
@@ -243,14 +292,14 @@ OpsTiming time_ops(const config::BenchStepOptions& options) {
   const config::RunConfig& config = options.config;
   const plan::ModelShape s = plan::run_shape(config, {}).model;
   const int64_t B = config.training.local_batch_size, S = config.training.seq_len;
-  Bench bench(options);
+  Bench bench(options, run::open_compute_device(config));
   OpsTiming timing;
-  timing.gemm_flops = ops::measure_gemm_flops(at::kCPU, DType::kFloat32);
-  const at::Tensor from = random_tensor({1 << 25}), to = ops::empty({1 << 25}, DType::kFloat32);
+  timing.gemm_flops = ops::measure_gemm_flops(bench.device, bench.dtypes().front());
+  const at::Tensor from = bench.random({1 << 25}), to = bench.empty({1 << 25});
   timing.copy_bytes_per_s = 2 * static_cast<double>(from.nbytes()) / bench.median_s([&] { ops::copy_(to, from); });
   const int64_t chunk_tokens = std::min(config.memory.loss_chunk_tokens, B * S);
   const int64_t num_parameters = plan::parameter_plan(s).num_parameters;
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : bench.dtypes()) {
     time_rows(bench, s, B, S, dtype);
     time_loss(bench, s, chunk_tokens, dtype);
   }
@@ -259,6 +308,8 @@ OpsTiming time_ops(const config::BenchStepOptions& options) {
   time_linear(bench, "qkv", B * S, (s.H + 2 * s.G) * s.K, s.D);
   time_linear(bench, "w1 and w3", B * S, 2 * s.F(), s.D);
   time_linear(bench, "w2", B * S, s.D, s.F());
+  time_float8(bench, "w1 and w3", B * S, 2 * s.F(), s.D);
+  time_float8(bench, "w2", B * S, s.D, s.F());
   time_linear(bench, "logits", chunk_tokens, s.V, s.D);
   time_attention(bench, s, B, S);
   timing.kernels = std::move(bench.kernels);

@@ -44,7 +44,8 @@ for name in (f"On/Some.{name}/AGpu" for name in names):
 HEARTH = """#!/bin/sh
 case "$1" in
   plan) echo '{"memory": {"total_bytes": 1073741824}}' ;;
-  bench) echo '{"memory_bytes": 1095216660, "median_step_s": 9.5}' ;;
+  bench) if [ "$2" = ops ]; then printf 'copy   2882.7 GB/s\\nnorm   66 %% of copy\\n'; exit; fi
+    echo '{"memory_bytes": 1095216660, "median_step_s": 9.5}' ;;
   --version) echo "hearth-train 0.1.0 (Release, LibTorch 2.11.0)" ;;
 esac
 """
@@ -76,9 +77,10 @@ class cuda: is_available = staticmethod(lambda: SEES_A_GPU)
 """
 SHAPES = ["llama_1b_16k", "llama3_8b_slice", "llama3_1b", "llama3_3b"]  # the order of bench/results/gpu.md
 BINARIES = {"bin/hearth": HEARTH, "bin/hearth-train": HEARTH, "bin/libhearth_cuda.so": "kernels", "bin/libhearth_cuda_graph.so": "graphs",
-            "bin/libhwy.so.1": "hwy", "bin/libarrow.so": "not needed", "tests/libhearth_emulated.so": "emulator",
-            "tests/test_kernels_fast": TESTS, "tests/test_train_fast": TESTS, "tests/test_ops_fast": TESTS}
-ALL = (["test_kernels_fast", "test_train_fast"] + [f"{shape}_{table}" for shape in SHAPES
+            "bin/libhwy.so.1": "hwy", "bin/libarrow.so": "not needed", "tests/libemulated.so": "# needs liblate.so\n",
+            "tests/liblate.so": "# needs libhwy.so.1\n", "tests/test_kernels_fast": TESTS, "tests/test_ops_fast": TESTS,
+            "tests/test_train_fast": f"{TESTS}\n# needs libemulated.so\n# needs libtorch_cpu.so\n"}
+ALL = (["test_kernels_fast", "test_train_fast", "kernels_llama3_1b"] + [f"{shape}_{table}" for shape in SHAPES
                                                    for table in ("compiled", "torchtitan", "float8", "graph")] +
        ["memory_131k", "memory_zero3", "nccl_one_rank"] + [f"{shape}_eager" for shape in SHAPES])
 
@@ -96,6 +98,7 @@ class Gpu(Scratch):
         self.replace("cmake", "mkdir -p build/cuda && touch build/cuda/build.ninja")
         self.replace("ninja", f'cp --recursive "{self.folder}/made/." "$2" && echo "$@" >>"{self.folder}/built"')
         self.replace("strip", "exit 0")
+        self.replace("readelf", """sed -n 's/^# needs \\(.*\\)$/ (NEEDED) Shared library: [\\1]/p' "$2\"""")
         self.replace("nvidia-smi", "echo NVIDIA H100 80GB HBM3, 580.159.04, 81559")
         for name, text in BINARIES.items():
             self.write(f"made/{name}", text)
@@ -191,7 +194,7 @@ class Gpu(Scratch):
         self.assertIn(f"--torchtitan {here}/elsewhere", output)
 
     def test_only_takes_words_of_names(self):
-        self.assertEqual([name for name, _ in self.planned("--only", "kernels", "3b_graph")[1]], ["test_kernels_fast", "llama3_3b_graph"])
+        self.assertEqual([name for name, _ in self.planned("--only", "kernels_fast", "3b_graph")[1]], ["test_kernels_fast", "llama3_3b_graph"])
         code, output = self.gpu("--only", "nothing-like-it", "--dry-run")
         self.assertEqual(code, 2, output)
         self.assertIn("nothing has nothing-like-it in its name", output)
@@ -248,7 +251,7 @@ class Gpu(Scratch):
     def test_a_whole_run_names_what_failed_and_was_skipped_and_has_every_table(self):
         self.packed()
         os.chmod(os.path.join(self.folder, "pack/bin/hearth"), 0o644)  # a copy that lost the mode
-        code, output = self.gpu("--from", "pack", "--out", "out", "--only", "test_kernels", "16k", "3b", "memory")
+        code, output = self.gpu("--from", "pack", "--out", "out", "--only", "kernels", "16k", "3b", "memory")
         self.assertEqual(code, 1, output)
         page, results = self.page(), self.results()
         for said in ("# On a GPU: NVIDIA H100 80GB HBM3, ", "Driver 580.159.04, 80 GiB, PyTorch 2.11.0+cu130 (CUDA 13.0), Transformers 5.17.0",
@@ -257,6 +260,7 @@ class Gpu(Scratch):
                      "- skipped: `On/Some.IsSkipped/AGpu` this GPU has no float8",
                      "- failed: `On/Some.SeesNoGpu/AGpu`\n\n      a_test.cpp:3: Skipped\n      needs a GPU: error: no driver",
                      "| Hearth | llama_1b_16k compiled |\nGEMM: 700000",
+                     "## kernels_llama3_1b\n\n      copy   2882.7 GB/s\n      norm   66 % of copy\n",
                      "| 1.00 GiB | 1.02 GiB | 1.020 | 9.50 |"):
             self.assertIn(said, page)
         # The program's two streams may come in any order, but in whole lines.

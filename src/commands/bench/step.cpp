@@ -36,9 +36,9 @@ struct ShapeOption {
 constexpr const char* kShapeKeys[] = {"model.flavor",     "model.dim",        "model.n_layers",
                                       "model.n_heads",    "model.n_kv_heads", "model.hidden_dim",
                                       "model.vocab_size", "training.seq_len", "training.local_batch_size",
-                                      "training.threads"};
-constexpr const char* kStepKeys[] = {"training.global_batch_size", "training.device", "training.dtype",
-                                     "training.mixed_precision_param", "numerics.fp8"};
+                                      "training.threads", "training.device"};
+constexpr const char* kStepKeys[] = {"training.global_batch_size", "training.dtype", "training.mixed_precision_param",
+                                     "numerics.fp8"};
 
 // "--n-layers N"
 std::string spec_of(const config::Field& field) {
