@@ -21,13 +21,14 @@ import subprocess
 import sys
 import time
 
-from gpu_items import ROOT, Clock, Stopped, run_benchmark, run_tests
+from gpu_items import ROOT, Clock, Compiling, Stopped, run_benchmark, run_tests
 
 MANIFEST = "pack.json"
 LOADED_LATER = ("bin/libhearth_cuda.so", "bin/libhearth_cuda_graph.so")  # by programs, which do not name them
 
 # Seconds for each table of bench/step.py, by shape, as an H200 took them. Those of llama3_3b are guesses, and those of
 # the programs compiled by layer. A table starts two programs, compiles and makes twelve steps of each.
+COMPILING = ("compiled", "torchtitan")
 TABLES = ("compiled", "torchtitan", "float8", "graph")  # the tables with a goal; the eager ones come after all shapes
 STEP_S = {
     "llama_1b_16k": {"compiled": 70, "torchtitan": 70, "float8": 35, "graph": 35, "eager": 45},
@@ -273,6 +274,13 @@ def facts_of(options, manifest, gpu, torch):
 
 
 def run_plan(plan, page, clock, gpu_gib, environment, log):
+    commands = [[*command, "--warm-cache"] for item in plan for command in item.commands
+                if item.name.endswith(COMPILING) and not item.why_not(clock.left_s(), gpu_gib)]
+    with Compiling(commands, environment, log) as compiling:
+        run_items(plan, page, clock, gpu_gib, environment, log, compiling)
+
+
+def run_items(plan, page, clock, gpu_gib, environment, log, compiling):
     for number, item in enumerate(plan, 1):
         item.result = item.why_not(clock.left_s(), gpu_gib)
         if item.result:
@@ -287,6 +295,7 @@ def run_plan(plan, page, clock, gpu_gib, environment, log):
             if item.name.startswith("test_"):
                 run_tests(item, clock, TEST_TIMEOUT_S, environment, log, page.write)
             else:
+                compiling.finish(clock)
                 run_benchmark(item, clock, environment, log)
         except Stopped as stop:
             item.result, item.failed = f"stopped by {stop}", True
@@ -311,7 +320,9 @@ def run(options):
     manifest = {"libtorch": "", "commit": commit} if options.build else open_pack(folder)
     name, driver, memory_mib = (part.strip() for part in options.gpu.split(","))
     torch = ask_torch(options.python, manifest)
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    # A later visit with the same --out finds what this one compiled.
+    cache = os.path.join(options.out, "compiled")
+    environment = {"TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": cache, **os.environ, "PYTHONUNBUFFERED": "1"}
     if not options.build:
         environment["LD_LIBRARY_PATH"] = library_path(folder, torch["folder"])
     os.makedirs(options.out, exist_ok=True)

@@ -126,6 +126,34 @@ class Program:
         self.errors.join(timeout=KILL_S)
 
 
+class Compiling:
+    """What the tables need of torch.compile, with one layer, beside the tests: half a minute less for each table."""
+
+    LIMIT_S = 90
+
+    def __init__(self, commands, environment, log):
+        self.programs = [subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log,
+                                          stderr=log, start_new_session=True) for command in commands]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for program in self.programs:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)
+            program.wait()
+        self.programs = []
+
+    def finish(self, clock):
+        """Waits, and stops what takes too long. A table whose program failed here compiles, and says what is wrong."""
+        end = min(time.monotonic() + self.LIMIT_S, clock.last_call())
+        for program in self.programs:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                program.wait(max(0, end - time.monotonic()))
+        self.__exit__()
+
+
 # --- tests ------------------------------------------------------------------------------------------------------------
 
 

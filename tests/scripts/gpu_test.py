@@ -56,7 +56,12 @@ import argparse, os, sys, time
 parser = argparse.ArgumentParser()
 for name in ("--device", "--shape", "--table", "--hearth", "--torchtitan"):
     parser.add_argument(name)
+parser.add_argument("--warm-cache", action="store_true")
 o = parser.parse_args()
+if o.warm_cache:
+    with open("warmed", "a") as file:
+        file.write(f"{o.shape}_{o.table} in {os.path.relpath(os.environ['TORCHINDUCTOR_CACHE_DIR'])}\\n")
+    sys.exit()
 if os.environ.get("HANG") == f"{o.shape}_{o.table}":
     with open("hangs.new", "w") as file:
         file.write(str(os.getpid()))
@@ -277,6 +282,10 @@ class Gpu(Scratch):
         for said in ("out of memory", "some words", "$ python3 "):
             self.assertIn(said, self.read("out/gpu.log"))
         self.assertIn("2 failed: test_kernels_fast, llama_1b_16k_float8", output)
+
+        # Beside the tests, what the tables that fit this GPU compile.
+        warmed = [f"llama_1b_16k_{table} in out/compiled" for table in ("compiled", "torchtitan")]
+        self.assertEqual(sorted(self.read("warmed").splitlines()), warmed)
 
         # Beside the first page.
         code, output = self.gpu("--from", "pack", "--out", "out", "--only", "llama_1b_16k_graph")
