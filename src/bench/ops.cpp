@@ -297,7 +297,8 @@ OpsTiming time_ops(const config::BenchStepOptions& options) {
   timing.gemm_flops = ops::measure_gemm_flops(bench.device, bench.dtypes().front());
   const at::Tensor from = bench.random({1 << 25}), to = bench.empty({1 << 25});
   timing.copy_bytes_per_s = 2 * static_cast<double>(from.nbytes()) / bench.median_s([&] { ops::copy_(to, from); });
-  const int64_t chunk_tokens = std::min(config.memory.loss_chunk_tokens, B * S);
+  const int64_t chunk_tokens =
+      std::min(plan::loss_chunk(config.memory.loss_chunk_tokens, s.V, DType::kBFloat16, !bench.device.is_cpu()), B * S);
   const int64_t num_parameters = plan::parameter_plan(s).num_parameters;
   for (const DType dtype : bench.dtypes()) {
     time_rows(bench, s, B, S, dtype);

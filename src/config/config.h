@@ -232,7 +232,7 @@ struct Data {
 };
 
 struct Memory {
-  int64_t loss_chunk_tokens = 1024;  // logits exist for this many tokens at a time
+  int64_t loss_chunk_tokens = -1;  // logits exist for this many tokens at a time; -1: by the device
   Recompute recompute = Recompute::kNone;
   int64_t recompute_layers = -1;  // number of layers, from the first on; -1: all
   std::string limit;              // memory for tensors, "48 GiB"; empty: all there is

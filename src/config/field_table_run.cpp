@@ -227,7 +227,8 @@ void add_machine(FieldTable& t) {
   const Condition spikes = is_not("numerics.spike_policy", Policy::kOff);
   t.section("memory", &RunConfig::memory, {
     {"loss_chunk_tokens", &Memory::loss_chunk_tokens, kMayChange, "tokens",
-     "logits exist for this many tokens at a time", between(1, 1 << 30)},
+     "logits exist for this many tokens at a time; -1 means 1024 on a CPU, and on a GPU as many as 1 GiB holds, from "
+     "1024 to 8192", or_special(-1, between(1, 1 << 30))},
     {"recompute", &Memory::recompute, kMayChange, "",
      "activations that backward computes again, with the same bits, to save memory: outputs of norms and SwiGLU "
      "(nearly free), attention as well, or whole blocks; auto takes the cheapest that fits"},

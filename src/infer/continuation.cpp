@@ -109,7 +109,7 @@ class BatchScorer {
     std::vector<int32_t> starts(static_cast<size_t>(B_));
     for (size_t row = 0; row < starts.size(); ++row) starts[row] = static_cast<int32_t>(static_cast<int64_t>(row) * S_);
     compute_sequences(*transformer_, *model_.weights, tokens, starts);
-    const auto chunk = static_cast<size_t>(model_.config.memory.loss_chunk_tokens);
+    const auto chunk = static_cast<size_t>(model_.loss_chunk());
     for (size_t first = 0; first < asked.size(); first += chunk)
       add_logits(std::span(asked).subspan(first, std::min(chunk, asked.size() - first)), results);
   }

@@ -27,7 +27,10 @@ struct LoadedModel {
   std::unique_ptr<parallel::ShardedWeights> weights;  // complete; every checksum was right
 
   model::ComputeOptions compute_options() const {  // for a Transformer
-    return {.dtype = dtype, .loss_chunk_tokens = config.memory.loss_chunk_tokens, .device = weights->device()};
+    return {.dtype = dtype, .loss_chunk_tokens = loss_chunk(), .device = weights->device()};
+  }
+  int64_t loss_chunk() const {
+    return plan::loss_chunk(config.memory.loss_chunk_tokens, shape.V, dtype, !weights->device().is_cpu());
   }
 };
 

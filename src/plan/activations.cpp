@@ -147,6 +147,14 @@ ActivationPlan activation_plan(models::Program program, int64_t slots) {
   return plan;
 }
 
+int64_t loss_chunk(int64_t setting, int64_t vocabulary, DType compute, bool on_gpu) {
+  constexpr int64_t kLeast = 1024, kMost = 8192, kBytes = int64_t{1} << 30;
+  if (setting > 0) return setting;
+  int64_t tokens = kLeast;
+  while (on_gpu && tokens < kMost && 2 * tokens * vocabulary * dtype_size(compute) <= kBytes) tokens *= 2;
+  return tokens;
+}
+
 ActivationPlan activation_plan(const ModelShape& s, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens,
                                Backward backward, std::span<const Recompute> recompute, int64_t slots) {
   HEARTH_CHECK(recompute.empty() || std::ssize(recompute) == s.L(), "{} levels for {} layers", recompute.size(), s.L());

@@ -227,15 +227,15 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   plan.table_bytes =
       aligned_bytes(S * shape.K, precision.compute == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
 
+  const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
+  const int64_t chunk = loss_chunk(config.memory.loss_chunk_tokens, shape.V, precision.compute, !on_cpu);
   const auto at = [&](const Levels& levels) {
-    return sum_of_stages(stage_activations(shape, B, S, precision.compute, config.memory.loss_chunk_tokens,
-                                           /*training=*/true, levels, pipeline, pipeline_rank));
+    return sum_of_stages(
+        stage_activations(shape, B, S, precision.compute, chunk, /*training=*/true, levels, pipeline, pipeline_rank));
   };
-  if (config.training.device != config::DeviceKind::kCpu)
-    plan.workspace_bytes = gpu_workspace_bytes(shape, B * S, precision, config.numerics.fp8);
+  if (!on_cpu) plan.workspace_bytes = gpu_workspace_bytes(shape, B * S, precision, config.numerics.fp8);
   // A recorded graph keeps a workspace of its own, in addition to that of steps that are not recorded.
   if (config.training.cuda_graph) plan.workspace_bytes *= 2;
-  const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
   if (config.checkpoint.async_mode == config::AsyncMode::kAsync)
     (on_cpu ? plan.copy_bytes : plan.host_bytes) = snapshot_bytes(config, parameters, precision);
   const int64_t rest = plan.weights_bytes + plan.table_bytes + plan.work_bytes + plan.workspace_bytes + plan.copy_bytes;

@@ -157,6 +157,20 @@ TEST(Activations, OnlyWhatIsNeededWithoutBackwardHasMemory) {
             4);
 }
 
+// The most that 1 GiB of logits holds, in powers of two from 1024 to 8192.
+TEST(Activations, AGpuTakesLargerChunksOfLogits) {
+  EXPECT_EQ(loss_chunk(-1, 128256, DType::kBFloat16, /*on_gpu=*/true), 4096);
+  EXPECT_EQ(loss_chunk(-1, 131072, DType::kBFloat16, true), 4096) << "1 GiB is not too much";
+  EXPECT_EQ(loss_chunk(-1, 131073, DType::kBFloat16, true), 2048);
+  EXPECT_EQ(loss_chunk(-1, 128256, DType::kFloat32, true), 2048);
+  EXPECT_EQ(loss_chunk(-1, 32000, DType::kBFloat16, true), 8192);
+  EXPECT_EQ(loss_chunk(-1, 258, DType::kBFloat16, true), 8192);
+  EXPECT_EQ(loss_chunk(-1, 1 << 20, DType::kFloat32, true), 1024);
+  EXPECT_EQ(loss_chunk(-1, 258, DType::kBFloat16, false), 1024);
+  EXPECT_EQ(loss_chunk(48, 128256, DType::kBFloat16, true), 48) << "a given number is taken as it is";
+  EXPECT_EQ(loss_chunk(20000, 128256, DType::kFloat32, false), 20000);
+}
+
 TEST(Activations, PositionsThatCountHaveAPlaceOfTheirOwnWhereOthersDoNotCount) {
   ModelShape shape = small_shape(2);
   EXPECT_EQ(shape_of(activation_plan(shape, 2, 7, DType::kFloat32, 5, Backward::kWhole), "head_input"),

@@ -20,14 +20,15 @@ const LayoutMemory::Line& LayoutMemory::line(const config::RunConfig& config, co
   Line& line = found->second;
   if (!is_new) return line;
   const ModelShape part = model_part(run_.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree);
+  const int64_t chunk = loss_chunk(config.memory.loss_chunk_tokens, part.V, run_.precision.compute,
+                                   config.training.device != config::DeviceKind::kCpu);
   const std::vector<models::Layer> kinds = models::layer_kinds(part).kinds;
   const auto plan_of = [&](const models::Layer& kind, int64_t layers) {
     ModelShape model = part;
     model.layers.assign(static_cast<size_t>(staged ? layers + 1 : layers), kind);  // a first stage has no output
     const std::vector<Recompute> levels(static_cast<size_t>(layers), level);
-    return activation_plan(staged ? stage_part(model, {0, layers}) : model, B, S, run_.precision.compute,
-                           config.memory.loss_chunk_tokens, halves ? Backward::kInHalves : Backward::kWhole, levels,
-                           staged ? 1 : 0);
+    return activation_plan(staged ? stage_part(model, {0, layers}) : model, B, S, run_.precision.compute, chunk,
+                           halves ? Backward::kInHalves : Backward::kWhole, levels, staged ? 1 : 0);
   };
   const auto add = [](double& fixed, std::vector<double>& of_layer, int64_t of_few, int64_t of_more) {
     const double each = static_cast<double>(of_more - of_few) / 2;
