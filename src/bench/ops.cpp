@@ -252,8 +252,8 @@ void time_linear(Bench& bench, const std::string& layer, int64_t T, int64_t N, i
         name + ", input gradient", flops, [&] { ops::matmul_input_gradient(dx, y, w, /*accumulate=*/false); },
         [&] { ops::aten::matmul_input_gradient(dx, y, w, /*accumulate=*/false); });
     bench.beside_aten(
-        name + ", weight gradient", flops, [&] { ops::matmul_weight_gradient(dw, y, x); },
-        [&] { ops::aten::matmul_weight_gradient(their_dw, y, x); });
+        name + ", weight gradient", flops, [&] { ops::matmul_weight_gradient(dw, y, x, /*accumulate=*/true); },
+        [&] { ops::aten::matmul_weight_gradient(their_dw, y, x, /*accumulate=*/true); });
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/execution.h"
 
+#include <algorithm>
 #include <variant>
 
 #include "base/error.h"
@@ -24,6 +25,22 @@ at::Tensor UnitTensors::view(const at::Tensor& flat, const models::Weight& which
   for (size_t i = begin; i < begin + static_cast<size_t>(which.count); ++i) numel += plan.parameters[i].numel;
   const at::Tensor all = flat.narrow(0, first.offset, numel);
   return first.part.sizes.size() == 1 ? all : all.view({-1, first.part.sizes[1]});
+}
+
+at::Tensor UnitTensors::gradient(const models::Weight& which) const {
+  const Sum sum = begun_gradient(which);
+  if (!sum.accumulate) ops::zero_(sum.tensor);
+  return sum.tensor;
+}
+
+UnitTensors::Sum UnitTensors::begun_gradient(const models::Weight& which) const {
+  const at::Tensor tensor = view(gradients.whole, which);
+  if (gradients.unwritten == nullptr || !which.exists()) return {tensor, true};
+  const auto first = gradients.unwritten->begin() + which.first, end = first + which.count;
+  const bool is_unwritten = *first;
+  HEARTH_CHECK(std::count(first, end, is_unwritten) == which.count, "a part of a gradient is written");
+  std::fill(first, end, false);
+  return {tensor, !is_unwritten};
 }
 
 namespace {
@@ -73,16 +90,14 @@ class Executor {
   }
   void operator()(const models::LinearInputGradient& op) const { input_gradient(a(op.dx), a(op.dy), op.weight); }
   // Always from bfloat16 or wider: sums over many steps would show errors of float8 first.
-  void operator()(const models::LinearWeightGradient& op) const {
-    ops::matmul_weight_gradient(unit.gradient(op.weight), a(op.dy), a(op.x));
-  }
+  void operator()(const models::LinearWeightGradient& op) const { weight_gradient(op.weight, a(op.dy), a(op.x)); }
   void operator()(const models::SharedLinearGradients& op) const {
     const at::Tensor gathered = a(op.gathered), partial = a(op.partial), x = a(op.x), dx = a(op.dx);
     const comm::Work gather = a.tensor->start([group = a.tensor, gathered, x] { group->all_gather(gathered, x); });
     input_gradient(partial, a(op.dy), op.weight);
     gather.wait();
     const comm::Work sum = a.tensor->start([group = a.tensor, dx, partial] { group->reduce_scatter(dx, partial); });
-    ops::matmul_weight_gradient(unit.gradient(op.weight), a(op.dy), gathered);
+    weight_gradient(op.weight, a(op.dy), gathered);
     sum.wait();
   }
   void operator()(const models::AddBias& op) const { ops::add_bias(a(op.x), unit.weight(op.weight)); }
@@ -119,8 +134,9 @@ class Executor {
 
   void operator()(const models::Loss& op) const {
     if (op.dinput.exists()) {
-      loss_forward_backward(inputs.sums_2, a, op, unit.weight(op.weight), unit.gradient(op.weight), *inputs.batch,
-                            inputs.scale);
+      const UnitTensors::Sum gradient = unit.begun_gradient(op.weight);
+      loss_forward_backward(inputs.sums_2, a, op, unit.weight(op.weight), gradient.tensor, gradient.accumulate,
+                            *inputs.batch, inputs.scale);
     } else {
       loss_forward(inputs.sums_2, a, op, unit.weight(op.weight), *inputs.batch);
     }
@@ -136,6 +152,10 @@ class Executor {
     const at::Tensor w = unit.weight(weight);
     a.float8 ? ops::matmul_input_gradient_float8(dx, dy, w)
              : ops::matmul_input_gradient(dx, dy, w, /*accumulate=*/false);
+  }
+  void weight_gradient(const models::Weight& weight, const at::Tensor& dy, const at::Tensor& x) const {
+    const UnitTensors::Sum sum = unit.begun_gradient(weight);
+    ops::matmul_weight_gradient(sum.tensor, dy, x, sum.accumulate);
   }
 
   const Activations& a;

@@ -10,21 +10,30 @@
 
 #include "model/activations.h"
 #include "model/loss_head.h"
+#include "model/weights.h"
 #include "models/ops.h"
 #include "ops/attention.h"
 #include "plan/parameters.h"
 
 namespace hearth::model {
 
-// A unit of the model: its flat buffer and the buffer of its gradient, which may be undefined.
+// A unit of the model: its flat buffer and its gradient, whose buffer may be undefined.
 struct UnitTensors {
   const plan::ParameterPlan& plan;
   int64_t unit;
-  at::Tensor weights, gradients;
+  at::Tensor weights;
+  UnitGradient gradients;
 
   // [rows, columns] or [elements] of parameters that are adjacent; undefined for none.
   at::Tensor weight(const models::Weight& which) const { return view(weights, which); }
-  at::Tensor gradient(const models::Weight& which) const { return view(gradients, which); }
+  // The gradient, to add to: zero if nothing is written yet.
+  at::Tensor gradient(const models::Weight& which) const;
+  // The gradient, for a product that writes it or adds to it.
+  struct Sum {
+    at::Tensor tensor;
+    bool accumulate;  // false: its elements are undefined, and the caller writes all of them
+  };
+  Sum begun_gradient(const models::Weight& which) const;
 
  private:
   at::Tensor view(const at::Tensor& flat, const models::Weight& which) const;

@@ -2,6 +2,7 @@
 #include "model/loss_head.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ops/matmul.h"
 #include "ops/rows.h"
@@ -94,18 +95,19 @@ void loss_forward(const at::Tensor& sums_2, const Activations& a, const models::
 }
 
 void loss_forward_backward(const at::Tensor& sums_2, const Activations& a, const models::Loss& op,
-                           const at::Tensor& output_VD, const at::Tensor& output_gradient_VD, const MicroBatch& batch,
-                           const LossScale& scale) {
+                           const at::Tensor& output_VD, const at::Tensor& output_gradient_VD, bool accumulate,
+                           const MicroBatch& batch, const LossScale& scale) {
   const Head head = head_of(a, op);
   // Positions that do not go through the head have gradient 0.
   if (only_counted(head, batch)) ops::zero_(head.gradient_TD);
   for_each_chunk(head, output_VD, batch, [&](const Chunk& chunk, const at::Tensor& logits_CV) {
     chunk_loss(sums_2, a, chunk, logits_CV, scale);
     const at::Tensor& dlogits_CV = logits_CV;
-    ops::matmul_weight_gradient(output_gradient_VD, dlogits_CV, chunk.input_CD);
+    ops::matmul_weight_gradient(output_gradient_VD, dlogits_CV, chunk.input_CD, std::exchange(accumulate, true));
     ops::matmul_input_gradient(chunk.input_gradient_CD, dlogits_CV, output_VD, /*accumulate=*/false);
     if (chunk.index_C.defined()) ops::scatter_rows(head.gradient_TD, chunk.input_gradient_CD, chunk.index_C);
   });
+  if (!accumulate) ops::zero_(output_gradient_VD);  // no position counts
 }
 
 }  // namespace hearth::model

@@ -61,21 +61,21 @@ void Stage::backward(Weights& weights, const MicroBatch& batch) {
     const trace::SpanScope span(trace::SpanKind::kLayer, "backward", shape().stage.first + layer);
     const at::Tensor whole = weights.gather(unit_of(layer));
     if (layer > 0) weights.prefetch(unit_of(layer - 1));
-    run(Section::kBackward, layer, {plan_, unit_of(layer), whole, weights.gradient(unit_of(layer))}, inputs);
+    run(Section::kBackward, layer, {plan_, unit_of(layer), whole, weights.gradient_to_write(unit_of(layer))}, inputs);
     // Before the sum of this block's gradients, which takes longer: the block after the next one must not wait for it.
     if (layer > 1) weights.prefetch(unit_of(layer - 2));
     if (!a_.program().in_halves()) weights.gradient_ready(unit_of(layer));
     weights.release(unit_of(layer));
   }
   if (!shape().has_embedding()) return;
-  run(Section::kEmbeddingGradient, 0, {plan_, 0, {}, weights.gradient(0)}, inputs);
+  run(Section::kEmbeddingGradient, 0, {plan_, 0, {}, weights.gradient_to_write(0)}, inputs);
   weights.gradient_ready(0);
 }
 
 void Stage::weight_gradients(Weights& weights) {
   for (int64_t layer = shape().L() - 1; layer >= 0; --layer) {
     const trace::SpanScope span(trace::SpanKind::kLayer, "weight gradients", shape().stage.first + layer);
-    run(Section::kWeightGradients, layer, {plan_, unit_of(layer), {}, weights.gradient(unit_of(layer))}, {});
+    run(Section::kWeightGradients, layer, {plan_, unit_of(layer), {}, weights.gradient_to_write(unit_of(layer))}, {});
     weights.gradient_ready(unit_of(layer));
   }
 }

@@ -69,7 +69,7 @@ class Stage {
   }
   UnitTensors forward_of(Weights& weights, int64_t unit) const { return {plan_, unit, weights.gather(unit), {}}; }
   UnitTensors backward_of(Weights& weights, int64_t unit) const {
-    return {plan_, unit, weights.gather(unit), weights.gradient(unit)};
+    return {plan_, unit, weights.gather(unit), weights.gradient_to_write(unit)};
   }
   at::Tensor output_VD(Weights& weights) const;
   at::Tensor all_columns(const at::Tensor& part_NV) const;

@@ -7,8 +7,17 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace hearth::model {
+
+// The gradient of a unit while micro-batches add to it.
+struct UnitGradient {
+  at::Tensor whole;  // the flat buffer, [unit.numel]
+  // A flag for each of the unit's parameters: its elements are undefined. Who computes the first part of such a
+  // gradient writes all of it, in place of adding, and clears the flag. Null: all elements are defined.
+  std::vector<bool>* unwritten = nullptr;
+};
 
 class Weights {
  public:
@@ -23,8 +32,10 @@ class Weights {
   // The buffer to which the unit's gradient is added, [unit.numel]; valid until gradient_ready. Undefined for
   // inference.
   virtual at::Tensor gradient(int64_t unit) = 0;
-  // Called when backward has finished with a unit for this micro-batch. The implementation may then reduce the gradient
-  // over ranks, while the caller goes on.
+  // The same for a caller that minds `unwritten`: matrices that a product writes need not be set to zero before it.
+  virtual UnitGradient gradient_to_write(int64_t unit) { return {gradient(unit)}; }
+  // Called when backward has finished with a unit for this micro-batch. Gradients that are still unwritten are zero.
+  // The implementation may then reduce the gradient over ranks, while the caller goes on.
   virtual void gradient_ready(int64_t unit) = 0;
 };
 

@@ -24,6 +24,11 @@ void add_bf16(float* sum, const c10::BFloat16* x, int64_t n) {
   });
 }
 
+void widen_bf16(float* wide, const c10::BFloat16* x, int64_t n) {
+  const F32 d;
+  for_lanes(d, n, [&](int64_t i, int64_t count) HWY_ATTR { store(load(d, x + i, count), d, wide + i, count); });
+}
+
 }  // namespace hearth::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -31,6 +36,7 @@ HWY_AFTER_NAMESPACE();
 namespace hearth::ops {
 
 HWY_EXPORT(add_bf16);
+HWY_EXPORT(widen_bf16);
 
 namespace {
 
@@ -66,12 +72,12 @@ bool ours(const at::Tensor& out_MN, const at::Tensor& factor, const Body& body) 
 
 // MKL and oneDNN add a bfloat16 product to a float32 sum more slowly than they return it in bfloat16. So the sum is
 // updated some rows at a time: their product is still in a cache when it is added, and no large matrix takes memory.
-void add_product(const at::Tensor& sum_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK) {
+void add_product(const at::Tensor& sum_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK, bool accumulate) {
   constexpr int64_t kProductBytes = 8 << 20;
   const int64_t N = sum_NK.size(0), K = sum_NK.size(1);
   const int64_t rows = std::clamp<int64_t>(kProductBytes / (2 * std::max<int64_t>(K, 1)), 64, std::max<int64_t>(N, 64));
   const at::Tensor product = at::empty({std::min(rows, N), K}, x_MK.options());
-  const auto add = HWY_DYNAMIC_DISPATCH(add_bf16);
+  const auto add = accumulate ? HWY_DYNAMIC_DISPATCH(add_bf16) : HWY_DYNAMIC_DISPATCH(widen_bf16);
   for (int64_t first = 0; first < N; first += rows) {
     const int64_t count = std::min(rows, N - first);
     const at::Tensor part = product.narrow(0, 0, count);
@@ -106,14 +112,14 @@ void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, con
   if (!done) aten::matmul_input_gradient(dx_MK, dy_MN, w_NK, accumulate);
 }
 
-void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK) {
+void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK, bool accumulate) {
   const trace::SpanScope span(trace::SpanKind::kOp, "matmul_weight_gradient");
   const int64_t N = dw_NK.size(0), K = dw_NK.size(1), M = dy_MN.size(0);
   const bool done = ours(dw_NK, x_MK, [&](auto type) {
     using T = decltype(type);
-    gemm_into<T, float>(dw_NK, operand<T>(dy_MN, M, N, false), operand<T>(x_MK, M, K, false), M, true);
+    gemm_into<T, float>(dw_NK, operand<T>(dy_MN, M, N, false), operand<T>(x_MK, M, K, false), M, accumulate);
   });
-  if (!done) aten::matmul_weight_gradient(dw_NK, dy_MN, x_MK);
+  if (!done) aten::matmul_weight_gradient(dw_NK, dy_MN, x_MK, accumulate);
 }
 
 namespace aten {
@@ -130,13 +136,14 @@ void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, con
   }
 }
 
-void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK) {
+void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK, bool accumulate) {
+  if (dw_NK.scalar_type() != x_MK.scalar_type() && x_MK.is_cpu()) return add_product(dw_NK, dy_MN, x_MK, accumulate);
+  const at::Tensor dy_NM = dy_MN.t();
   if (dw_NK.scalar_type() == x_MK.scalar_type()) {
-    at::addmm_out(result(dw_NK), dw_NK, dy_MN.t(), x_MK);
-  } else if (x_MK.is_cpu()) {
-    add_product(dw_NK, dy_MN, x_MK);
-  } else {
-    at::addmm_out(result(dw_NK), dw_NK, dy_MN.t(), x_MK, at::kFloat);  // cuBLAS adds bfloat16 to float32 itself
+    accumulate ? at::addmm_out(result(dw_NK), dw_NK, dy_NM, x_MK) : at::mm_out(result(dw_NK), dy_NM, x_MK);
+  } else {  // cuBLAS makes float32 of bfloat16 itself
+    accumulate ? at::addmm_out(result(dw_NK), dw_NK, dy_NM, x_MK, at::kFloat)
+               : at::mm_out(result(dw_NK), dy_NM, x_MK, at::kFloat);
   }
 }
 

@@ -19,15 +19,15 @@ void matmul(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& 
 // dx = dy w, or dx += dy w
 void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, const at::Tensor& w_NK, bool accumulate);
 
-// dw += dy^T x, into the flat gradient buffer. With bfloat16 dw is float32. ATen's product on a CPU is rounded to
-// bfloat16 before it is added.
-void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK);
+// dw = dy^T x, or dw += dy^T x, in the flat gradient buffer. With bfloat16 dw is float32. ATen's product on a CPU is
+// rounded to bfloat16 before it is written or added. Without accumulate dw is not read.
+void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK, bool accumulate);
 
 // The same by ATen's products, on any machine.
 namespace aten {
 void matmul(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& b_NK);
 void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, const at::Tensor& w_NK, bool accumulate);
-void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK);
+void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK, bool accumulate);
 }  // namespace aten
 
 }  // namespace hearth::ops

@@ -155,28 +155,37 @@ comm::Work ShardedWeights::start_or_run(bool ahead, std::function<void()> calls)
 }
 
 at::Tensor ShardedWeights::gradient(int64_t unit) {
+  const at::Tensor whole = gradient_to_write(unit).whole;
+  if (training()) zero_unwritten(unit, whole);
+  return whole;
+}
+
+model::UnitGradient ShardedWeights::gradient_to_write(int64_t unit) {
   if (!training()) return {};
   UnitBuffers& b = buffers(unit);
-  if (!gradient_slots_.empty()) {
+  at::Tensor whole = b.gradients;
+  bool begins = false;
+  if (gradient_slots_.empty()) {
+    begins = std::exchange(b.begins, false);
+    if (begins) b.reducing.wait();
+  } else {
     UnitSlot* slot = gradient_slots_.find(unit);
-    if (slot == nullptr) {
-      slot = &gradient_slots_.take(unit);
-      slot->in_use = true;
-      ops::zero_(slot->whole);
-    }
-    return slot->whole.narrow(0, 0, b.numel);
+    begins = slot == nullptr;
+    if (begins) slot = &gradient_slots_.take(unit);
+    slot->in_use = true;
+    whole = slot->whole;
   }
-  if (std::exchange(b.begins, false)) {
-    b.reducing.wait();
-    ops::zero_(b.gradients);
+  if (begins) {
+    b.unwritten.assign(parameters_of(unit).size(), true);
+    zero_padding(unit, whole.narrow(0, 0, shards_->size() * b.shard_numel));
   }
-  return b.gradients.narrow(0, 0, b.numel);
+  return {whole.narrow(0, 0, b.numel), &b.unwritten};
 }
 
 void ShardedWeights::gradient_ready(int64_t unit) {
   UnitBuffers& b = buffers(unit);
   HEARTH_CHECK(b.num_ready < num_micro_batches_, "unit {} of a step of {} micro-batches", unit, num_micro_batches_);
-  gradient(unit);  // zero, if the micro-batch added nothing
+  gradient(unit);  // zero where the micro-batch added nothing
   ++b.num_ready;
   const bool each = sharding_.reproducible || !gradient_slots_.empty();
   if (!each && b.num_ready < num_micro_batches_) return;
@@ -218,6 +227,38 @@ void ShardedWeights::add_micro_batch(UnitBuffers& b, const at::Tensor& sum) {
   const auto blocks_so_far = [&] { return in_place ? b.partial_sums.at(digit) : b.gradient_shard; };
   if (number > paired_) ops::add_(sum, blocks_so_far());
   if (!in_place || number < num_micro_batches_) ops::copy_(blocks_so_far(), sum);
+}
+
+std::span<const plan::Parameter> ShardedWeights::parameters_of(int64_t unit) const {
+  const plan::Unit& of = plan_.units[static_cast<size_t>(unit)];
+  return std::span(plan_.parameters)
+      .subspan(static_cast<size_t>(of.first_parameter), static_cast<size_t>(of.num_parameters));
+}
+
+void ShardedWeights::zero_padding(int64_t unit, const at::Tensor& gradients) const {
+  int64_t begin = 0;
+  const auto zero_until = [&](int64_t end) {
+    if (begin < end) ops::zero_(gradients.narrow(0, begin, end - begin));
+  };
+  for (const plan::Parameter& p : parameters_of(unit)) {
+    zero_until(p.offset);
+    begin = p.offset + p.numel;
+  }
+  zero_until(gradients.numel());
+}
+
+// One call for neighbours: all of a unit may be unwritten.
+void ShardedWeights::zero_unwritten(int64_t unit, const at::Tensor& gradients) {
+  const std::span<const plan::Parameter> parameters = parameters_of(unit);
+  std::vector<bool>& unwritten = buffers(unit).unwritten;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!unwritten[i]) continue;
+    const int64_t begin = parameters[i].offset;
+    while (i + 1 < parameters.size() && unwritten[i + 1]) ++i;
+    const int64_t end = parameters[i].offset + parameters[i].numel;
+    if (begin < end) ops::zero_(gradients.narrow(0, begin, end - begin));
+  }
+  unwritten.assign(parameters.size(), false);
 }
 
 void ShardedWeights::zero_frozen_gradients(int64_t unit, const at::Tensor& gradients) {

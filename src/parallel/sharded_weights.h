@@ -21,7 +21,7 @@
 // before the reduction, so it adds nothing to a norm.
 //
 // A step:
-//   begin_step(A)          gradients are zero
+//   begin_step(A)          gradients are zero, or unwritten (model/weights.h) until something is added
 //   A micro-batches        prefetch(u), gather(u), release(u), gradient(u) +=, gradient_ready(u)
 //   finish_gradients()     tied weights of a pipeline
 //   AdamW on the slices    owned(p) for each parameter: reads its gradient, writes master and moments
@@ -38,6 +38,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "comm/group.h"
@@ -75,6 +76,7 @@ class ShardedWeights final : public model::Weights {
   void prefetch(int64_t unit) override;
   void release(int64_t unit) override;
   at::Tensor gradient(int64_t unit) override;
+  model::UnitGradient gradient_to_write(int64_t unit) override;
   void gradient_ready(int64_t unit) override;
 
   // Begins a step, or begins a step again that threw. Local.
@@ -137,7 +139,8 @@ class ShardedWeights final : public model::Weights {
     at::Tensor weights, masters, gradients, gradient_shard;
     std::vector<at::Tensor> partial_sums;  // [shard_numel] each: the digits of a binary counter, then the blocks so far
     bool stale = true;                     // `weights` are out of date
-    bool begins = true;                    // `gradients` must be set to zero before they are added to
+    bool begins = true;                    // nothing of this sum is in `gradients`
+    std::vector<bool> unwritten;           // of each parameter: its gradient, here or in the slot, is undefined
     int64_t num_ready = 0;                 // number of gradient_ready calls in this step
     int64_t num_reduced = 0;               // number of reductions in this step; the communication stream counts it
     comm::Work gathering, reducing;
@@ -157,6 +160,10 @@ class ShardedWeights final : public model::Weights {
   // Fills `whole` from the masters of all ranks: casts here, then gathers, in the communication stream if `ahead`.
   comm::Work gather_into(const UnitBuffers& unit, const at::Tensor& whole, bool ahead);
   comm::Work start_or_run(bool ahead, std::function<void()> calls);
+  // Set to zero, in a whole buffer: the elements of no parameter, and those of unwritten parameters.
+  void zero_padding(int64_t unit, const at::Tensor& gradients) const;
+  void zero_unwritten(int64_t unit, const at::Tensor& gradients);
+  std::span<const plan::Parameter> parameters_of(int64_t unit) const;
   void zero_frozen_gradients(int64_t unit, const at::Tensor& gradients);
   void sum_whole_parameters(int64_t unit, const at::Tensor& gradients);
   // The sum over ranks of a micro-batch's gradient, or of all micro-batches', added to the step's sum.

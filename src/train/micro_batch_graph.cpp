@@ -28,7 +28,7 @@ void MicroBatchGraph::run(const at::Tensor& sums_2, const model::MicroBatch& bat
   const trace::SpanScope span(trace::SpanKind::kPhase, "recorded micro-batch");
   for (int64_t unit = 0; unit < weights_.num_units(); ++unit) {
     weights_.gather(unit);
-    weights_.gradient(unit);  // zero where a sum begins
+    weights_.gradient(unit);  // zero where a sum begins: recorded products always add
   }
   ops::copy_(batch_.tokens_T, batch.tokens_T);
   ops::copy_(batch_.labels_T, batch.labels_T);

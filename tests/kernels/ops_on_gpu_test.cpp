@@ -220,12 +220,15 @@ TEST_P(OpsOnGpu, Products) {
   compare([](const Inputs& in) -> Results {
     const at::Tensor x = in.values({kT, kD}), w = in.values({kF, kD}), dy = in.values({kT, kF});
     const at::Tensor y = in.zeros({kT, kF}), dx = in.zeros({kT, kD}), dw = in.floats({kF, kD});
+    const at::Tensor written = in.floats({kF, kD});
     dw.fill_(1);
+    written.fill_(std::nan(""));
     matmul(y, x, w);
     matmul_input_gradient(dx, dy, w, false);
     matmul_input_gradient(dx, dy, w, true);
-    matmul_weight_gradient(dw, dy, x);
-    return {y, dx, dw};
+    matmul_weight_gradient(dw, dy, x, true);
+    matmul_weight_gradient(written, dy, x, false);
+    return {y, dx, dw, written};
   });
 }
 

@@ -85,7 +85,7 @@ class OpByOp {
   void run(Section section, int64_t layer, int64_t unit) {
     for (const models::Op& op : a_.program().ops_of(section, layer)) {
       ++num_ops;
-      check(op, {parameters_, unit, weights_.gather(unit), weights_.gradient(unit)});
+      check(op, {parameters_, unit, weights_.gather(unit), {weights_.gradient(unit)}});
       if (testing::Test::HasFailure()) return;
     }
   }
@@ -95,17 +95,17 @@ class OpByOp {
     std::set<int32_t> reads, writes;
     for (const Ref& ref : models::reads_of(op)) reads.insert(ref.buffer);
     for (const Ref& ref : models::writes_of(op)) writes.insert(ref.buffer);
-    const at::Tensor before = arena_.clone(), gradients = unit.gradients.clone(), sums = inputs_.sums_2.clone();
+    const at::Tensor before = arena_.clone(), gradients = unit.gradients.whole.clone(), sums = inputs_.sums_2.clone();
     execute(a_, std::span(&op, 1), unit, inputs_);
-    const at::Tensor normal = arena_.clone(), normal_gradients = unit.gradients.clone();
+    const at::Tensor normal = arena_.clone(), normal_gradients = unit.gradients.whole.clone();
 
     ops::copy_(arena_, before);
-    ops::copy_(unit.gradients, gradients);
+    ops::copy_(unit.gradients.whole, gradients);
     ops::copy_(inputs_.sums_2, sums);
     for (size_t i = 0; i < plan_.places.size(); ++i)
       if (!reads.contains(static_cast<int32_t>(i))) bytes(arena_, i).fill_(0xff);  // NaN in every type
     execute(a_, std::span(&op, 1), unit, inputs_);
-    EXPECT_TRUE(unit.gradients.equal(normal_gradients));
+    EXPECT_TRUE(unit.gradients.whole.equal(normal_gradients));
     for (size_t i = 0; i < plan_.places.size(); ++i) {
       const std::string_view name = a_.program().buffers()[i].name;
       const bool is_read = reads.contains(static_cast<int32_t>(i));
@@ -128,7 +128,7 @@ class OpByOp {
       }
     }
     ops::copy_(arena_, normal);
-    ops::copy_(unit.gradients, normal_gradients);
+    ops::copy_(unit.gradients.whole, normal_gradients);
   }
 
   at::Tensor bytes(const at::Tensor& arena, size_t buffer) const {

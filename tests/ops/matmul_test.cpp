@@ -5,6 +5,7 @@
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <tuple>
 
@@ -19,7 +20,7 @@ struct Products {
   const char* name;
   void (*matmul)(const at::Tensor&, const at::Tensor&, const at::Tensor&);
   void (*input_gradient)(const at::Tensor&, const at::Tensor&, const at::Tensor&, bool);
-  void (*weight_gradient)(const at::Tensor&, const at::Tensor&, const at::Tensor&);
+  void (*weight_gradient)(const at::Tensor&, const at::Tensor&, const at::Tensor&, bool);
 };
 
 constexpr Products kProducts[] = {
@@ -52,8 +53,16 @@ TEST_P(Matmul, AllThreeProductsAgreeWithAutogradOnStridedViews) {
   EXPECT_TRUE(surroundings_untouched(dx));
 
   const at::Tensor flat = at::ones({N * K + 32}, sum_type(type)), dw = flat.narrow(0, 16, N * K).view({N, K});
-  products.weight_gradient(dw, in_wider_rows(dy), in_wider_rows(x));
+  products.weight_gradient(dw, in_wider_rows(dy), in_wider_rows(x), true);
   EXPECT_LE(relative_error(dw, w64.grad() + 1), tolerance);
+  EXPECT_EQ(flat.narrow(0, 0, 16).sum().item<double>() + flat.narrow(0, N * K + 16, 16).sum().item<double>(), 32);
+
+  // The same bits as a sum that begins at zero.
+  const at::Tensor from_zero = at::zeros_like(dw);
+  products.weight_gradient(from_zero, dy, x, true);
+  dw.fill_(std::nan(""));
+  products.weight_gradient(dw, in_wider_rows(dy), in_wider_rows(x), false);
+  EXPECT_TRUE(dw.equal(from_zero));
   EXPECT_EQ(flat.narrow(0, 0, 16).sum().item<double>() + flat.narrow(0, N * K + 16, 16).sum().item<double>(), 32);
 }
 
@@ -70,7 +79,7 @@ TEST(MatmulEdge, ProductsAreTheSameBitForBitForOneThreadAndTwo) {
       const at::Tensor y = at::zeros({M, N}, type), dx = at::ones({M, K}, type), dw = at::ones({N, K});
       matmul(y, x, w);
       matmul_input_gradient(dx, dy, w, true);
-      matmul_weight_gradient(dw, dy, x);
+      matmul_weight_gradient(dw, dy, x, true);
       results[threads - 1] = {y, dx, dw};
     }
     for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(results[0][i], results[1][i])) << type << i;
@@ -91,8 +100,24 @@ TEST(MatmulEdge, AFewRowsOrColumnsGiveWhatManyGive) {
 TEST(MatmulEdge, WeightGradientsOfBfloat16AddUpInFloat32) {
   const at::Tensor dy = at::ones({1, 3}, at::kBFloat16), x = at::full({1, 5}, 0x1p-10, at::kBFloat16);
   const at::Tensor dw = at::ones({3, 5});
-  for (int i = 0; i < 100; ++i) matmul_weight_gradient(dw, dy, x);
+  for (int i = 0; i < 100; ++i) matmul_weight_gradient(dw, dy, x, true);
   EXPECT_TRUE(same_bits(dw, at::full({3, 5}, 1 + 100 * 0x1p-10)));
+}
+
+// As many rows as a micro-batch may have positions that count; and sizes that ATen multiplies on all machines.
+TEST(MatmulEdge, AWeightGradientReplacesAllElements) {
+  at::manual_seed(5);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble}) {
+    for (const auto& [M, N] : std::vector<std::pair<int64_t, int64_t>>{{0, 6}, {1, 6}, {2000, 6}, {9, 1}, {9, 3}}) {
+      const at::Tensor dy = random({M, N}, type), x = random({M, 11}, type);
+      const at::Tensor product = dy.to(at::kDouble).t().matmul(x.to(at::kDouble));
+      for (const Products& products : kProducts) {
+        const at::Tensor dw = at::full({N, 11}, std::nan(""), sum_type(type));
+        products.weight_gradient(dw, dy, x, false);
+        EXPECT_LE(relative_error(dw, product), bound(type, 5e-7)) << products.name << " " << type << " " << M;
+      }
+    }
+  }
 }
 
 // ATen's product is added to the sum some rows at a time.
@@ -102,8 +127,10 @@ TEST(MatmulEdge, AWeightGradientOfBfloat16MayBeLarge) {
   const at::Tensor product = dy.to(at::kDouble).t().matmul(x.to(at::kDouble));
   for (const Products& products : kProducts) {
     const at::Tensor dw = at::ones({200, 40000});
-    products.weight_gradient(dw, dy, x);
+    products.weight_gradient(dw, dy, x, true);
     EXPECT_LE(relative_error(dw, product + 1), bound(at::kBFloat16, 5e-7)) << products.name;
+    products.weight_gradient(dw, dy, x, false);
+    EXPECT_LE(relative_error(dw, product), bound(at::kBFloat16, 5e-7)) << products.name;
   }
 }
 

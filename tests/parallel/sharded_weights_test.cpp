@@ -317,6 +317,43 @@ TEST(ShardedWeights, ThatAreFrozenHaveNoMomentsAndNoGradient) {
   }
 }
 
+// The first step leaves values in the buffers. In the second, the first micro-batch writes each unit's last parameter.
+TEST(ShardedWeights, HaveZerosWhereNothingIsWritten) {
+  const plan::ParameterPlan plan = small_plan();
+  for (const int64_t zero_stage : {1, 2}) {
+    comm::run_ranks(2, kTimeout, [&](comm::Group& group) {
+      ShardedWeights weights(plan, DType::kFloat32, group, ShardedWeights::Mode::kTraining, {},
+                             {.zero_stage = zero_stage});
+      for (const bool is_first : {true, false}) {
+        weights.begin_step(2);
+        for (int64_t i = 0; i < 2 * weights.num_units(); ++i) {
+          const int64_t unit = i % weights.num_units();
+          const model::UnitGradient gradient = weights.gradient_to_write(unit);
+          const plan::Unit& of = plan.units[static_cast<size_t>(unit)];
+          const plan::Parameter& last =
+              plan.parameters[static_cast<size_t>(of.first_parameter + of.num_parameters - 1)];
+          if (is_first) {
+            weights.gradient(unit).fill_(7);
+          } else if (i < weights.num_units()) {
+            EXPECT_TRUE(gradient.unwritten->back());
+            gradient.unwritten->back() = false;
+            gradient.whole.narrow(0, last.offset, last.numel).fill_(1);
+          }
+          weights.gradient_ready(unit);
+          if (is_first || i < weights.num_units()) continue;
+          const plan::Slice slice = weights.slice(unit);
+          const at::Tensor shard = weights.gradient_shard(unit);
+          for (int64_t e = slice.begin; e < slice.end; ++e) {
+            const bool is_written = e >= last.offset && e < last.offset + last.numel;
+            ASSERT_EQ(get(shard, e - slice.begin), is_written ? 2 : 0) << "unit " << unit << " element " << e;
+          }
+        }
+        weights.end_step();
+      }
+    });
+  }
+}
+
 TEST(ShardedWeights, NoticeAStepThatForgotAUnit) {
   const plan::ParameterPlan plan = tiny_plan();
   const auto group = comm::single();

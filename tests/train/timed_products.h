@@ -38,10 +38,10 @@ HEARTH_WRAP(void, input_gradient, "_ZN6hearth3ops21matmul_input_gradientERKN2at6
   spend(dx, dy.size(1));
   real_input_gradient(dx, dy, w, accumulate);
 }
-HEARTH_WRAP(void, weight_gradient, "_ZN6hearth3ops22matmul_weight_gradientERKN2at6TensorES4_S4_", const Tensor& dw,
-            const Tensor& dy, const Tensor& x) {
+HEARTH_WRAP(void, weight_gradient, "_ZN6hearth3ops22matmul_weight_gradientERKN2at6TensorES4_S4_b", const Tensor& dw,
+            const Tensor& dy, const Tensor& x, bool accumulate) {
   spend(dw, dy.size(0));
-  real_weight_gradient(dw, dy, x);
+  real_weight_gradient(dw, dy, x, accumulate);
 }
 HEARTH_WRAP(void, attention, "_ZN6hearth3ops17attention_forwardERKN2at6TensorES4_S4_S4_S4_RKNS0_13AttentionMaskE",
             const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
