@@ -110,10 +110,11 @@ __device__ inline void update(const Factors& f, Draws noise, P& parameter, float
 }
 
 // Groups begin at blocks of Philox: kGroup * group - shift is the first element's index. Whole aligned groups are
-// accessed in packs, all others element by element.
+// accessed in packs, all others element by element. `copy`: null without one, and always with P = BFloat16.
 template <class P, class M, bool kStochastic, bool kPacks>
-__global__ void __launch_bounds__(kThreads) adamw_kernel(AdamW a, const Decision* decision, P* parameter,
-                                                         const float* gradient, M* exp_avg, M* exp_avg_sq, int64_t n) {
+__global__ void __launch_bounds__(kThreads)
+    adamw_kernel(AdamW a, const Decision* decision, P* parameter, const float* gradient, M* exp_avg, M* exp_avg_sq,
+                 BFloat16* copy, int64_t n) {
   if (decision->apply == 0) return;
   __shared__ Factors shared;
   if (threadIdx.x == 0) shared = factors_of(a, *decision);
@@ -136,12 +137,20 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(AdamW a, const Decision
       store<kGroup>(parameter + i, p);
       store<kGroup>(exp_avg + i, m);
       store<kGroup>(exp_avg_sq + i, v);
+      if (std::is_same_v<P, float> && copy != nullptr) {
+        Pack<BFloat16, kGroup> narrow;
+#pragma unroll
+        for (int k = 0; k < kGroup; ++k) narrow.set(k, p[k]);
+        store<kGroup>(copy + i, narrow);
+      }
       continue;
     }
 #pragma unroll
     for (int k = 0; k < kGroup; ++k) {
       const int64_t e = i + k;
-      if (e >= 0 && e < n) update<kStochastic>(f, noise[k], parameter[e], gradient[e], exp_avg[e], exp_avg_sq[e]);
+      if (e < 0 || e >= n) continue;
+      update<kStochastic>(f, noise[k], parameter[e], gradient[e], exp_avg[e], exp_avg_sq[e]);
+      if (std::is_same_v<P, float> && copy != nullptr) copy[e] = rounded<BFloat16>(to_float(parameter[e]));
     }
   }
 }
@@ -149,7 +158,7 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(AdamW a, const Decision
 }  // namespace
 
 int adamw(void* stream, AdamW step, const Decision* decision, void* parameter, const float* gradient, void* exp_avg,
-          void* exp_avg_sq, int64_t n) {
+          void* exp_avg_sq, void* copy, int64_t n) {
   const bool stochastic = step.stochastic != 0;
   const int64_t groups = ceil_div(n + kGroup, kGroup), most = ceil_div(groups, kThreads);
   const int64_t blocks = n == 0 ? 0 : most < kFullGrid ? most : kFullGrid;
@@ -159,9 +168,11 @@ int adamw(void* stream, AdamW step, const Decision* decision, void* parameter, c
       using M = decltype(m);
       auto* parameters = static_cast<P*>(parameter);
       auto *first = static_cast<M*>(exp_avg), *second = static_cast<M*>(exp_avg_sq);
-      const bool packs = is_aligned(parameters) && is_aligned(gradient) && is_aligned(first) && is_aligned(second);
+      auto* copies = static_cast<BFloat16*>(copy);
+      const bool packs = is_aligned(parameters) && is_aligned(gradient) && is_aligned(first) && is_aligned(second) &&
+                         (copies == nullptr || is_aligned(copies));
       const auto run = [&](auto kernel) {
-        return launch(stream, kernel, blocks, kThreads, step, decision, parameters, gradient, first, second, n);
+        return launch(stream, kernel, blocks, kThreads, step, decision, parameters, gradient, first, second, copies, n);
       };
       if constexpr (std::is_same_v<P, BFloat16>) {
         if (stochastic) {

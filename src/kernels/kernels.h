@@ -142,10 +142,10 @@ struct Table {
   int (*sum_of_squares)(void* stream, Type, const void* x, int64_t n, double* scratch, double* out_1);
   int64_t (*sum_of_squares_scratch)(int64_t n);
 
-  // parameter, exp_avg and exp_avg_sq [n], of the step's types. `decision` says whether anything changes, the
-  // gradient's scale, and t, the update's number.
+  // parameter, exp_avg and exp_avg_sq [n], of the step's types. `copy`: bfloat16 [n], the float32 parameter rounded to
+  // nearest; null: absent. `decision` says whether anything changes, the gradient's scale, and t, the update's number.
   int (*adamw)(void* stream, AdamW step, const Decision* decision, void* parameter, const float* gradient,
-               void* exp_avg, void* exp_avg_sq, int64_t n);
+               void* exp_avg, void* exp_avg_sq, void* copy, int64_t n);
 
   // kernels/step_decision.h, by one thread.
   int (*total_losses)(void* stream, double* totals_2, const double* sums_A2, int64_t A, int64_t paired);

@@ -59,10 +59,10 @@ HWY_INLINE void store_stochastic(V32 v, F32 d, float* p, int64_t count, const st
   store(v, d, p, count);
 }
 
-// `noise`: null if everything is rounded to nearest.
+// `noise`: null if everything is rounded to nearest. `copy`: null without one.
 template <class P, class M>
-HWY_INLINE void adamw_span(P* parameter, const float* gradient, M* exp_avg, M* exp_avg_sq, int64_t n,
-                           const reference::AdamWFactors& f, const AdamWNoise* noise) {
+HWY_INLINE void adamw_span(P* parameter, const float* gradient, M* exp_avg, M* exp_avg_sq, c10::BFloat16* copy,
+                           int64_t n, const reference::AdamWFactors& f, const AdamWNoise* noise) {
   const F32 d;
   const auto set = [d](double value) HWY_ATTR { return hn::Set(d, static_cast<float>(value)); };
   const V32 scale = set(f.gradient_scale), decay = set(f.decay_before), decay_after = set(f.decay_after);
@@ -79,6 +79,7 @@ HWY_INLINE void adamw_span(P* parameter, const float* gradient, M* exp_avg, M* e
     const V32 denominator = hn::Add(hn::Div(hn::Sqrt(v), correction2_sqrt), eps);
     V32 p = hn::MulSub(before, decay, hn::Div(hn::Mul(step_size, m), denominator));
     if (decays_after) p = hn::NegMulAdd(decay_after, p, p);
+    if (copy != nullptr) store(p, d, copy + i, count);
     if (noise != nullptr) {
       store_stochastic(p, d, parameter + i, count, noise->parameter.from(i));
       store_stochastic(m, d, exp_avg + i, count, noise->exp_avg.from(i));
@@ -110,17 +111,21 @@ void philox_blocks(uint64_t* out, int64_t num_blocks, RandomKey key, uint64_t fi
 
 using F = reference::AdamWFactors;
 using B16 = c10::BFloat16;
-void adamw_f32_f32(float* p, const float* g, float* m, float* v, int64_t n, const F& f, const AdamWNoise* noise) {
-  adamw_span(p, g, m, v, n, f, noise);
+void adamw_f32_f32(float* p, const float* g, float* m, float* v, B16* copy, int64_t n, const F& f,
+                   const AdamWNoise* noise) {
+  adamw_span(p, g, m, v, copy, n, f, noise);
 }
-void adamw_f32_bf16(float* p, const float* g, B16* m, B16* v, int64_t n, const F& f, const AdamWNoise* noise) {
-  adamw_span(p, g, m, v, n, f, noise);
+void adamw_f32_bf16(float* p, const float* g, B16* m, B16* v, B16* copy, int64_t n, const F& f,
+                    const AdamWNoise* noise) {
+  adamw_span(p, g, m, v, copy, n, f, noise);
 }
-void adamw_bf16_f32(B16* p, const float* g, float* m, float* v, int64_t n, const F& f, const AdamWNoise* noise) {
-  adamw_span(p, g, m, v, n, f, noise);
+void adamw_bf16_f32(B16* p, const float* g, float* m, float* v, B16* copy, int64_t n, const F& f,
+                    const AdamWNoise* noise) {
+  adamw_span(p, g, m, v, copy, n, f, noise);
 }
-void adamw_bf16_bf16(B16* p, const float* g, B16* m, B16* v, int64_t n, const F& f, const AdamWNoise* noise) {
-  adamw_span(p, g, m, v, n, f, noise);
+void adamw_bf16_bf16(B16* p, const float* g, B16* m, B16* v, B16* copy, int64_t n, const F& f,
+                     const AdamWNoise* noise) {
+  adamw_span(p, g, m, v, copy, n, f, noise);
 }
 
 }  // namespace hearth::ops::HWY_NAMESPACE
@@ -175,19 +180,21 @@ void fill_noise(AdamWNoise& noise, const StochasticRounding& rounding, uint64_t 
 template <class P, class M>
 void update(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
             const at::Tensor& exp_avg_sq_N, const reference::AdamWFactors& f,
-            const std::optional<StochasticRounding>& rounding) {
+            const std::optional<StochasticRounding>& rounding, const at::Tensor& copy_N) {
   constexpr int64_t kBlock = kAdamWBlock;
   const int64_t N = parameter_N.numel();
   P* parameter = flat<P>(parameter_N, N);
   const float* gradient = flat<const float>(gradient_N, N);
   M *exp_avg = flat<M>(exp_avg_N, N), *exp_avg_sq = flat<M>(exp_avg_sq_N, N);
+  c10::BFloat16* const copy = copy_N.defined() ? flat<c10::BFloat16>(copy_N, N) : nullptr;
   const auto run = kernel(P(), M());
   parallel((N + kBlock - 1) / kBlock, kBlock, [&](int64_t first, int64_t last) {
     AdamWNoise noise;
     for (int64_t i = first * kBlock; i < std::min(N, last * kBlock); i += kBlock) {
       const int64_t n = std::min(kBlock, N - i);
       if (rounding) fill_noise(noise, *rounding, static_cast<uint64_t>(i), n, std::is_same_v<M, c10::BFloat16>);
-      run(parameter + i, gradient + i, exp_avg + i, exp_avg_sq + i, n, f, rounding ? &noise : nullptr);
+      run(parameter + i, gradient + i, exp_avg + i, exp_avg_sq + i, copy == nullptr ? nullptr : copy + i, n, f,
+          rounding ? &noise : nullptr);
     }
   });
 }
@@ -196,11 +203,13 @@ void update(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const a
 
 void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
            const at::Tensor& exp_avg_sq_N, const AdamWStep& step, const at::Tensor& decision,
-           const std::optional<StochasticRounding>& rounding) {
+           const std::optional<StochasticRounding>& rounding, const at::Tensor& copy_N) {
   const trace::SpanScope span(trace::SpanKind::kOp, "adamw");
   HEARTH_CHECK(!rounding || parameter_N.scalar_type() == at::kBFloat16, "only bfloat16 is rounded");
+  HEARTH_CHECK(!copy_N.defined() || (is_float32(parameter_N) && copy_N.scalar_type() == at::kBFloat16),
+               "a copy is bfloat16 of float32");
   if (on_gpu(parameter_N))
-    return gpu::adamw(parameter_N, gradient_N, exp_avg_N, exp_avg_sq_N, step, decision, rounding);
+    return gpu::adamw(parameter_N, gradient_N, exp_avg_N, exp_avg_sq_N, step, decision, rounding, copy_N);
   const kernels::Decision decided = read_decision(decision);
   if (decided.apply == 0) return;
   HEARTH_CHECK(decided.t > step.updates_before, "update {} of moments that began after update {}", decided.t,
@@ -214,7 +223,8 @@ void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at
   }
   const bool rounded_moments = exp_avg_N.scalar_type() == at::kBFloat16;
   const auto with = [&](auto parameter, auto moment) {
-    update<decltype(parameter), decltype(moment)>(parameter_N, gradient_N, exp_avg_N, exp_avg_sq_N, f, rounding);
+    update<decltype(parameter), decltype(moment)>(parameter_N, gradient_N, exp_avg_N, exp_avg_sq_N, f, rounding,
+                                                  copy_N);
   };
   if (is_float32(parameter_N)) {
     rounded_moments ? with(float(), c10::BFloat16()) : with(float(), float());

@@ -45,10 +45,11 @@ struct StochasticRounding {
 
 // Updates parameter, exp_avg and exp_avg_sq, all [N] contiguous; gradient is only read. Either all are float64, or
 // gradient is float32, and the parameter and the moments are float32 or bfloat16. `rounding` only with a bfloat16
-// parameter. `decision` (ops/step_decision.h), on the same device, has t, gradient_scale (for clipping without a pass
-// of its own) and whether anything changes.
+// parameter. `copy`, bfloat16 [N] and only with a float32 parameter, receives the parameter, rounded to nearest as
+// copy_ does (ops/tensor.h); undefined: none. `decision` (ops/step_decision.h), on the same device, has t,
+// gradient_scale (for clipping without a pass of its own) and whether anything changes.
 void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
            const at::Tensor& exp_avg_sq_N, const AdamWStep& step, const at::Tensor& decision,
-           const std::optional<StochasticRounding>& rounding = std::nullopt);
+           const std::optional<StochasticRounding>& rounding = std::nullopt, const at::Tensor& copy_N = {});
 
 }  // namespace hearth::ops

@@ -31,7 +31,8 @@ void AdamW::step(double lr, int64_t step, const at::Tensor& decision) {
                                             : ops::AdamForm::kTorch,
                                 .updates_before = weights_.updates_before(index)};
     if (!rounding_seed_) {
-      ops::adamw(owned.master, owned.gradient, owned.exp_avg, owned.exp_avg_sq, update, decision);
+      ops::adamw(owned.master, owned.gradient, owned.exp_avg, owned.exp_avg_sq, update, decision, std::nullopt,
+                 owned.copy);
       continue;
     }
     const plan::Parameter& p = weights_.plan().parameters[i];

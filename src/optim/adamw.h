@@ -25,9 +25,9 @@ class AdamW {
   AdamW(const config::Optimizer& config, parallel::ShardedWeights& weights,
         std::optional<uint64_t> rounding_seed = std::nullopt);
 
-  // Updates masters and moments from the reduced gradients, unless `decision` (ops/step_decision.h) skips the update.
-  // The kernel multiplies the gradients by the decision's scale and does not change them. `step` is the training's
-  // step, from 1. Local; then call weights.end_step().
+  // Updates masters, their copies (ShardedWeights::Owned) and moments from the reduced gradients, unless `decision`
+  // (ops/step_decision.h) skips the update. The kernel multiplies the gradients by the decision's scale and does not
+  // change them. `step` is the training's step, from 1. Local; then call weights.end_step().
   void step(double lr, int64_t step, const at::Tensor& decision);
 
  private:

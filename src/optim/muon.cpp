@@ -125,6 +125,7 @@ void Muon::apply(int64_t index, const at::Tensor& update_N, double lr, const at:
   const double rate = lr * s.lr_factor;
   ops::muon_apply(owned.master, update_N, rate * muon_lr_factor(config_.muon_adjust_lr_fn, p.shape[0], p.shape[1]),
                   rate * s.weight_decay, decision);
+  if (owned.copy.defined()) ops::copy_(owned.copy, owned.master);
 }
 
 }  // namespace hearth::optim

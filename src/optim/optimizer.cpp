@@ -8,7 +8,7 @@ namespace hearth::optim {
 
 Optimizer::Optimizer(const config::Optimizer& config, parallel::ShardedWeights& weights,
                      std::optional<uint64_t> rounding_seed)
-    : adamw_(config, weights, rounding_seed) {
+    : weights_(weights), adamw_(config, weights, rounding_seed) {
   const std::vector<bool> matrices = plan::muon_matrices(config, weights.plan());
   for (size_t i = 0; i < matrices.size(); ++i)
     HEARTH_CHECK(weights.momentum_only(static_cast<int64_t>(i)) == matrices[i], "the state of parameter {}", i);
@@ -20,6 +20,7 @@ Optimizer::Optimizer(const config::Optimizer& config, parallel::ShardedWeights& 
 void Optimizer::step(double lr, int64_t step, const at::Tensor& decision) {
   adamw_.step(lr, step, decision);
   if (muon_) muon_->step(lr, decision);
+  weights_.copies_written();
 }
 
 }  // namespace hearth::optim

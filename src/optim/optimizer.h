@@ -19,14 +19,15 @@ class Optimizer {
   Optimizer(const config::Optimizer& config, parallel::ShardedWeights& weights,
             std::optional<uint64_t> rounding_seed = std::nullopt);
 
-  // Updates masters and the optimizer's state, as AdamW::step and Muon::step do. Collective with Muon, else Local; then
-  // call weights.end_step().
+  // Updates masters, their copies and the optimizer's state, as AdamW::step and Muon::step do. Collective with Muon,
+  // else Local; then call weights.end_step().
   void step(double lr, int64_t step, const at::Tensor& decision);
 
   // Memory in addition to the weights' own: Muon's scratch.
   int64_t memory_bytes() const { return muon_ ? muon_->memory_bytes() : 0; }
 
  private:
+  parallel::ShardedWeights& weights_;
   AdamW adamw_;
   std::optional<Muon> muon_;
 };

@@ -141,9 +141,10 @@ void ShardedWeights::release(int64_t unit) {
   slot->in_use = false;
 }
 
-comm::Work ShardedWeights::gather_into(const UnitBuffers& b, const at::Tensor& whole, bool ahead) {
+comm::Work ShardedWeights::gather_into(UnitBuffers& b, const at::Tensor& whole, bool ahead) {
   const at::Tensor full = whole.narrow(0, 0, shards_->size() * b.shard_numel), own = shard_of(b, full);
-  if (has_own_masters()) ops::copy_(own, b.masters);
+  if (has_own_masters() && !b.is_cast) ops::copy_(own, b.masters);
+  b.is_cast = b.weights.defined();  // a slot may have another unit next time
   const at::Tensor shard = has_own_masters() ? own : b.masters;
   return start_or_run(ahead, [this, full, shard] { shards_->all_gather(full, shard); });
 }
@@ -282,6 +283,7 @@ void ShardedWeights::begin_step(int64_t num_micro_batches) {
   HEARTH_CHECK(training() && num_micro_batches >= 1, "{} micro-batches", num_micro_batches);
   num_micro_batches_ = num_micro_batches;
   paired_ = plan::paired_micro_batches(num_micro_batches, sharding_.reproducible);
+  copies_written_ = false;
   const int64_t num_sums = plan::num_partial_sums(num_micro_batches, sharding_, shards_->size());
   weight_slots_.clear();  // a step that threw may have left some in use
   gradient_slots_.clear();
@@ -307,10 +309,16 @@ void ShardedWeights::end_step() {
     const int64_t wanted = plan_.units[static_cast<size_t>(unit)].is_here ? num_micro_batches_ : 0;
     HEARTH_CHECK(b.num_ready == wanted, "unit {} was ready {} times of {}", unit, b.num_ready, wanted);
   }
-  masters_changed();
+  // A part that was cast before, and was changed with its masters, is still that.
+  std::exchange(copies_written_, false) ? set_stale() : masters_changed();
 }
 
 void ShardedWeights::masters_changed() {
+  for (UnitBuffers& b : units_) b.is_cast = false;
+  set_stale();
+}
+
+void ShardedWeights::set_stale() {
   for (UnitBuffers& b : units_) {
     b.gathering.wait();
     b.stale = true;
@@ -340,13 +348,15 @@ ShardedWeights::Owned ShardedWeights::owned(int64_t index) const {
   // If this rank owns nothing of the parameter, the parameter may be before or after the slice.
   const int64_t begin = std::clamp<int64_t>(p.offset + range.begin - b.slice.begin, 0, b.slice.numel());
   const Moments& m = moments_[static_cast<size_t>(index)];
+  if (has_copies()) b.gathering.wait();  // it reads the copy
   return {range.begin,
           range.end,
           b.masters.narrow(0, begin, range.numel()),
           training() ? gradient_shard(p.unit).narrow(0, begin, range.numel()) : at::Tensor(),
           m.exp_avg,
           m.exp_avg_sq,
-          m.momentum};
+          m.momentum,
+          has_copies() ? shard_of(b, b.weights).narrow(0, begin, range.numel()) : at::Tensor()};
 }
 
 ShardedWeights::UnitBuffers& ShardedWeights::buffers(int64_t unit) {

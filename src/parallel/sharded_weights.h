@@ -5,8 +5,8 @@
 //
 // If a unit has a whole buffer, and masters and compute have one type, masters are a part of it and are gathered in
 // place, and a gradient's slice is reduced in place. So with one rank nothing is copied. If the types differ (float32
-// masters, bfloat16 compute), a gather first casts this rank's slice. Without whole buffers, units use slots in turn
-// (parallel/unit_slots.h), and the slices are separate.
+// masters, bfloat16 compute), a gather first casts this rank's slice, unless the optimizer has written both. Without
+// whole buffers, units use slots in turn (parallel/unit_slots.h), and the slices are separate.
 //
 // A matrix that Muon updates has one momentum in place of two moments.
 //
@@ -25,6 +25,7 @@
 //   A micro-batches        prefetch(u), gather(u), release(u), gradient(u) +=, gradient_ready(u)
 //   finish_gradients()     tied weights of a pipeline
 //   AdamW on the slices    owned(p) for each parameter: reads its gradient, writes master and moments
+//   copies_written()       if Owned::copy had the masters' changes, too
 //   end_step()             gathered weights are stale: the next gather(u) communicates
 // Gradients accumulate locally and are reduced with the last micro-batch, or with each one (slots of stages 2 and 3,
 // and reproducible: plan::paired_micro_batches has the order of the sum). Gathers ahead and reductions run in the
@@ -83,6 +84,9 @@ class ShardedWeights final : public model::Weights {
   void begin_step(int64_t num_micro_batches);
   // After the last micro-batch. Collective over the ranks that have the tied weights, else Local.
   void finish_gradients();
+  // The optimizer has written each change of this step's masters to Owned::copy, too. So the next gathers need not
+  // cast. Local.
+  void copies_written() { copies_written_ = true; }
   // Local. Checks that every unit was reduced.
   void end_step();
   // Call this on all ranks after masters were written outside a step (initialisation, loading). Local.
@@ -97,10 +101,11 @@ class ShardedWeights final : public model::Weights {
 
   // This rank's part of plan().parameters[index]: the row-major elements [begin, end), possibly none, as views [end -
   // begin]. Gradient and the optimizer's state are undefined for inference; the state also for frozen parameters. The
-  // state is either both moments or the momentum; the others are undefined.
+  // state is either both moments or the momentum; the others are undefined. `copy`: the place of the masters, rounded
+  // to nearest, in whole weights of bfloat16 where masters are float32; otherwise undefined.
   struct Owned {
     int64_t begin, end;
-    at::Tensor master, gradient, exp_avg, exp_avg_sq, momentum;
+    at::Tensor master, gradient, exp_avg, exp_avg_sq, momentum, copy;
     int64_t numel() const { return end - begin; }
   };
   Owned owned(int64_t index) const;
@@ -139,6 +144,7 @@ class ShardedWeights final : public model::Weights {
     at::Tensor weights, masters, gradients, gradient_shard;
     std::vector<at::Tensor> partial_sums;  // [shard_numel] each: the digits of a binary counter, then the blocks so far
     bool stale = true;                     // `weights` are out of date
+    bool is_cast = false;                  // this rank's part of `weights` is its masters, cast
     bool begins = true;                    // nothing of this sum is in `gradients`
     std::vector<bool> unwritten;           // of each parameter: its gradient, here or in the slot, is undefined
     int64_t num_ready = 0;                 // number of gradient_ready calls in this step
@@ -151,14 +157,20 @@ class ShardedWeights final : public model::Weights {
     int64_t updates_before = 0;
   };
   bool has_own_masters() const { return precision_.masters != precision_.compute; }
+  bool has_copies() const {
+    return precision_.masters == DType::kFloat32 && precision_.compute == DType::kBFloat16 && has_whole_weights();
+  }
   bool has_whole_weights() const { return sharding_.has_whole_weights(shards_->size(), precision_); }
   bool has_whole_gradients() const { return sharding_.has_whole_gradients(shards_->size()); }
   int64_t planned_bytes() const;
   void allocate_unit(const plan::Unit& unit, ops::Arena& arena);
   // This rank's part of a parameter, as a range of the parameter's elements.
   plan::Slice owned_range(const plan::Parameter& parameter) const;
-  // Fills `whole` from the masters of all ranks: casts here, then gathers, in the communication stream if `ahead`.
-  comm::Work gather_into(const UnitBuffers& unit, const at::Tensor& whole, bool ahead);
+  // Fills `whole` from the masters of all ranks: casts here where needed, then gathers, in the communication stream if
+  // `ahead`.
+  comm::Work gather_into(UnitBuffers& unit, const at::Tensor& whole, bool ahead);
+  // All weights are to be gathered again.
+  void set_stale();
   comm::Work start_or_run(bool ahead, std::function<void()> calls);
   // Set to zero, in a whole buffer: the elements of no parameter, and those of unwritten parameters.
   void zero_padding(int64_t unit, const at::Tensor& gradients) const;
@@ -186,6 +198,7 @@ class ShardedWeights final : public model::Weights {
   at::Device device_;
   int64_t memory_bytes_ = 0, partial_sums_bytes_ = 0;
   int64_t num_micro_batches_ = 0, paired_ = 1;
+  bool copies_written_ = false;
   std::vector<UnitBuffers> units_;
   std::vector<Moments> moments_;  // of each parameter
   UnitSlots weight_slots_, gradient_slots_;

@@ -2,10 +2,12 @@
 #include "ops/adamw.h"
 #include "ops/step_decision.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "device.h"
 
@@ -44,9 +46,9 @@ class AdamWKernel : public DeviceTest {
     if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor has no fused multiply-add";
   }
   void adamw(const AdamW& step, const Decision& decision, const at::Tensor& p, const at::Tensor& g, const at::Tensor& m,
-             const at::Tensor& v) {
+             const at::Tensor& v, const at::Tensor& copy = {}) {
     run(table().adamw(nullptr, step, &decision, data<void>(p), data<float>(g), data<void>(m), data<void>(v),
-                      p.numel()));
+                      data<void>(copy), p.numel()));
   }
 };
 
@@ -88,6 +90,44 @@ TEST_P(AdamWKernel, EveryBitIsTheCpusForAllTypesAndForms) {
   }
 }
 
+TEST_P(AdamWKernel, TheCopyIsTheParameterRoundedToNearest) {
+  for (const at::ScalarType moment : kTypes) {
+    for (const int64_t offset : {0, 1}) {
+      for (const int64_t copy_offset : {0, 1, 8}) {
+        for (const int64_t n : {1, 7, 8, 4099}) {
+          SCOPED_TRACE(fmt::format("{} offsets {} {} n {}", c10::toString(moment), offset, copy_offset, n));
+          const auto vector = [&](at::ScalarType type) { return random({n + offset}, type).slice(0, offset); };
+          const at::Tensor p = vector(at::kFloat), g = vector(at::kFloat), m = vector(moment),
+                           v = vector(moment).abs_();
+          const at::Tensor p2 = p.clone(), m2 = m.clone(), v2 = v.clone();
+          const at::Tensor around = at::full({n + copy_offset + 5}, 3, at::kBFloat16);
+          const at::Tensor copy = around.slice(0, copy_offset, copy_offset + n);
+          const ops::AdamWStep s{.lr = 3e-2, .decay = 0.1};
+          adamw(step_of(s, p, m), decision_of(2, 0.3), p, g, m, v, copy);
+          EXPECT_TRUE(same_bits(copy, p.to(at::kBFloat16)));
+          EXPECT_TRUE(around.slice(0, 0, copy_offset).eq(3).all().item<bool>());
+          EXPECT_TRUE(around.slice(0, copy_offset + n).eq(3).all().item<bool>());
+          adamw(step_of(s, p2, m2), decision_of(2, 0.3), p2, g, m2, v2);
+          EXPECT_TRUE(same_bits(p, p2) && same_bits(m, m2) && same_bits(v, v2));
+        }
+      }
+    }
+  }
+}
+
+// Halves between two bfloat16 go to the even one. Nothing else changes these values.
+TEST_P(AdamWKernel, TheCopyHasInfinityNanAndTies) {
+  const float tie = 0x1p-8F;
+  const at::Tensor p = at::tensor(
+      {INFINITY, -INFINITY, 0.0F, -0.0F, 1 + tie, 1 + 3 * tie, -1 - 3 * tie, 0x1p-130F, 0x1.fffffep127F, NAN});
+  const at::Tensor zero = at::zeros_like(p), copy = at::empty(p.sizes(), at::kBFloat16);
+  adamw(step_of({.lr = 0.1}, p, zero), decision_of(1), p, zero, zero.clone(), zero.clone(), copy);
+  const at::Tensor expected =
+      at::tensor({INFINITY, -INFINITY, 0.0F, -0.0F, 1.0F, 1 + 4 * tie, -1 - 4 * tie, 0x1p-130F, INFINITY});
+  EXPECT_TRUE(same_bits(copy.slice(0, 0, 9).to(at::kFloat), expected));
+  EXPECT_TRUE(std::isnan(copy[9].item<float>()));
+}
+
 TEST_P(AdamWKernel, StochasticRoundingHasTheCpusBitsWhereverTheStreamBegins) {
   for (const at::ScalarType moment : kTypes) {
     for (const uint64_t first : {uint64_t{0}, uint64_t{16}, uint64_t{3}, (uint64_t{1} << 40) + 13}) {
@@ -117,10 +157,12 @@ TEST_P(AdamWKernel, NothingChangesWhereTheDecisionSaysSo) {
   const at::Tensor p = random({100}, at::kFloat), m = random({100}, at::kFloat), v = m.abs(), g = at::full({100}, NAN);
   const at::Tensor p2 = p.clone(), m2 = m.clone(), v2 = v.clone();
   const ops::AdamWStep s{.lr = 0.1};
+  const at::Tensor copy = at::full({100}, 3, at::kBFloat16);
   Decision decision = decision_of(1);
   decision.apply = 0;
-  adamw(step_of(s, p, m), decision, p, g, m, v);
+  adamw(step_of(s, p, m), decision, p, g, m, v, copy);
   EXPECT_TRUE(same_bits(p, p2) && same_bits(m, m2) && same_bits(v, v2));
+  EXPECT_TRUE(copy.eq(3).all().item<bool>());
   decision.apply = 1;
   adamw(step_of(s, p, m), decision, p, g, m, v);
   EXPECT_TRUE(p.isnan().all().item<bool>());

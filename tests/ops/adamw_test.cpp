@@ -127,6 +127,25 @@ TEST_P(AdamW, WeightsInBfloat16AreTheUpdatesRounded) {
   }
 }
 
+TEST_P(AdamW, TheCopyIsTheParameterRoundedToNearest) {
+  const auto [type, n] = GetParam();
+  at::manual_seed(1);
+  const at::Tensor p = random({n}, type), gradient = random({n}, type), copy = at::full({n}, 3, at::kBFloat16);
+  if (type == at::kDouble) {
+    EXPECT_TRUE(refused([&] { adamw(p, gradient, p, p, {}, decided(1), std::nullopt, copy); }, "a copy is bfloat16"));
+    return;
+  }
+  for (const at::ScalarType moments : {at::kFloat, at::kBFloat16}) {
+    const at::Tensor m = random({n}, moments), v = random({n}, moments).abs();
+    const at::Tensor p2 = p.clone(), m2 = m.clone(), v2 = v.clone();
+    const AdamWStep step{.lr = 0.1, .decay = 0.5};
+    adamw(p, gradient, m, v, step, decided(3), std::nullopt, copy);
+    EXPECT_TRUE(same_bits(copy, p.to(at::kBFloat16)));
+    adamw(p2, gradient, m2, v2, step, decided(3));
+    EXPECT_TRUE(same_bits(p, p2) && same_bits(m, m2) && same_bits(v, v2));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, AdamW,
                          testing::Combine(testing::Values(at::kFloat, at::kDouble),
                                           testing::Values<int64_t>(7, 17001)));
@@ -245,11 +264,12 @@ TEST(AdamWEdge, NanPropagatesAndNothingIsNoWork) {
 }
 
 TEST(AdamWEdge, AStepThatIsHeldBackChangesNothing) {
-  const at::Tensor p = at::ones({9}), m = at::zeros({9}), v = at::zeros({9});
+  const at::Tensor p = at::ones({9}), m = at::zeros({9}), v = at::zeros({9}), copy = at::zeros({9}, at::kBFloat16);
   const StepDecision step({.on_nan = kernels::Reaction::kSkip, .skip_limit = 5}, at::kCPU);
   step.decide(at::zeros({2}, at::kDouble), at::full({1}, std::nan(""), at::kDouble), 0, 1);
-  adamw(p, at::full({9}, std::nanf("")), m, v, {.lr = 0.1, .decay = 0.5}, step.decision());
+  adamw(p, at::full({9}, std::nanf("")), m, v, {.lr = 0.1, .decay = 0.5}, step.decision(), std::nullopt, copy);
   EXPECT_TRUE(p.eq(1).all().item<bool>() && m.eq(0).all().item<bool>() && v.eq(0).all().item<bool>());
+  EXPECT_TRUE(copy.eq(0).all().item<bool>());
 }
 
 }  // namespace

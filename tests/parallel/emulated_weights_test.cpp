@@ -22,12 +22,15 @@ struct Case {
   int64_t ranks;
   plan::Sharding sharding;
   plan::Precision precision = DType::kFloat32;
+  bool writes_copies = false;  // as an optimizer does, in place of a cast at the next gather
 };
 
 const std::vector<Case>& cases() {
   static const plan::Precision mixed{DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32};
   static const std::vector<Case> all = {{"zero1", 2, {.zero_stage = 1}},
                                         {"zero1_mixed", 3, {.zero_stage = 1}, mixed},
+                                        {"zero1_mixed_copies", 3, {.zero_stage = 1}, mixed, true},
+                                        {"zero2_mixed_copies", 2, {.zero_stage = 2}, mixed, true},
                                         {"zero2", 3, {.zero_stage = 2}},
                                         {"zero3", 2, {.zero_stage = 3}},
                                         {"zero3_mixed", 2, {.zero_stage = 3}, mixed},
@@ -73,6 +76,13 @@ std::vector<double> steps_of(comm::Group& group, const Case& of, at::Device devi
       micro_batch(weights, 0.1 * static_cast<double>(step + 2 * micro + 4 * group.rank()));
     weights.finish_gradients();
     for (int64_t u = 0; u < weights.num_units(); ++u) weights.master(u).sub_(weights.gradient_shard(u), 0.01);
+    if (of.writes_copies) {
+      for (size_t p = 0; p < plan.parameters.size(); ++p) {
+        const auto owned = weights.owned(static_cast<int64_t>(p));
+        owned.copy.copy_(owned.master);
+      }
+      weights.copies_written();
+    }
     weights.end_step();
   }
   std::vector<double> masters;

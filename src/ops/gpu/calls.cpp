@@ -174,7 +174,7 @@ void add_sum_of_squares(const at::Tensor& sum_1, const at::Tensor& x) {
 
 void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
            const at::Tensor& exp_avg_sq_N, const AdamWStep& step, const at::Tensor& decision,
-           const std::optional<StochasticRounding>& rounding) {
+           const std::optional<StochasticRounding>& rounding, const at::Tensor& copy_N) {
   kernels::AdamW k{.lr = step.lr,
                    .beta1 = step.beta1,
                    .beta2 = step.beta2,
@@ -194,9 +194,11 @@ void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at
     k.first = rounding->first;
   }
   HEARTH_CHECK(parameter_N.is_contiguous() && exp_avg_N.is_contiguous() && exp_avg_sq_N.is_contiguous());
+  HEARTH_CHECK(!copy_N.defined() || (copy_N.is_contiguous() && copy_N.numel() == parameter_N.numel()));
   check_gpu(gpu_kernels().adamw(gpu_stream(), k, static_cast<const kernels::Decision*>(decision.const_data_ptr()),
                                 parameter_N.mutable_data_ptr(), pointer<const float>(gradient_N),
-                                exp_avg_N.mutable_data_ptr(), exp_avg_sq_N.mutable_data_ptr(), parameter_N.numel()),
+                                exp_avg_N.mutable_data_ptr(), exp_avg_sq_N.mutable_data_ptr(),
+                                copy_N.defined() ? copy_N.mutable_data_ptr() : nullptr, parameter_N.numel()),
             "adamw");
 }
 

@@ -51,7 +51,7 @@ void add_sum_of_squares(const at::Tensor& sum_1, const at::Tensor& x);
 
 void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
            const at::Tensor& exp_avg_sq_N, const AdamWStep& step, const at::Tensor& decision,
-           const std::optional<StochasticRounding>& rounding);
+           const std::optional<StochasticRounding>& rounding, const at::Tensor& copy_N);
 
 void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, const at::Tensor& q_BSHK,
                        const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask);
