@@ -211,17 +211,20 @@ void time_update(Bench& bench, int64_t num_parameters) {
   const int64_t N = std::min<int64_t>(num_parameters, 1 << 25);
   const at::Tensor gradient = bench.random({N}), sum = bench.zeros({1}, DType::kFloat64);
   bench.memory("sum of squares", {{gradient}, {}}, [&] { ops::add_sum_of_squares(sum, gradient); });
-  const auto update = [&](const std::string& name, DType weights, DType moments, bool stochastic = false) {
+  const auto update = [&](const std::string& name, DType weights, DType moments, bool stochastic = false,
+                          std::optional<DType> copy_type = std::nullopt) {
     const at::Tensor parameter = bench.random({N}, weights);
     const at::Tensor exp_avg = bench.zeros({N}, moments), exp_avg_sq = bench.zeros({N}, moments);
     const at::Tensor decision = ops::decided(1, 1, bench.device);
     std::optional<ops::StochasticRounding> rounding;
     if (stochastic) rounding = {random_key(2, "bench ops")};
-    bench.memory(name, {{parameter, gradient, exp_avg, exp_avg_sq}, {parameter, exp_avg, exp_avg_sq}},
-                 [&] { ops::adamw(parameter, gradient, exp_avg, exp_avg_sq, {.lr = 1e-4}, decision, rounding); });
+    const at::Tensor copy = copy_type ? bench.empty({N}, *copy_type) : at::Tensor();
+    bench.memory(name, {{parameter, gradient, exp_avg, exp_avg_sq}, {parameter, exp_avg, exp_avg_sq, copy}},
+                 [&] { ops::adamw(parameter, gradient, exp_avg, exp_avg_sq, {.lr = 1e-4}, decision, rounding, copy); });
   };
   using enum DType;
   update("adamw", kFloat32, kFloat32);
+  update("adamw with a bfloat16 copy", kFloat32, kFloat32, false, kBFloat16);
   update("adamw, bfloat16 moments", kFloat32, kBFloat16);
   update("adamw, bfloat16 weights", kBFloat16, kFloat32);
   update("adamw, bfloat16 weights, stochastic", kBFloat16, kFloat32, true);

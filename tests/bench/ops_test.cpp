@@ -75,6 +75,7 @@ TEST(BenchOps, BytesAreThoseOfEachOperandInItsType) {
   EXPECT_EQ(bytes("sum of squares"), 4 * N);
   // A gradient is read; weights and two moments are read and written.
   EXPECT_EQ(bytes("adamw"), (4 + 2 * 4 + 4 * 4) * N);
+  EXPECT_EQ(bytes("adamw with a bfloat16 copy"), (4 + 2 * 4 + 4 * 4 + 2) * N);
   EXPECT_EQ(bytes("adamw, bfloat16 moments"), (4 + 2 * 4 + 4 * 2) * N);
   EXPECT_EQ(bytes("adamw, bfloat16 weights"), (4 + 2 * 2 + 4 * 4) * N);
   EXPECT_EQ(bytes("adamw, bfloat16 weights, stochastic"), (4 + 2 * 2 + 4 * 4) * N);
