@@ -147,9 +147,11 @@ def warm_cache(commands):
     started = []
     for name, (command, environment) in commands.items():
         if command[0] == sys.executable:
-            short = [word for word in command if word != "--turns" and not word.startswith(("--n-layers", "--steps", "--warmup"))]
+            replaced = ("--n-layers", "--steps", "--warmup", "--turns")
+            short = [word for word in command if not word.startswith(replaced)]
             short += ["--n-layers=1", "--steps=1", "--warmup=1"]
-            started.append((name, subprocess.Popen(short, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, cwd=ROOT)))
+            started.append((name, subprocess.Popen(short, env={**os.environ, **environment}, stdout=subprocess.DEVNULL,
+                                                   cwd=ROOT)))
     failed = [name for name, process in started if process.wait()]
     if failed:
         sys.exit(f"error: {', '.join(failed)} did not run with one layer")
@@ -252,7 +254,7 @@ def parsed(arguments):
     parser.add_argument("--accumulate", type=int, default=1, help="micro-batches a step")
     parser.add_argument("--torchtitan", metavar="DIR", default=FOLDER, help="the folder with its package")
     parser.add_argument("--warm-cache", action="store_true",
-                        help="measure nothing: only compile with one layer, so that a run afterwards finds it in the cache")
+                        help="measure nothing: only compile with one layer, for a run afterwards")
     options = parser.parse_args(arguments)
     options.has_torchtitan = found_in(options.torchtitan)[0] is not None
     shapes = SHAPES if options.device == "cpu" else GPU_SHAPES

@@ -307,7 +307,8 @@ class Tables(unittest.TestCase):
     def test_the_cache_is_warmed_by_one_layer_of_each_program_on_pytorch(self):
         with tempfile.TemporaryDirectory() as folder:
             def command(name, program=sys.executable, status=0):
-                note = f"import sys; open({os.path.join(folder, name)!r}, 'w').write(' '.join(sys.argv[1:])); sys.exit({status})"
+                note = (f"import sys; open({os.path.join(folder, name)!r}, 'w').write(' '.join(sys.argv[1:])); "
+                        f"sys.exit({status})")
                 return [program, "-c", note, "--dim=64", "--n-layers=16", "--steps=10", "--warmup=2", "--turns"], {}
 
             step.warm_cache({"Hearth": command("hearth", "no such program"), "compiled": command("compiled")})
