@@ -138,8 +138,8 @@ class Compiling:
 
     def __init__(self, commands, environment, log):
         lanes = ["; ".join(map(shlex.join, commands[lane::self.LANES])) for lane in range(self.LANES)]
-        self.programs = [subprocess.Popen(["/bin/bash", "-c", lane], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
-                                          stdout=log, stderr=log, start_new_session=True) for lane in lanes if lane]
+        self.programs = [subprocess.Popen(["/bin/bash", "-c", lane], cwd=ROOT, env=environment, stdout=log, stderr=log,
+                                          stdin=subprocess.DEVNULL, start_new_session=True) for lane in lanes if lane]
 
     def __enter__(self):
         return self
