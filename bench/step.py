@@ -142,21 +142,6 @@ def flops_per_token(shape):
     return 6 * (L * (D * (H + 2 * G) * K + H * K * D + 3 * D * F) + D * V) + 6 * L * H * K * S
 
 
-def warm_cache(commands):
-    """Leaves in PyTorch's cache what the programs of a table compile: all layers compile to the same as one."""
-    started = []
-    for name, (command, environment) in commands.items():
-        if command[0] == sys.executable:
-            replaced = ("--n-layers", "--steps", "--warmup", "--turns")
-            short = [word for word in command if not word.startswith(replaced)]
-            short += ["--n-layers=1", "--steps=1", "--warmup=1"]
-            started.append((name, subprocess.Popen(short, env={**os.environ, **environment}, stdout=subprocess.DEVNULL,
-                                                   cwd=ROOT)))
-    failed = [name for name, process in started if process.wait()]
-    if failed:
-        sys.exit(f"error: {', '.join(failed)} did not run with one layer")
-
-
 class Program:
     """A process that takes one step a turn."""
 
@@ -253,8 +238,6 @@ def parsed(arguments):
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--accumulate", type=int, default=1, help="micro-batches a step")
     parser.add_argument("--torchtitan", metavar="DIR", default=FOLDER, help="the folder with its package")
-    parser.add_argument("--warm-cache", action="store_true",
-                        help="measure nothing: only compile with one layer, for a run afterwards")
     options = parser.parse_args(arguments)
     options.has_torchtitan = found_in(options.torchtitan)[0] is not None
     shapes = SHAPES if options.device == "cpu" else GPU_SHAPES
@@ -282,11 +265,7 @@ def main(arguments=None):
     for name in shapes if options.shape == "all" else (options.shape,):
         print(f"\n{name}: {shapes[name]}, {options.dtype}, {torch.get_num_threads()} threads", flush=True)
         for table_name, commands in tables(shapes[name], options).items():
-            if table_name not in tables_wanted(options):
-                continue
-            if options.warm_cache:
-                warm_cache(commands)
-            else:
+            if table_name in tables_wanted(options):
                 table(shapes[name], options, commands)
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import queue
 import re
-import shlex
 import signal
 import subprocess
 import threading
@@ -125,39 +124,6 @@ class Program:
             pass
         self.process.wait()
         self.errors.join(timeout=KILL_S)
-
-
-class Compiling:
-    """What the tables need of torch.compile, with one layer, beside the tests: half a minute less for each table.
-
-    Two at a time: more of them may not fit the GPU beside the tests.
-    """
-
-    LIMIT_S = 90
-    LANES = 2
-
-    def __init__(self, commands, environment, log):
-        lanes = ["; ".join(map(shlex.join, commands[lane::self.LANES])) for lane in range(self.LANES)]
-        self.programs = [subprocess.Popen(["/bin/bash", "-c", lane], cwd=ROOT, env=environment, stdout=log, stderr=log,
-                                          stdin=subprocess.DEVNULL, start_new_session=True) for lane in lanes if lane]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for program in self.programs:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(program.pid, signal.SIGKILL)
-            program.wait()
-        self.programs = []
-
-    def finish(self, clock):
-        """Waits, and stops what takes too long. A table whose program failed here compiles, and says what is wrong."""
-        end = min(time.monotonic() + self.LIMIT_S, clock.last_call())
-        for program in self.programs:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                program.wait(max(0, end - time.monotonic()))
-        self.__exit__()
 
 
 # --- tests ------------------------------------------------------------------------------------------------------------

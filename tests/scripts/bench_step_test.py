@@ -304,20 +304,6 @@ class Tables(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "error: .*hearth bench step .*: status 1"):
             self.run_step("--table=eager")
 
-    def test_the_cache_is_warmed_by_one_layer_of_each_program_on_pytorch(self):
-        with tempfile.TemporaryDirectory() as folder:
-            def command(name, program=sys.executable, status=0):
-                note = (f"import sys; open({os.path.join(folder, name)!r}, 'w').write(' '.join(sys.argv[1:])); "
-                        f"sys.exit({status})")
-                return [program, "-c", note, "--dim=64", "--n-layers=16", "--steps=10", "--warmup=2", "--turns"], {}
-
-            step.warm_cache({"Hearth": command("hearth", "no such program"), "compiled": command("compiled")})
-            self.assertEqual(os.listdir(folder), ["compiled"])
-            with open(os.path.join(folder, "compiled"), encoding="utf-8") as file:
-                self.assertEqual(file.read(), "--dim=64 --n-layers=1 --steps=1 --warmup=1")
-            with self.assertRaisesRegex(SystemExit, "compiled did not run with one layer"):
-                step.warm_cache({"compiled": command("compiled", status=1)})
-
     def test_the_tables_of_all_are_the_fair_ones(self):
         none = f"--torchtitan={self.folder}"
         self.assertEqual(self.names(none), {

@@ -17,7 +17,7 @@
 namespace hearth::train {
 namespace {
 
-constexpr int64_t kRowsB = 2, kPlacesS = 8, kIds = 37, kMicroBatches = 2;
+constexpr int64_t kRowsB = 2, kPlacesS = 8, kIds = 37, kUnwrittenBatches = 2;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 struct UnwrittenCase {
@@ -83,7 +83,8 @@ model::MicroBatch batch_of(const UnwrittenCase& c, int64_t micro) {
 void add_gradients(const UnwrittenCase& c, const plan::ParameterPlan& plan, model::Weights& weights, double scale) {
   model::Transformer model(shape_of(c), plan, kRowsB, kPlacesS,
                            {.dtype = c.compute, .loss_chunk_tokens = 5, .training = true});
-  for (int64_t micro = 0; micro < kMicroBatches; ++micro) model.loss_and_gradient(weights, batch_of(c, micro), scale);
+  for (int64_t micro = 0; micro < kUnwrittenBatches; ++micro)
+    model.loss_and_gradient(weights, batch_of(c, micro), scale);
 }
 
 std::vector<bool> trained_of(const UnwrittenCase& c, const plan::ParameterPlan& plan) {
@@ -131,7 +132,7 @@ TEST_P(UnwrittenGradients, EndLikeThoseThatBeginAtZero) {
     }
     weights.masters_changed();
     for (const bool is_nan : {true, false, false}) {
-      weights.begin_step(kMicroBatches);
+      weights.begin_step(kUnwrittenBatches);
       // Shards are part of the buffers of one rank; the first step, whose loss is NaN, fills all others.
       for (int64_t unit = 0; unit < weights.num_units(); ++unit) weights.gradient_shard(unit).fill_(kNan);
       add_gradients(c, plan, weights, is_nan ? kNan : 0.1);
