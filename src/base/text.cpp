@@ -25,14 +25,14 @@ std::string escaped(char c) {
 
 }  // namespace
 
-std::string format_rows(const std::vector<Row>& rows) {
+std::string format_rows(const std::vector<TextRow>& rows) {
   constexpr size_t kWidestLeft = 28;
   size_t width = 0;
-  for (const Row& row : rows) {
+  for (const TextRow& row : rows) {
     if (row.left.size() <= kWidestLeft) width = std::max(width, row.left.size());
   }
   std::string text;
-  for (const Row& row : rows) {
+  for (const TextRow& row : rows) {
     std::vector<std::string> lines = wrap(row.right, kTextColumns - width - 4);
     std::string left = row.left;
     if (left.size() > width) {

@@ -12,12 +12,12 @@ namespace hearth {
 // The width of help texts.
 inline constexpr size_t kTextColumns = 80;
 
-struct Row {
+struct TextRow {
   std::string left, right;
 };
 
 // Two columns, indented by two, the right one wrapped. A left side over 28 characters gets a line of its own.
-std::string format_rows(const std::vector<Row>& rows);
+std::string format_rows(const std::vector<TextRow>& rows);
 
 std::vector<std::string> wrap(std::string_view text, size_t columns);
 // The texts between separators. A separator at the end adds no empty text.

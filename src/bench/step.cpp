@@ -111,12 +111,12 @@ struct StepsOfRank {
 StepsOfRank run_steps(const config::BenchStepOptions& options, const Shape& s, comm::Group& group) {
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
-  train::Training training({.config = options.config,
-                            .shape = s.run.model,
-                            .precision = s.run.precision,
-                            .recompute = s.recompute,
-                            .device = s.device},
-                           group);
+  train::RankTraining training({.config = options.config,
+                                .shape = s.run.model,
+                                .precision = s.run.precision,
+                                .recompute = s.recompute,
+                                .device = s.device},
+                               group);
   run::initialize_weights(training.weights, 0);
   const data::StepBatch batch = random_batch(options.config, s.run.model, s.micro_batches);
   StepsOfRank measured;

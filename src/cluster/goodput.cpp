@@ -51,16 +51,16 @@ std::vector<Interval> allocations_of(const std::vector<StartEvent>& events, doub
 
 }  // namespace
 
-Goodput goodput_of(const std::vector<StartEvent>& events, std::span<const metrics::Record> records, bool running,
+Goodput goodput_of(const std::vector<StartEvent>& events, std::span<const metrics::StepRecord> records, bool running,
                    double now_s) {
   Goodput sum;
   double last_step_s = 0;
-  for (const metrics::Record& record : records) last_step_s = std::max(last_step_s, record.time);
+  for (const metrics::StepRecord& record : records) last_step_s = std::max(last_step_s, record.time);
   for (const StartEvent& event : events) sum.starts += event.name == "start" ? 1 : 0;
   std::vector<Interval> allocations = allocations_of(events, last_step_s, running, now_s);
   std::sort(allocations.begin(), allocations.end(), [](auto& a, auto& b) { return a.begin_s < b.begin_s; });
   // Steps of a training that was started by hand are not of a job. Events have whole seconds.
-  for (const metrics::Record& record : records) {
+  for (const metrics::StepRecord& record : records) {
     const auto after = std::upper_bound(allocations.begin(), allocations.end(), record.time,
                                         [](double time, const Interval& i) { return time < i.begin_s; });
     if (after == allocations.begin() || record.time > std::prev(after)->end_s + 1) continue;

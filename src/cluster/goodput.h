@@ -23,7 +23,7 @@ struct Goodput {
 // after the death of a node, lasts until the next start: nothing says when its allocation ended. If it is the newest
 // event, it lasts until `now_s`, in seconds since 1970, or until the last step if the run is not `running`. Events have
 // whole seconds.
-Goodput goodput_of(const std::vector<StartEvent>& events, std::span<const metrics::Record> records, bool running,
+Goodput goodput_of(const std::vector<StartEvent>& events, std::span<const metrics::StepRecord> records, bool running,
                    double now_s);
 
 // The seconds since 1970 of "2026-01-31T23:59:59Z"; -1 if the text is not such a time.

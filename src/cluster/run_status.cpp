@@ -43,7 +43,7 @@ std::string command_of(int64_t process) {
 }
 
 // Steps, checkpoints and the run's length, as far as the folder shows them. Returns the records of all steps.
-std::vector<metrics::Record> read_progress(RunStatus& status) {
+std::vector<metrics::StepRecord> read_progress(RunStatus& status) {
   Path checkpoints = status.run / "checkpoints";
   double tokens_of_step = 0;
   if (path_exists(status.run / runfolder::kRunFile)) {
@@ -57,14 +57,14 @@ std::vector<metrics::Record> read_progress(RunStatus& status) {
   const std::vector<int64_t> steps = checkpoint::list_steps(checkpoints);
   if (!steps.empty()) status.checkpoint_step = steps.back();
   const Path metrics = status.run / runfolder::kMetricsFile;
-  std::vector<metrics::Record> records = metrics::read_metrics(metrics);
+  std::vector<metrics::StepRecord> records = metrics::read_metrics(metrics);
   if (records.empty()) return records;
   std::error_code gone;
   const auto written = std::filesystem::last_write_time(metrics, gone);
   if (!gone)
     status.seconds_since_step =
         std::max(0.0, std::chrono::duration<double>(std::filesystem::file_time_type::clock::now() - written).count());
-  const metrics::Record& last = records.back();
+  const metrics::StepRecord& last = records.back();
   status.step = last.step;
   status.loss = last.loss;
   status.tokens = last.tokens;
@@ -227,7 +227,7 @@ RunStatus run_status(const Path& run) {
   RunStatus status{.run = run};
   status.events = read_starts(run);
   status.job = newest_job(status.events);
-  const std::vector<metrics::Record> records = read_progress(status);
+  const std::vector<metrics::StepRecord> records = read_progress(status);
   if (status.job.empty())
     judge_by_lease(status);
   else if (local_process(status.job))

@@ -172,7 +172,7 @@ bool says_full_disk(std::string_view error, const std::vector<Path>& folders) {
 namespace {
 
 // What only a person can mend; nullopt: nothing of that kind.
-std::optional<Decision> stop_for_a_person(const Ended& ended) {
+std::optional<RestartDecision> stop_for_a_person(const Ended& ended) {
   const auto is_code = [&ended](ExitCode code) { return ended.code == static_cast<int>(code); };
   const auto with_error = [&ended](std::string_view text, std::string_view without) {
     return fmt::format("{}{}", text, ended.error.empty() ? without : ": " + ended.error);
@@ -181,17 +181,18 @@ std::optional<Decision> stop_for_a_person(const Ended& ended) {
   // the run's files on any node, the disk that has them is away.
   const bool missing_files = ended.signal == "nodes";
   if (is_code(ExitCode::kUser) && !ended.error.empty() && !missing_files)
-    return Decision{Next::kStop, with_error("the training refused its input (exit code 2)", "")};
+    return RestartDecision{Next::kStop, with_error("the training refused its input (exit code 2)", "")};
   if (is_code(ExitCode::kDamaged))
-    return Decision{Next::kStop, with_error("data or a checkpoint are damaged (exit code 3)", ": the log says which")};
+    return RestartDecision{Next::kStop,
+                           with_error("data or a checkpoint are damaged (exit code 3)", ": the log says which")};
   if (is_code(ExitCode::kBug))
-    return Decision{Next::kStop, with_error("an error of Hearth itself (exit code 5)", ": keep the logs")};
+    return RestartDecision{Next::kStop, with_error("an error of Hearth itself (exit code 5)", ": keep the logs")};
   if (is_code(ExitCode::kHardware) && ended.disk_is_full)
-    return Decision{Next::kStop, fmt::format("the disk is full: {}", ended.error)};
+    return RestartDecision{Next::kStop, fmt::format("the disk is full: {}", ended.error)};
   // Another start on this host would meet the same.
   if (ended.signal == "preflight" && ended.job.starts_with("local-"))
-    return Decision{Next::kStop,
-                    fmt::format("hearth preflight ended with exit code {}: the log names what is off", ended.code)};
+    return RestartDecision{
+        Next::kStop, fmt::format("hearth preflight ended with exit code {}: the log names what is off", ended.code)};
   return std::nullopt;
 }
 
@@ -208,7 +209,7 @@ std::string reason_of(const Ended& ended, bool leaves_out) {
 
 }  // namespace
 
-Decision decide(const std::vector<StartEvent>& events, const Ended& ended, int64_t max_restarts) {
+RestartDecision decide(const std::vector<StartEvent>& events, const Ended& ended, int64_t max_restarts) {
   // The end of an older job must not ask for a third one. A stop counts if it came after this job's newest start.
   bool stop_asked = false;
   for (auto e = events.rbegin(); e != events.rend() && !(e->name == "start" && e->job == ended.job); ++e) {
@@ -218,7 +219,7 @@ Decision decide(const std::vector<StartEvent>& events, const Ended& ended, int64
   }
   const bool leaves_out = !ended.bad_nodes.empty() && (ended.signal == "preflight" || ended.signal == "nodes");
   if (!leaves_out)
-    if (const std::optional<Decision> stop = stop_for_a_person(ended)) return *stop;
+    if (const std::optional<RestartDecision> stop = stop_for_a_person(ended)) return *stop;
   if (ended.is_done) return {Next::kDone, "the training is complete"};
   if (stop_asked) return {Next::kStop, "`hearth stop` asked for it", 0, /*is_asked=*/true};
   if (ended.signal == "leave") return {Next::kLeave, "the job was asked to end: cancelled, or preempted"};

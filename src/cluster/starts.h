@@ -70,7 +70,7 @@ enum class Next {
 };
 std::string_view name_of(Next next);  // "done", "again", "requeue", "leave", "stop"
 
-struct Decision {
+struct RestartDecision {
   Next next;
   std::string why;
   int64_t wait_s = 0;     // kAgain: before the next start. What fails at once again and again may need a while to pass
@@ -104,6 +104,6 @@ std::string error_in_log(std::string_view log);
 // 0 after the death of a node. What a person has to mend stops the run: wrong input, damaged data, a full disk, a bug.
 // Everything else is tried again, or the nodes are left out. A crash loop is found from checkpoints: more than
 // `max_restarts` starts in a row without a newer one.
-Decision decide(const std::vector<StartEvent>& events, const Ended& ended, int64_t max_restarts);
+RestartDecision decide(const std::vector<StartEvent>& events, const Ended& ended, int64_t max_restarts);
 
 }  // namespace hearth::cluster

@@ -47,19 +47,20 @@ void sum(std::byte* out, const std::byte* const* inputs, int64_t num_inputs, int
 
 }  // namespace
 
-Buffer buffer_of(const at::Tensor& tensor, std::string_view operation) {
+TensorMemory buffer_of(const at::Tensor& tensor, std::string_view operation) {
   HEARTH_CHECK(tensor.defined() && tensor.is_contiguous(), "{} wants contiguous tensors", operation);
   // data_ptr of an empty tensor may be null, which is harmless because nothing is read.
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.numel(), tensor.scalar_type(),
           static_cast<int64_t>(tensor.element_size())};
 }
 
-Buffer host_buffer_of(const at::Tensor& tensor, std::string_view operation) {
+TensorMemory host_buffer_of(const at::Tensor& tensor, std::string_view operation) {
   HEARTH_CHECK(tensor.is_cpu(), "{} wants host tensors", operation);
   return buffer_of(tensor, operation);
 }
 
-void check_shard(const Buffer& full, const Buffer& shard, int64_t rank, int64_t size, std::string_view operation) {
+void check_shard(const TensorMemory& full, const TensorMemory& shard, int64_t rank, int64_t size,
+                 std::string_view operation) {
   HEARTH_CHECK(full.type == shard.type, "{}: full and shard are of two types", operation);
   HEARTH_CHECK(full.numel == size * shard.numel, "{}: full has {} elements, {} shards of {} were expected", operation,
                full.numel, size, shard.numel);
@@ -72,7 +73,7 @@ void check_shard(const Buffer& full, const Buffer& shard, int64_t rank, int64_t 
 
 namespace {
 
-ExchangeParts parts_of(const Buffer& buffer, std::span<const int64_t> counts, int64_t size) {
+ExchangeParts parts_of(const TensorMemory& buffer, std::span<const int64_t> counts, int64_t size) {
   ExchangeParts parts{{counts.begin(), counts.end()}, {}};
   if (counts.empty()) parts.counts.assign(static_cast<size_t>(size), buffer.numel / size);
   int64_t end = 0;
@@ -89,7 +90,7 @@ ExchangeParts parts_of(const Buffer& buffer, std::span<const int64_t> counts, in
 
 }  // namespace
 
-Exchange exchange_of(const Buffer& to, const Buffer& from, std::span<const int64_t> to_counts,
+Exchange exchange_of(const TensorMemory& to, const TensorMemory& from, std::span<const int64_t> to_counts,
                      std::span<const int64_t> from_counts, int64_t size) {
   HEARTH_CHECK(to.type == from.type, "all_to_all: tensors of two types");
   HEARTH_CHECK(to_counts.empty() == from_counts.empty(), "all_to_all: counts of one side only");
@@ -99,7 +100,7 @@ Exchange exchange_of(const Buffer& to, const Buffer& from, std::span<const int64
   return {parts_of(to, to_counts, size), parts_of(from, from_counts, size)};
 }
 
-void check_summable(const Buffer& buffer, std::string_view operation) {
+void check_summable(const TensorMemory& buffer, std::string_view operation) {
   HEARTH_CHECK(buffer.type == at::kFloat || buffer.type == at::kDouble || buffer.type == at::kBFloat16,
                "{} adds float32, float64 or bfloat16 only", operation);
 }

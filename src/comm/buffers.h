@@ -15,7 +15,7 @@
 namespace hearth::comm {
 
 // The memory of a contiguous tensor.
-struct Buffer {
+struct TensorMemory {
   std::byte* data;
   int64_t numel;
   at::ScalarType type;
@@ -25,19 +25,20 @@ struct Buffer {
 };
 
 // Checks that the tensor is contiguous; the error names `operation`.
-Buffer buffer_of(const at::Tensor& tensor, std::string_view operation);
+TensorMemory buffer_of(const at::Tensor& tensor, std::string_view operation);
 // Also checks that it is on the host.
-Buffer host_buffer_of(const at::Tensor& tensor, std::string_view operation);
+TensorMemory host_buffer_of(const at::Tensor& tensor, std::string_view operation);
 
 // Checks that full is [size * n] and shard [n], of one type. The shard must be outside of full, or be exactly its part
 // `rank`.
-void check_shard(const Buffer& full, const Buffer& shard, int64_t rank, int64_t size, std::string_view operation);
+void check_shard(const TensorMemory& full, const TensorMemory& shard, int64_t rank, int64_t size,
+                 std::string_view operation);
 
 // The parts of a buffer in an exchange, one of each rank.
 struct ExchangeParts {
   std::vector<int64_t> counts, begins;  // elements
 
-  std::byte* at(const Buffer& buffer, int64_t rank) const { return buffer.at(begins[static_cast<size_t>(rank)]); }
+  std::byte* at(const TensorMemory& buffer, int64_t rank) const { return buffer.at(begins[static_cast<size_t>(rank)]); }
   int64_t count(int64_t rank) const { return counts[static_cast<size_t>(rank)]; }
 };
 struct Exchange {
@@ -45,11 +46,11 @@ struct Exchange {
 };
 // The parts by their counts, or equal parts where both counts are empty: then `to` and `from` are equally large. Checks
 // that counts are those of the buffers, which are of one type and do not overlap.
-Exchange exchange_of(const Buffer& to, const Buffer& from, std::span<const int64_t> to_counts,
+Exchange exchange_of(const TensorMemory& to, const TensorMemory& from, std::span<const int64_t> to_counts,
                      std::span<const int64_t> from_counts, int64_t size);
 
 // float32, float64 or bfloat16.
-void check_summable(const Buffer& buffer, std::string_view operation);
+void check_summable(const TensorMemory& buffer, std::string_view operation);
 
 // Copies unless both are the same memory. Otherwise they must not overlap.
 void copy_elements(std::byte* to, const std::byte* from, int64_t bytes);

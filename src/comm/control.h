@@ -37,7 +37,7 @@ enum class Answers : char { kAll, kRank0 };
 
 // Makes one note of two: `lower` is that of some neighbouring ranks, `upper` that of the next ones. The result may not
 // depend, in any bit, on which neighbours meet first. Any thread may call it.
-using Merge = void (*)(std::string& lower, std::string_view upper);
+using NoteMerge = void (*)(std::string& lower, std::string_view upper);
 void merge_lists(std::string& lower, std::string_view upper);  // one after the other
 void merge_first(std::string& lower, std::string_view upper);  // the first that is not empty
 void merge_bits(std::string& lower, std::string_view upper);   // or'ed; all have as many
@@ -52,15 +52,15 @@ class Control {
   virtual bool is_process() const { return false; }  // else ranks are threads, in tests, or there is one
 
   // Sends this rank's bytes and does not wait for those of others. Throws Aborted after abort().
-  virtual Posted post(std::string_view operation, std::string_view bytes, Merge merge, Answers to) = 0;
-  Posted post(std::string_view operation, std::string_view bytes, Merge merge) {
+  virtual Posted post(std::string_view operation, std::string_view bytes, NoteMerge merge, Answers to) = 0;
+  Posted post(std::string_view operation, std::string_view bytes, NoteMerge merge) {
     return post(operation, bytes, merge, Answers::kAll);
   }
   // The bytes of all ranks in a posted call, merged in rank order. With Answers::kRank0 the other ranks get nothing,
   // when all have posted. Once for each. Throws Aborted after abort(); an Error (kHardware) that names the missing
   // ranks if they do not arrive in time.
   virtual std::string collect(const Posted& posted) = 0;
-  std::string reduce(std::string_view operation, std::string_view bytes, Merge merge) {
+  std::string reduce(std::string_view operation, std::string_view bytes, NoteMerge merge) {
     return collect(post(operation, bytes, merge));
   }
   // Every rank's bytes, in rank order; the lengths may differ. For a few calls at the start: everybody gets everything.

@@ -14,7 +14,7 @@ class SingleControl final : public Control {
  public:
   int64_t rank() const override { return 0; }
   int64_t size() const override { return 1; }
-  Posted post(std::string_view operation, std::string_view bytes, Merge, Answers) override {
+  Posted post(std::string_view operation, std::string_view bytes, NoteMerge, Answers) override {
     if (aborted_) throw Aborted{};
     posted_.emplace(++number_, bytes);
     return {number_, std::string(operation)};
@@ -50,12 +50,12 @@ class Single final : public Group {
     return single(control_, stream_, before_split_);
   }
   void all_gather_now(at::Tensor full, const at::Tensor& shard) override {
-    const Buffer to = buffer_of(full, "all_gather"), from = buffer_of(shard, "all_gather");
+    const TensorMemory to = buffer_of(full, "all_gather"), from = buffer_of(shard, "all_gather");
     check_shard(to, from, 0, 1, "all_gather");
     if (to.data != from.data) full.view({-1}).copy_(shard.view({-1}));
   }
   void reduce_scatter_now(at::Tensor shard, const at::Tensor& full) override {
-    const Buffer to = buffer_of(shard, "reduce_scatter"), from = buffer_of(full, "reduce_scatter");
+    const TensorMemory to = buffer_of(shard, "reduce_scatter"), from = buffer_of(full, "reduce_scatter");
     check_shard(from, to, 0, 1, "reduce_scatter");
     check_summable(from, "reduce_scatter");
     if (to.data != from.data) shard.view({-1}).copy_(full.view({-1}));

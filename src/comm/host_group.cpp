@@ -78,7 +78,7 @@ class HostGroup final : public Group {
   std::unique_ptr<Group> split(const std::vector<int64_t>& members, StreamOf stream) override;
 
   void all_gather_now(at::Tensor full, const at::Tensor& shard) override {
-    const Buffer to = host_buffer_of(full, "all_gather"), from = host_buffer_of(shard, "all_gather");
+    const TensorMemory to = host_buffer_of(full, "all_gather"), from = host_buffer_of(shard, "all_gather");
     check_shard(to, from, rank(), size(), "all_gather");
     const int64_t n = from.numel, most = HostMemory::kPlaceBytes / from.element_bytes;
     in_pieces("all_gather", from, n, most, [&](int64_t begin, int64_t count) {
@@ -91,7 +91,7 @@ class HostGroup final : public Group {
   }
 
   void reduce_scatter_now(at::Tensor shard, const at::Tensor& full) override {
-    const Buffer to = host_buffer_of(shard, "reduce_scatter"), from = host_buffer_of(full, "reduce_scatter");
+    const TensorMemory to = host_buffer_of(shard, "reduce_scatter"), from = host_buffer_of(full, "reduce_scatter");
     check_shard(from, to, rank(), size(), "reduce_scatter");
     check_summable(from, "reduce_scatter");
     const int64_t n = to.numel, most = HostMemory::kPlaceBytes / from.element_bytes / size();
@@ -107,7 +107,7 @@ class HostGroup final : public Group {
 
   // Each rank sums one part, and all gather the parts.
   void all_reduce_now(at::Tensor values) override {
-    const Buffer all = host_buffer_of(values, "all_reduce");
+    const TensorMemory all = host_buffer_of(values, "all_reduce");
     check_summable(all, "all_reduce");
     const int64_t most = HostMemory::kPlaceBytes / all.element_bytes;
     in_pieces("all_reduce", all, all.numel, most, [&](int64_t begin, int64_t count) {
@@ -126,12 +126,12 @@ class HostGroup final : public Group {
   }
 
   void all_to_all_now(at::Tensor to, const at::Tensor& from, const ExchangeCounts& counts) override {
-    const Buffer out = host_buffer_of(to, "all_to_all"), in = host_buffer_of(from, "all_to_all");
+    const TensorMemory out = host_buffer_of(to, "all_to_all"), in = host_buffer_of(from, "all_to_all");
     const Exchange parts = exchange_of(out, in, counts.to, counts.from, size());
     const ExchangeParts &received = parts.to, &sent = parts.from;
     const int64_t longest = counts.from.empty() ? in.numel / size() : longest_part(received, sent);
     const int64_t most = HostMemory::kPlaceBytes / in.element_bytes / size();
-    Buffer call = in;
+    TensorMemory call = in;
     call.numel = longest * size();  // the same on all ranks
     in_pieces("all_to_all", call, longest, most, [&](int64_t begin, int64_t count) {
       // What a part of `of` elements has of this piece.
@@ -147,7 +147,7 @@ class HostGroup final : public Group {
   }
 
   void send_now(const at::Tensor& values, int64_t to) override {
-    const Buffer from = host_buffer_of(values, "send");
+    const TensorMemory from = host_buffer_of(values, "send");
     in_letters(from, [&](std::byte* part, int64_t bytes) {
       within_limit([&] {
         memory_->write_letter(rank_, ++letters_, to, call_, common_->limit, common_->abandoned,
@@ -157,7 +157,7 @@ class HostGroup final : public Group {
   }
 
   void recv_now(at::Tensor values, int64_t from) override {
-    const Buffer to = host_buffer_of(values, "recv");
+    const TensorMemory to = host_buffer_of(values, "recv");
     in_letters(to, [&](std::byte* part, int64_t bytes) {
       within_limit([&] {
         memory_->read_letter(rank_, from, call_, common_->limit, common_->abandoned,
@@ -171,7 +171,7 @@ class HostGroup final : public Group {
 
   // Calls body(begin, count) for pieces of [0, n) of at most `most` elements, each in a new phase; at least once, so
   // that ranks with different calls meet.
-  void in_pieces(const char* operation, const Buffer& buffer, int64_t n, int64_t most,
+  void in_pieces(const char* operation, const TensorMemory& buffer, int64_t n, int64_t most,
                  const std::function<void(int64_t begin, int64_t count)>& body) {
     set_call(operation, buffer);
     int64_t begin = 0;
@@ -184,14 +184,14 @@ class HostGroup final : public Group {
   }
 
   // Calls body(part, bytes) for pieces of a message.
-  void in_letters(const Buffer& buffer, const std::function<void(std::byte* part, int64_t bytes)>& body) {
+  void in_letters(const TensorMemory& buffer, const std::function<void(std::byte* part, int64_t bytes)>& body) {
     set_call("transfer", buffer);
     const int64_t most = HostMemory::kPlaceBytes / buffer.element_bytes;
     for (int64_t begin = 0; begin < buffer.numel; begin += most)
       body(buffer.at(begin), std::min(most, buffer.numel - begin) * buffer.element_bytes);
   }
 
-  void set_call(const char* operation, const Buffer& buffer) {
+  void set_call(const char* operation, const TensorMemory& buffer) {
     call_ = {};
     std::strncpy(call_.operation, operation, sizeof call_.operation - 1);
     call_.type = buffer.type;
@@ -238,7 +238,7 @@ class HostGroup final : public Group {
   }
   // Writes elements [begin, begin + count) of each other rank's part of `from` to this rank's place, in rank order.
   // This rank reads its own part where it is.
-  void write_parts(const Buffer& from, int64_t n, int64_t begin, int64_t count) {
+  void write_parts(const TensorMemory& from, int64_t n, int64_t begin, int64_t count) {
     const int64_t bytes = count * from.element_bytes;
     for (int64_t r = 0; r < size(); ++r)
       if (r != rank()) copy_elements(mine() + r * bytes, from.at(r * n + begin), bytes);
@@ -253,7 +253,7 @@ class HostGroup final : public Group {
   std::optional<HostMemory> own_memory_;
   HostMemory* memory_;
   uint32_t phase_ = 0, letters_ = 0;
-  Call call_;
+  SharedCall call_;
 };
 
 std::unique_ptr<Group> HostGroup::split(const std::vector<int64_t>& members, StreamOf stream) {

@@ -37,14 +37,14 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
   ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-std::string describe(const Call& call) {
+std::string describe(const SharedCall& call) {
   return fmt::format("{} of {} x {}", call.operation, call.numel, c10::toString(call.type));
 }
 
 // Counters are compared by their difference: they may wrap.
 bool is_at_least(uint32_t counter, uint32_t value) { return static_cast<int32_t>(counter - value) >= 0; }
 
-bool same(const Call& a, const Call& b) {
+bool same(const SharedCall& a, const SharedCall& b) {
   return std::string_view(a.operation) == b.operation && a.type == b.type && a.numel == b.numel;
 }
 
@@ -58,12 +58,12 @@ struct HostMemory::Rank {
   alignas(kLine) std::atomic<uint32_t> phase;  // the last one that the rank arrived in; others sleep on it
   std::atomic<uint32_t> sleepers;              // on any word of this rank
   std::atomic<uint32_t> ended;
-  Call calls[2];  // of the last two phases
+  SharedCall calls[2];  // of the last two phases
   std::atomic<uint32_t> letters_sent;
   struct Letter {
     std::atomic<uint32_t> sent, taken;  // numbers of letters
     int64_t to;
-    Call call;
+    SharedCall call;
   } letters[2];
 };
 
@@ -97,7 +97,7 @@ std::byte* HostMemory::place(int64_t rank, uint32_t phase) const {
   return memory_ + places + (4 * rank + phase % 2) * kPlaceBytes;
 }
 
-void HostMemory::arrive(int64_t rank, uint32_t phase, const Call& call, const Limit& limit,
+void HostMemory::arrive(int64_t rank, uint32_t phase, const SharedCall& call, const Limit& limit,
                         const std::atomic<bool>& abandoned) {
   Rank& mine = of(rank);
   if (aborted() || abandoned) throw Aborted{};
@@ -114,7 +114,7 @@ void HostMemory::arrive(int64_t rank, uint32_t phase, const Call& call, const Li
   compare(phase);
 }
 
-void HostMemory::write_letter(int64_t rank, uint32_t number, int64_t to, const Call& call, const Limit& limit,
+void HostMemory::write_letter(int64_t rank, uint32_t number, int64_t to, const SharedCall& call, const Limit& limit,
                               const std::atomic<bool>& abandoned, const std::function<void(std::byte*)>& write) {
   if (aborted() || abandoned) throw Aborted{};
   Rank& mine = of(rank);
@@ -133,7 +133,7 @@ void HostMemory::write_letter(int64_t rank, uint32_t number, int64_t to, const C
   change(mine, mine.letters_sent, number);
 }
 
-void HostMemory::read_letter(int64_t rank, int64_t from, const Call& call, const Limit& limit,
+void HostMemory::read_letter(int64_t rank, int64_t from, const SharedCall& call, const Limit& limit,
                              const std::atomic<bool>& abandoned, const std::function<void(const std::byte*)>& read) {
   if (aborted() || abandoned) throw Aborted{};
   Rank& other = of(from);
@@ -204,9 +204,9 @@ std::string HostMemory::missing(uint32_t phase) const {
 }
 
 void HostMemory::compare(uint32_t phase) const {
-  const Call& first = of(0).calls[phase % 2];
+  const SharedCall& first = of(0).calls[phase % 2];
   for (int64_t r = 1; r < ranks(); ++r) {
-    const Call& other = of(r).calls[phase % 2];
+    const SharedCall& other = of(r).calls[phase % 2];
     if (!same(first, other))
       throw Error(ExitCode::kBug, fmt::format("ranks disagree: rank {} is in {}, rank {} in {}", members_[0],
                                               describe(first), members_[static_cast<size_t>(r)], describe(other)));

@@ -23,7 +23,7 @@
 namespace hearth::comm {
 
 // What a rank does in a phase. operation, numel and type must be equal on all ranks.
-struct Call {
+struct SharedCall {
   char operation[24] = "nothing";
   at::ScalarType type = at::kByte;
   int64_t numel = 0;
@@ -55,15 +55,16 @@ class HostMemory {
   // Arrives in phase number `phase` and waits for the others. Throws Aborted after abort(), or once `abandoned` is set;
   // an Error (kHardware), which names the operation and the missing ranks with their last calls, after the limit; an
   // Error (kBug) if ranks made different calls or one has ended.
-  void arrive(int64_t rank, uint32_t phase, const Call& call, const Limit& limit, const std::atomic<bool>& abandoned);
+  void arrive(int64_t rank, uint32_t phase, const SharedCall& call, const Limit& limit,
+              const std::atomic<bool>& abandoned);
 
   // Letter number `number` of rank `rank`, from 1. write_letter waits for the place, calls write(place) and sends it.
   // read_letter waits for the next letter from `from` and calls read(place). Throw as arrive(), but a letter of another
   // call is an Error (kBug) of its reader.
-  void write_letter(int64_t rank, uint32_t number, int64_t to, const Call& call, const Limit& limit,
+  void write_letter(int64_t rank, uint32_t number, int64_t to, const SharedCall& call, const Limit& limit,
                     const std::atomic<bool>& abandoned, const std::function<void(std::byte*)>& write);
-  void read_letter(int64_t rank, int64_t from, const Call& call, const Limit& limit, const std::atomic<bool>& abandoned,
-                   const std::function<void(const std::byte*)>& read);
+  void read_letter(int64_t rank, int64_t from, const SharedCall& call, const Limit& limit,
+                   const std::atomic<bool>& abandoned, const std::function<void(const std::byte*)>& read);
 
   void abort();
   // Marks this rank as ended: a rank that waits for it gets an error. Only for the memory of all ranks.

@@ -89,7 +89,7 @@ int64_t num_cores(Control& control) {
   return std::ssize(cores);
 }
 
-Transfers transfers_of(const config::RunConfig& config, at::Device device) {
+TransferNeeds transfers_of(const config::RunConfig& config, at::Device device) {
   return {device, config.numerics.reproducible, config.parallelism.pipeline_parallel_degree > 1};
 }
 
@@ -97,7 +97,7 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
   ProcessControl control(membership);
   std::unique_ptr<SharedPages> pages;
   std::optional<HostMemory> memory;
-  const MakeGroup make_group = [&](const config::Comm& options, const Transfers& transfers) {
+  const MakeGroup make_group = [&](const config::Comm& options, const TransferNeeds& transfers) {
     const auto sign_s = [&control] { return control.last_sign_s(); };
     const auto hang = [&control](const Error& error) { control.report_hang(error); };
     if (options.backend == config::CommBackend::kNccl || !transfers.device.is_cpu()) {

@@ -21,18 +21,18 @@ LocalPlace local_place(Control& control);
 int64_t num_cores(Control& control);
 
 // What the tensors of a group need.
-struct Transfers {
+struct TransferNeeds {
   at::Device device = at::kCPU;
   bool ordered = true;        // sums in pairs of ranks (comm/group.h); on CPUs they always are
   bool splits_apart = false;  // a group may be split with a stream of its own (comm/nccl_group.h)
 };
 // Those of a run.
-Transfers transfers_of(const config::RunConfig& config, at::Device device);
+TransferNeeds transfers_of(const config::RunConfig& config, at::Device device);
 
 // Makes the group of all ranks, as [comm] says: in one host's memory (comm/host_group.h), through MPI
 // (comm/mpi_group.h) or through NCCL (comm/nccl_group.h). A rank that waits longer than train_timeout_seconds for
 // another's tensor throws. Collective; once.
-using MakeGroup = std::function<std::unique_ptr<Group>(const config::Comm& options, const Transfers& transfers)>;
+using MakeGroup = std::function<std::unique_ptr<Group>(const config::Comm& options, const TransferNeeds& transfers)>;
 
 // Meets the other ranks and runs `body`; its return value is the exit code. If `body` throws on any rank, or a process
 // dies, rank 0 prints the error and all processes end with its exit code. Throws only if the ranks do not meet.

@@ -75,13 +75,13 @@ class MpiGroup final : public Group {
   }
 
   void all_gather_now(at::Tensor full, const at::Tensor& shard) override {
-    const Buffer to = host_buffer_of(full, "all_gather"), from = host_buffer_of(shard, "all_gather");
+    const TensorMemory to = host_buffer_of(full, "all_gather"), from = host_buffer_of(shard, "all_gather");
     check_shard(to, from, rank_, size_, "all_gather");
     if (from.numel > 0) gather(to.data, to.at(rank_ * from.numel) == from.data ? nullptr : from.data, from);
   }
 
   void reduce_scatter_now(at::Tensor shard, const at::Tensor& full) override {
-    const Buffer to = host_buffer_of(shard, "reduce_scatter"), from = host_buffer_of(full, "reduce_scatter");
+    const TensorMemory to = host_buffer_of(shard, "reduce_scatter"), from = host_buffer_of(full, "reduce_scatter");
     check_shard(from, to, rank_, size_, "reduce_scatter");
     check_summable(from, "reduce_scatter");
     const int64_t n = to.numel, most = std::max<int64_t>(1, kPieceBytes / from.element_bytes / size_);
@@ -95,7 +95,7 @@ class MpiGroup final : public Group {
 
   // Each rank adds one part, and all gather the parts.
   void all_reduce_now(at::Tensor values) override {
-    const Buffer all = host_buffer_of(values, "all_reduce");
+    const TensorMemory all = host_buffer_of(values, "all_reduce");
     check_summable(all, "all_reduce");
     if (all.numel * all.element_bytes <= kSmallBytes) return add_small(all);
     const int64_t most = kPieceBytes / all.element_bytes;
@@ -111,7 +111,7 @@ class MpiGroup final : public Group {
   }
 
   void all_to_all_now(at::Tensor to, const at::Tensor& from, const ExchangeCounts& counts) override {
-    const Buffer out = host_buffer_of(to, "all_to_all"), in = host_buffer_of(from, "all_to_all");
+    const TensorMemory out = host_buffer_of(to, "all_to_all"), in = host_buffer_of(from, "all_to_all");
     const Exchange parts = exchange_of(out, in, counts.to, counts.from, size_);
     if (counts.from.empty()) {
       if (in.numel > 0) exchange(out.data, in.data, in.numel / size_, in.element_bytes);
@@ -125,12 +125,12 @@ class MpiGroup final : public Group {
   }
 
   void send_now(const at::Tensor& values, int64_t to) override {
-    const Buffer from = host_buffer_of(values, "send");
+    const TensorMemory from = host_buffer_of(values, "send");
     finish("send", from.numel,
            locked([&] { return ranks_.start_send(from.data, from.numel, from.element_bytes, to); }));
   }
   void recv_now(at::Tensor values, int64_t from) override {
-    const Buffer to = host_buffer_of(values, "recv");
+    const TensorMemory to = host_buffer_of(values, "recv");
     finish("recv", to.numel, locked([&] { return ranks_.start_recv(to.data, to.numel, to.element_bytes, from); }));
   }
 
@@ -151,24 +151,24 @@ class MpiGroup final : public Group {
   }
 
   // Sends part r of sent_ to rank r, and adds what arrives.
-  void add_parts(std::byte* out, int64_t count, const Buffer& like) {
+  void add_parts(std::byte* out, int64_t count, const TensorMemory& like) {
     received_.resize(sent_.size());
     exchange(received_.data(), sent_.data(), count, like.element_bytes);
     add(out, count, like);
   }
-  void add_small(const Buffer& all) {
+  void add_small(const TensorMemory& all) {
     if (all.numel == 0) return;
     received_.resize(static_cast<size_t>(size_ * all.numel * all.element_bytes));
     gather(received_.data(), all.data, all);
     add(all.data, all.numel, all);
   }
-  void add(std::byte* out, int64_t count, const Buffer& like) {
+  void add(std::byte* out, int64_t count, const TensorMemory& like) {
     std::vector<const std::byte*> inputs;
     for (int64_t r = 0; r < size_; ++r) inputs.push_back(received_.data() + r * count * like.element_bytes);
     sum_elements(out, inputs.data(), size_, 0, count, like.type);
   }
 
-  void gather(std::byte* to, const std::byte* from, const Buffer& shard) {
+  void gather(std::byte* to, const std::byte* from, const TensorMemory& shard) {
     finish("all_gather", shard.numel,
            locked([&] { return ranks_.start_all_gather(to, from, shard.numel, shard.element_bytes); }));
   }

@@ -13,8 +13,8 @@ struct UniqueId {
   char internal[128];
 };
 
-using Comm = struct CommState*;
-using Stream = void*;  // cudaStream_t, hipStream_t; null: the default stream
+using Communicator = struct CommState*;
+using StreamHandle = void*;  // cudaStream_t, hipStream_t; null: the default stream
 
 inline constexpr int kSuccess = 0, kInProgress = 7;
 inline constexpr int kUint8 = 1, kFloat32 = 7, kFloat64 = 8, kBfloat16 = 9;  // ncclDataType_t
@@ -37,18 +37,20 @@ struct Config {
 struct Api {
   int (*GetVersion)(int* version);
   int (*GetUniqueId)(UniqueId* id);
-  int (*CommInitRankConfig)(Comm* comm, int num_ranks, UniqueId id, int rank, Config* config);
-  int (*CommSplit)(Comm comm, int color, int key, Comm* part, Config* config);
-  int (*CommDestroy)(Comm comm);
-  int (*CommAbort)(Comm comm);
-  int (*CommGetAsyncError)(Comm comm, int* error);
+  int (*CommInitRankConfig)(Communicator* comm, int num_ranks, UniqueId id, int rank, Config* config);
+  int (*CommSplit)(Communicator comm, int color, int key, Communicator* part, Config* config);
+  int (*CommDestroy)(Communicator comm);
+  int (*CommAbort)(Communicator comm);
+  int (*CommGetAsyncError)(Communicator comm, int* error);
   const char* (*GetErrorString)(int error);
-  const char* (*GetLastError)(Comm comm);
-  int (*AllGather)(const void* from, void* to, size_t from_count, int type, Comm comm, Stream stream);
-  int (*ReduceScatter)(const void* from, void* to, size_t to_count, int type, int operation, Comm comm, Stream stream);
-  int (*AllReduce)(const void* from, void* to, size_t count, int type, int operation, Comm comm, Stream stream);
-  int (*Send)(const void* from, size_t count, int type, int peer, Comm comm, Stream stream);
-  int (*Recv)(void* to, size_t count, int type, int peer, Comm comm, Stream stream);
+  const char* (*GetLastError)(Communicator comm);
+  int (*AllGather)(const void* from, void* to, size_t from_count, int type, Communicator comm, StreamHandle stream);
+  int (*ReduceScatter)(const void* from, void* to, size_t to_count, int type, int operation, Communicator comm,
+                       StreamHandle stream);
+  int (*AllReduce)(const void* from, void* to, size_t count, int type, int operation, Communicator comm,
+                   StreamHandle stream);
+  int (*Send)(const void* from, size_t count, int type, int peer, Communicator comm, StreamHandle stream);
+  int (*Recv)(void* to, size_t count, int type, int peer, Communicator comm, StreamHandle stream);
   int (*GroupStart)();
   int (*GroupEnd)();
 };

@@ -14,7 +14,7 @@
 namespace hearth::comm {
 namespace {
 
-int type_of(const Buffer& buffer) {
+int type_of(const TensorMemory& buffer) {
   return buffer.type == at::kFloat ? nccl::kFloat32 : buffer.type == at::kDouble ? nccl::kFloat64 : nccl::kBfloat16;
 }
 
@@ -28,7 +28,7 @@ struct Common {
         watch(library, all.rank(), order, {given.timeout_s, given.abort_s, given.sign_s, given.hang}, given.fail),
         stream([this] { watch.abort(); }, order) {}
   ~Common() {
-    for (nccl::Comm comm : watch.take_comms()) library.api().CommDestroy(comm);
+    for (nccl::Communicator comm : watch.take_comms()) library.api().CommDestroy(comm);
   }
 
   const NcclOptions options;
@@ -41,7 +41,7 @@ struct Common {
 
 class NcclGroup final : public Group {
  public:
-  NcclGroup(std::shared_ptr<Common> common, nccl::Comm comm, int64_t rank, int64_t size)
+  NcclGroup(std::shared_ptr<Common> common, nccl::Communicator comm, int64_t rank, int64_t size)
       : common_(std::move(common)), comm_(comm), rank_(rank), size_(size) {
     common_->watch.add(comm);
   }
@@ -58,7 +58,7 @@ class NcclGroup final : public Group {
     HEARTH_CHECK(place != members.end(), "rank {} is not in its group", rank_);
     HEARTH_CHECK(stream == StreamOf::kAll || common_->options.splits_apart, "a group that shares has one stream");
     const bool alone = members.size() == 1;
-    nccl::Comm part = nullptr;
+    nccl::Communicator part = nullptr;
     const int color = alone ? nccl::kSplitNoColor : static_cast<int>(members.front());
     this->stream().run([&] {
       const int result = common_->watch.watched(
@@ -72,46 +72,46 @@ class NcclGroup final : public Group {
   }
 
   void all_gather_now(at::Tensor full, const at::Tensor& shard) override {
-    const Buffer to = buffer_here(full, "all_gather"), from = buffer_here(shard, "all_gather");
+    const TensorMemory to = buffer_here(full, "all_gather"), from = buffer_here(shard, "all_gather");
     check_shard(to, from, rank_, size_, "all_gather");
-    enqueue("all_gather", from.numel, [&](nccl::Stream stream) {
+    enqueue("all_gather", from.numel, [&](nccl::StreamHandle stream) {
       return api().AllGather(from.data, to.data, bytes_of(from), nccl::kUint8, comm_, stream);
     });
   }
 
   void reduce_scatter_now(at::Tensor shard, const at::Tensor& full) override {
-    const Buffer to = buffer_here(shard, "reduce_scatter"), from = buffer_here(full, "reduce_scatter");
+    const TensorMemory to = buffer_here(shard, "reduce_scatter"), from = buffer_here(full, "reduce_scatter");
     check_shard(from, to, rank_, size_, "reduce_scatter");
     check_summable(from, "reduce_scatter");
     if (common_->options.ordered) return add_parts(shard.view({-1}), full.view({size_, -1}));
-    enqueue("reduce_scatter", from.numel, [&](nccl::Stream stream) {
+    enqueue("reduce_scatter", from.numel, [&](nccl::StreamHandle stream) {
       return api().ReduceScatter(from.data, to.data, count_of(to), type_of(to), nccl::kSum, comm_, stream);
     });
   }
 
   void all_reduce_now(at::Tensor values) override {
-    const Buffer all = buffer_here(values, "all_reduce");
+    const TensorMemory all = buffer_here(values, "all_reduce");
     check_summable(all, "all_reduce");
     if (common_->options.ordered) return all_reduce_in_order(values);
-    enqueue("all_reduce", all.numel, [&](nccl::Stream stream) {
+    enqueue("all_reduce", all.numel, [&](nccl::StreamHandle stream) {
       return api().AllReduce(all.data, all.data, count_of(all), type_of(all), nccl::kSum, comm_, stream);
     });
   }
 
   void all_to_all_now(at::Tensor to, const at::Tensor& from, const ExchangeCounts& counts) override {
-    const Buffer out = buffer_here(to, "all_to_all"), in = buffer_here(from, "all_to_all");
+    const TensorMemory out = buffer_here(to, "all_to_all"), in = buffer_here(from, "all_to_all");
     exchange(out, in, counts);
   }
 
   void send_now(const at::Tensor& values, int64_t to) override {
-    const Buffer from = buffer_here(values, "send");
-    enqueue("send", from.numel, [&](nccl::Stream stream) {
+    const TensorMemory from = buffer_here(values, "send");
+    enqueue("send", from.numel, [&](nccl::StreamHandle stream) {
       return api().Send(from.data, bytes_of(from), nccl::kUint8, static_cast<int>(to), comm_, stream);
     });
   }
   void recv_now(at::Tensor values, int64_t from) override {
-    const Buffer to = buffer_here(values, "recv");
-    enqueue("recv", to.numel, [&](nccl::Stream stream) {
+    const TensorMemory to = buffer_here(values, "recv");
+    enqueue("recv", to.numel, [&](nccl::StreamHandle stream) {
       return api().Recv(to.data, bytes_of(to), nccl::kUint8, static_cast<int>(from), comm_, stream);
     });
   }
@@ -120,10 +120,12 @@ class NcclGroup final : public Group {
  private:
   const nccl::Api& api() const { return common_->library.api(); }
   void check(int result, const char* call) const { common_->library.check(result, call, comm_); }
-  static size_t count_of(const Buffer& buffer) { return static_cast<size_t>(buffer.numel); }
-  static size_t bytes_of(const Buffer& buffer) { return static_cast<size_t>(buffer.numel * buffer.element_bytes); }
+  static size_t count_of(const TensorMemory& buffer) { return static_cast<size_t>(buffer.numel); }
+  static size_t bytes_of(const TensorMemory& buffer) {
+    return static_cast<size_t>(buffer.numel * buffer.element_bytes);
+  }
 
-  Buffer buffer_here(const at::Tensor& tensor, std::string_view operation) const {
+  TensorMemory buffer_here(const at::Tensor& tensor, std::string_view operation) const {
     HEARTH_CHECK(tensor.device() == common_->options.device, "{} of a tensor on {}", operation, tensor.device().str());
     return buffer_of(tensor, operation);
   }
@@ -137,11 +139,11 @@ class NcclGroup final : public Group {
     check(result, operation);
   }
 
-  void exchange(const Buffer& to, const Buffer& from, const ExchangeCounts& counts = {}) {
+  void exchange(const TensorMemory& to, const TensorMemory& from, const ExchangeCounts& counts = {}) {
     const Exchange all = exchange_of(to, from, counts.to, counts.from, size_);
     const ExchangeParts &received = all.to, &sent = all.from;
     // Every rank is in an exchange of unequal parts, also one that sends and receives nothing.
-    enqueue("all_to_all", counts.from.empty() ? from.numel : 1, [&](nccl::Stream stream) {
+    enqueue("all_to_all", counts.from.empty() ? from.numel : 1, [&](nccl::StreamHandle stream) {
       const auto bytes = [&](const ExchangeParts& parts, int peer) {
         return static_cast<size_t>(parts.count(peer) * from.element_bytes);
       };
@@ -189,7 +191,7 @@ class NcclGroup final : public Group {
   }
 
   std::shared_ptr<Common> common_;
-  const nccl::Comm comm_;
+  const nccl::Communicator comm_;
   const int64_t rank_, size_;
 };
 
@@ -204,7 +206,7 @@ std::unique_ptr<Group> nccl_group(Control& control, const NcclOptions& options) 
   });
   const std::string bytes = control.broadcast("NCCL's identity", {id.internal, sizeof id.internal});
   std::memcpy(id.internal, bytes.data(), sizeof id.internal);
-  nccl::Comm comm = nullptr;
+  nccl::Communicator comm = nullptr;
   control.together("NCCL's ranks", [&] {
     nccl::Config config;
     config.splitShare = options.splits_apart ? 0 : 1;

@@ -70,7 +70,7 @@ NcclLibrary::NcclLibrary(const Path& named) {
   name_ += ", version " + version_text(version);
 }
 
-void NcclLibrary::check(int result, const char* call, nccl::Comm comm) const {
+void NcclLibrary::check(int result, const char* call, nccl::Communicator comm) const {
   if (result == nccl::kSuccess || result == nccl::kInProgress) return;
   throw Error(ExitCode::kHardware, fmt::format("{} fails: {}", call, api_.GetErrorString(result)),
               fmt::format("{}: {}", name_, api_.GetLastError(comm)),

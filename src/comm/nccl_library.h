@@ -19,7 +19,7 @@ class NcclLibrary {
   const std::string& name() const { return name_; }  // "libnccl.so.2, version 2.28.9"
 
   // Throws an Error (kHardware) if `result` is an error of `call`. `comm` may be null.
-  void check(int result, const char* call, nccl::Comm comm = nullptr) const;
+  void check(int result, const char* call, nccl::Communicator comm = nullptr) const;
 
  private:
   nccl::Api api_{};

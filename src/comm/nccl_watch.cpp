@@ -35,18 +35,18 @@ NcclWatch::~NcclWatch() {
   thread_.join();
 }
 
-void NcclWatch::add(nccl::Comm comm) {
+void NcclWatch::add(nccl::Communicator comm) {
   const std::lock_guard lock(mutex_);
   comms_.push_back(comm);
 }
 
-std::vector<nccl::Comm> NcclWatch::take_comms() {
+std::vector<nccl::Communicator> NcclWatch::take_comms() {
   const std::lock_guard lock(mutex_);
   return std::exchange(comms_, {});
 }
 
 void NcclWatch::abort() {
-  const std::vector<nccl::Comm> comms = take_comms();
+  const std::vector<nccl::Communicator> comms = take_comms();
   if (comms.empty()) return;
   std::promise<void> returned;
   std::thread guard([this, come_back = returned.get_future()] {
@@ -60,7 +60,7 @@ void NcclWatch::abort() {
     std::_Exit(static_cast<int>(ExitCode::kHardware));
   });
   // Outside of the lock: a call that is blocked in NCCL may need it to return.
-  for (nccl::Comm comm : comms) library_.api().CommAbort(comm);
+  for (nccl::Communicator comm : comms) library_.api().CommAbort(comm);
   returned.set_value();
   guard.join();
 }
@@ -106,7 +106,7 @@ void NcclWatch::drop_ended() {
 }
 
 std::optional<Error> NcclWatch::problem() const {
-  for (nccl::Comm comm : comms_) {
+  for (nccl::Communicator comm : comms_) {
     int error = nccl::kSuccess;
     library_.api().CommGetAsyncError(comm, &error);
     if (error == nccl::kSuccess || error == nccl::kInProgress) continue;

@@ -37,8 +37,8 @@ class NcclWatch {
   NcclWatch(const NcclWatch&) = delete;
   NcclWatch& operator=(const NcclWatch&) = delete;
 
-  void add(nccl::Comm comm);
-  std::vector<nccl::Comm> take_comms();
+  void add(nccl::Communicator comm);
+  std::vector<nccl::Communicator> take_comms();
   // Aborts all communicators: their calls then return. If NCCL does not come back within abort_s, the process fails and
   // ends, for an error elsewhere must reach the other ranks.
   void abort();
@@ -85,7 +85,7 @@ class NcclWatch {
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   bool ending_ = false;
-  std::vector<nccl::Comm> comms_;
+  std::vector<nccl::Communicator> comms_;
   std::deque<Call> calls_;
   std::thread thread_;
 };

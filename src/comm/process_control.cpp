@@ -94,7 +94,7 @@ void ProcessControl::exchange(Step step) {
     send(peer_of(rank), {out->is_result ? Kind::kResult : Kind::kNote, out->number, out->bytes});
 }
 
-Posted ProcessControl::post(std::string_view operation, std::string_view bytes, Merge merge, Answers to) {
+Posted ProcessControl::post(std::string_view operation, std::string_view bytes, NoteMerge merge, Answers to) {
   if (aborted_) throw Aborted{};
   const uint64_t number = ++number_;
   const trace::FlightScope recorded(operation, number, static_cast<int64_t>(bytes.size()), trace::kPostedMessage);

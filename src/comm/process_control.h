@@ -44,7 +44,7 @@ class ProcessControl final : public Control {
   bool is_process() const override { return true; }
   std::string name() const override { return name_of(me_.rank); }
   using Control::post;
-  Posted post(std::string_view operation, std::string_view bytes, Merge merge, Answers to) override;
+  Posted post(std::string_view operation, std::string_view bytes, NoteMerge merge, Answers to) override;
   std::string collect(const Posted& posted) override;
   void abort() override;
   void set_step(int64_t step) override {

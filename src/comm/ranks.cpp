@@ -96,7 +96,7 @@ class ThreadControl final : public Control {
   ThreadControl(int64_t rank, NoteBoard& board, HostMemory& memory) : rank_(rank), board_(board), memory_(memory) {}
   int64_t rank() const override { return rank_; }
   int64_t size() const override { return memory_.ranks(); }
-  Posted post(std::string_view operation, std::string_view bytes, Merge merge, Answers to) override {
+  Posted post(std::string_view operation, std::string_view bytes, NoteMerge merge, Answers to) override {
     board_.post(rank_, ++number_, {std::string(operation), std::string(bytes), merge, to});
     return {number_, std::string(operation)};
   }

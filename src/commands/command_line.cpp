@@ -198,7 +198,7 @@ std::string CommandLine::usage() const {
 }
 
 std::string CommandLine::help() const {
-  std::vector<Row> positionals, options;
+  std::vector<TextRow> positionals, options;
   for (const Argument& argument : declared_)
     (argument.positional() ? positionals : options).push_back({argument.heading(), argument.row_text()});
   options.push_back({"--help", "show this text"});

@@ -138,7 +138,7 @@ class CommandLine {
   std::vector<std::pair<std::vector<std::string>, std::string>> elsewhere_;
 };
 
-struct Program {
+struct CommandSet {
   std::string_view name;       // "hearth"
   std::string_view libraries;  // for --version: "LibTorch 2.11.0"; may be empty
   std::span<const Command> commands;
@@ -146,6 +146,6 @@ struct Program {
 
 // main() of both binaries: lists the commands, prints the version, or runs the command in argv and returns its exit
 // code. Throws the command's exceptions.
-int run_program(const Program& program, int argc, char** argv);
+int run_program(const CommandSet& program, int argc, char** argv);
 
 }  // namespace hearth::commands

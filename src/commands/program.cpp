@@ -9,7 +9,7 @@
 namespace hearth::commands {
 namespace {
 
-std::string version_line(const Program& program) {
+std::string version_line(const CommandSet& program) {
 #if defined(__clang__)
   const std::string compiler = fmt::format("clang {}.{}.{}", __clang_major__, __clang_minor__, __clang_patchlevel__);
 #else
@@ -22,7 +22,7 @@ std::string version_line(const Program& program) {
 }
 
 // The commands in groups, in the table's order; a given `first_word` keeps only "first_word ...".
-std::string list_commands(const Program& program, std::string_view first_word = {}) {
+std::string list_commands(const CommandSet& program, std::string_view first_word = {}) {
   size_t width = 0;
   for (const Command& command : program.commands) width = std::max(width, command.name.size());
   std::string text;
@@ -37,7 +37,7 @@ std::string list_commands(const Program& program, std::string_view first_word = 
   return text;
 }
 
-std::string top_help(const Program& program) {
+std::string top_help(const CommandSet& program) {
   return fmt::format(
       "Hearth pre-trains language models, from raw text to a trained model.\n\n"
       "usage: {0} COMMAND [ARGUMENTS]     ({0} COMMAND --help lists its options)\n{1}\n"
@@ -45,7 +45,7 @@ std::string top_help(const Program& program) {
       program.name, list_commands(program));
 }
 
-[[noreturn]] void unknown_command(const Program& program, const std::vector<std::string>& words) {
+[[noreturn]] void unknown_command(const CommandSet& program, const std::vector<std::string>& words) {
   std::vector<std::string> names;
   for (const Command& command : program.commands)
     if (!command.hidden) names.emplace_back(command.name);
@@ -61,7 +61,7 @@ bool asks_for_help(const std::string& word) { return word == "--help" || word ==
 
 }  // namespace
 
-int run_program(const Program& program, int argc, char** argv) {
+int run_program(const CommandSet& program, int argc, char** argv) {
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty() || asks_for_help(words[0])) {
     fmt::print("{}", top_help(program));

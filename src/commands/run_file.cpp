@@ -22,7 +22,7 @@ std::string paragraph(std::string_view text, std::string_view before = {}) {
 }
 
 std::string rows_of(std::span<const config::Field> fields, std::string_view section) {
-  std::vector<Row> rows;
+  std::vector<TextRow> rows;
   for (const config::Field& field : fields) {
     if (field.section != section) continue;
     const std::string unit = field.unit.empty() ? "" : fmt::format("{}: ", field.unit);

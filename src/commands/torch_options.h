@@ -54,7 +54,7 @@ struct CardInput {
 struct PushOptions {
   Path checkpoint;
   CardInput card;
-  hub::Upload upload;
+  hub::PushRequest upload;
   bool dry_run = false;  // prints what would be sent, and sends nothing
   bool verify = false;   // the caller sets `prove`
   // As convert::Options::prove, with the options of the conversion. Empty: nothing is compared.

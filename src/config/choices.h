@@ -68,8 +68,8 @@ enum class OnDamage { kStop, kSubstitute };
 constexpr auto choice_names(OnDamage) { return choices("stop", "substitute"); }
 enum class AsyncMode { kDisabled, kAsync };
 constexpr auto choice_names(AsyncMode) { return choices("disabled", "async"); }
-enum class Recompute { kNone, kNorms, kAttention, kBlock, kAuto };
-constexpr auto choice_names(Recompute) { return choices("none", "norms", "attention", "block", "auto"); }
+enum class RecomputeChoice { kNone, kNorms, kAttention, kBlock, kAuto };
+constexpr auto choice_names(RecomputeChoice) { return choices("none", "norms", "attention", "block", "auto"); }
 enum class LossAverage { kGlobal, kPerRank };
 constexpr auto choice_names(LossAverage) { return choices("global", "per_rank"); }
 enum class Policy { kOff, kStop, kSkip, kRewind };

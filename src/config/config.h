@@ -233,7 +233,7 @@ struct Data {
 
 struct Memory {
   int64_t loss_chunk_tokens = -1;  // logits exist for this many tokens at a time; -1: by the device
-  Recompute recompute = Recompute::kNone;
+  RecomputeChoice recompute = RecomputeChoice::kNone;
   int64_t recompute_layers = -1;  // number of layers, from the first on; -1: all
   std::string limit;              // memory for tensors, "48 GiB"; empty: all there is
   std::string margin;             // of a GPU, that plans leave free: "2 GiB"; empty: by the number of ranks

@@ -43,10 +43,10 @@ Setting setting_of(const FamilyFile& file, const TomlEntry& entry) {
   return {entry.key, value};
 }
 
-Window window_named(const std::string& name) {
-  if (name == "always") return Window::kAlways;
+SlidingWindowUse window_named(const std::string& name) {
+  if (name == "always") return SlidingWindowUse::kAlways;
   HEARTH_CHECK(name == "switched", "window = {}", name);
-  return Window::kSwitched;
+  return SlidingWindowUse::kSwitched;
 }
 
 // Sets a member of the class from a field of [hugging_face].
@@ -194,7 +194,7 @@ std::vector<std::string> differences(const Family& family, const Model& model) {
     if (value == (own != nullptr ? *own : field.default_value())) continue;
     found.push_back(value == Value(true) ? field.name() : fmt::format("{} = {}", field.name(), to_toml_value(value)));
   }
-  if (model.sliding_window > 0 && family.hugging_face.window == Window::kNever)
+  if (model.sliding_window > 0 && family.hugging_face.window == SlidingWindowUse::kNever)
     found.push_back(fmt::format("model.sliding_window = {}", model.sliding_window));
   if (model.head_dim > 0 && !family.hugging_face.has_head_dim)
     found.push_back(fmt::format("model.head_dim = {}", model.head_dim));

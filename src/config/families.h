@@ -49,7 +49,7 @@ struct Setting {
 };
 
 // The layers of a model whose positions see a window of the last tokens only, by its config.json.
-enum class Window {
+enum class SlidingWindowUse {
   kNever,
   kAlways,   // all layers: sliding_window
   kSwitched  // use_sliding_window switches it on for some layers
@@ -58,7 +58,7 @@ enum class Window {
 // A model as transformers knows it.
 struct HuggingFaceClass {
   std::string model_type, architecture;
-  Window window = Window::kNever;
+  SlidingWindowUse window = SlidingWindowUse::kNever;
   bool has_head_dim = true;  // the width of a head is a field
   // Taken where config.json lacks the field. 0: num_key_value_heads and head_dim follow from other fields.
   int64_t max_position_embeddings = 0, num_key_value_heads = 0, head_dim = 0, sliding_window = 0;

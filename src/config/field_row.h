@@ -37,10 +37,10 @@ std::vector<std::string_view> all_choices() {
 // A row of the table: a key of its section's struct `Keys`, and what Field says about it. A choice without limits may
 // be any of its enum's.
 template <class Keys>
-struct Row {
+struct FieldRow {
   template <class Owner, class Member>
-  Row(std::string_view key, Member Owner::*member, AtResume at_resume, std::string_view unit, std::string_view help,
-      Limits limits = {}, AppliesWhen applies_when = {})
+  FieldRow(std::string_view key, Member Owner::*member, AtResume at_resume, std::string_view unit,
+           std::string_view help, Limits limits = {}, AppliesWhen applies_when = {})
       : field{{}, key, {}, at_resume, unit, help, std::move(limits), std::move(applies_when)},
         slot([member](Keys& keys) { return slot_of(&(keys.*member)); }) {
     if constexpr (Choice<Member>) {
@@ -57,22 +57,22 @@ struct FieldTable {
 
   // Adds rows of [name], which is `member` of a RunConfig.
   template <class Keys>
-  void section(std::string_view name, Keys RunConfig::*member, std::vector<Row<Keys>> rows) {
+  void section(std::string_view name, Keys RunConfig::*member, std::vector<FieldRow<Keys>> rows) {
     add<Keys>(
         name, [member](RunConfig& config, size_t) -> Keys& { return config.*member; }, std::move(rows));
   }
   // Adds the rows of [[name]].
   template <class Section, class Keys>
   void list(std::string_view name, Section RunConfig::*section, std::vector<Keys> Section::*items,
-            std::vector<Row<Keys>> rows) {
+            std::vector<FieldRow<Keys>> rows) {
     const auto keys_of = [=](RunConfig& config, size_t item) -> Keys& { return (config.*section.*items).at(item); };
     add<Keys>(name, keys_of, std::move(rows));
   }
 
  private:
   template <class Keys, class KeysOf>
-  void add(std::string_view section, const KeysOf& keys_of, std::vector<Row<Keys>> rows) {
-    for (Row<Keys>& row : rows) {
+  void add(std::string_view section, const KeysOf& keys_of, std::vector<FieldRow<Keys>> rows) {
+    for (FieldRow<Keys>& row : rows) {
       row.field.section = section;
       row.field.place = [keys_of, slot = std::move(row.slot)](RunConfig& config, size_t item) {
         return slot(keys_of(config, item));

@@ -234,7 +234,7 @@ void add_machine(FieldTable& t) {
      "(nearly free), attention as well, or whole blocks; auto takes the cheapest that fits"},
     {"recompute_layers", &Memory::recompute_layers, kMayChange, "layers",
      "that recompute, from the first on; -1 means all", or_special(-1, at_least(0)),
-     {is_not("memory.recompute", Recompute::kNone, Recompute::kAuto)}},
+     {is_not("memory.recompute", RecomputeChoice::kNone, RecomputeChoice::kAuto)}},
     {"limit", &Memory::limit, kMayChange, "",
      "memory for the tensors of all ranks of this machine, such as 48 GiB; empty means the machine's memory"},
     {"margin", &Memory::margin, kMayChange, "",

@@ -124,7 +124,7 @@ void require_state(const Source& source, const Options& options) {
 struct Target {
   Kind kind;
   config::RopePairs pairs;
-  std::vector<std::string> (*write)(const Path& folder, const Model& model, Progress& progress);
+  std::vector<std::string> (*write)(const Path& folder, const TargetModel& model, ConvertProgress& progress);
 };
 constexpr Target kTargets[] = {{Kind::kDcp, config::RopePairs::kInterleaved, write_dcp},  // torchtitan's models
                                {Kind::kTorchtitan, config::RopePairs::kInterleaved, write_torchtitan},
@@ -160,8 +160,8 @@ void remove_paths(checkpoint::Manifest& manifest) {
 }
 
 // `proof` becomes what options.prove returns.
-std::vector<std::string> write(const Path& work, const Options& options, const Model& model, const Source& source,
-                               Progress& progress, std::string& proof) {
+std::vector<std::string> write(const Path& work, const Options& options, const TargetModel& model, const Source& source,
+                               ConvertProgress& progress, std::string& proof) {
   const auto prove = [&] {
     if (options.prove) proof = options.prove({work, options.to, model.description, options.to_layout});
   };
@@ -261,7 +261,7 @@ void require_room_for_drafts(const Options& options, int64_t bytes) {
 }
 
 // `more_room`: what to do where the disk of OUT is too small.
-Result convert_into(Options options, const std::string& more_room, Progress& progress) {
+Result convert_into(Options options, const std::string& more_room, ConvertProgress& progress) {
   Source source = open_source_of(options);
   check_proof(options, source);
   std::optional<config::RunConfig> run = keys_of(options);
@@ -309,22 +309,22 @@ Result convert_into(Options options, const std::string& more_room, Progress& pro
   if (!is_object(options.out)) require_new(options.out);  // another conversion may have made it meanwhile
   if (!is_object(options.out)) require_disk_space(work.path(), result.bytes, "the conversion", more_room);
   progress.all_bytes = result.bytes;
-  const Model model{source.reader,
-                    source.description ? *source.description : nothing,
-                    dtype,
-                    std::move(tensors),
-                    tokenizer.get(),
-                    normal_path(source.reader.folder()).string(),
-                    options.max_file_bytes.value_or(kFileBytes),
-                    options.to_layout.value_or(QkvLayout::kSlots),
-                    options.tensor_parallel,
-                    options.pipeline_parallel,
-                    options.data_parallel,
-                    options.nxd.value_or(NxdLayout{}),
-                    source.training && (with_moments || with_state) ? &*source.training : nullptr,
-                    run ? &*run : nullptr,
-                    std::move(chat_template),
-                    options.is_published};
+  const TargetModel model{source.reader,
+                          source.description ? *source.description : nothing,
+                          dtype,
+                          std::move(tensors),
+                          tokenizer.get(),
+                          normal_path(source.reader.folder()).string(),
+                          options.max_file_bytes.value_or(kFileBytes),
+                          options.to_layout.value_or(QkvLayout::kSlots),
+                          options.tensor_parallel,
+                          options.pipeline_parallel,
+                          options.data_parallel,
+                          options.nxd.value_or(NxdLayout{}),
+                          source.training && (with_moments || with_state) ? &*source.training : nullptr,
+                          run ? &*run : nullptr,
+                          std::move(chat_template),
+                          options.is_published};
   std::vector<std::string> notes = write(work.path(), options, model, source, progress, result.proof);
   work.keep();
   result.notes = std::move(source.notes);
@@ -334,7 +334,7 @@ Result convert_into(Options options, const std::string& more_room, Progress& pro
 
 }  // namespace
 
-Result convert(const Options& options, Progress& progress) {
+Result convert(const Options& options, ConvertProgress& progress) {
   check_options(options);
   if (!is_object(options.out) || !options.prove) return convert_into(options, "give OUT on another disk", progress);
   // What is not proved gets no name, and the proof reads the whole.

@@ -65,7 +65,7 @@ std::optional<config::RunConfig> keys_of(const Options& options);
 
 // Writes OUT, which must not exist yet, under a temporary name first. The rest of an interrupted conversion to OUT is
 // removed. Throws user_error for a model that the target has no home for, and for one that is not complete.
-Result convert(const Options& options, Progress& progress);
+Result convert(const Options& options, ConvertProgress& progress);
 
 // Parts of convert(), which append to the source's notes. The tokenizer that the target gets; null: none, which only a
 // native target does not allow.

@@ -12,7 +12,7 @@ namespace hearth::convert {
 namespace {
 
 Source open_described(const Options& options, const std::optional<config::RunConfig>& run) {
-  const Found found = find_weights(options.in, options.from);
+  const FoundWeights found = find_weights(options.in, options.from);
   const bool is_silent = found.kind == Kind::kDcp || found.kind == Kind::kNeox || found.kind == Kind::kNxd;
   if (!is_silent && !options.config.empty())
     throw user_error("--config is for folders of PyTorch's DCP, GPT-NeoX and NxD",

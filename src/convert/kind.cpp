@@ -73,7 +73,7 @@ std::optional<Kind> find_kind_name(std::string_view name) {
   return std::nullopt;
 }
 
-Found find_weights(const Path& folder, std::optional<Kind> wanted) {
+FoundWeights find_weights(const Path& folder, std::optional<Kind> wanted) {
   if (!path_exists(folder)) return find_weights(runfolder::find_checkpoint(folder), wanted);  // or throws
   if (!folder_exists(folder))
     throw user_error(fmt::format("{} is a file", folder.string()),

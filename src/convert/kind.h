@@ -29,10 +29,10 @@ std::optional<Kind> find_kind_name(std::string_view name);
 // A folder with weights and its kind, which is found from the folder's files. A run's folder stands for its newest
 // checkpoint. `wanted`: the kind that the caller expects; it decides between two kinds in one folder. Throws user_error
 // if there are no weights, two kinds, or not those of `wanted`.
-struct Found {
+struct FoundWeights {
   Kind kind;
   Path folder;
 };
-Found find_weights(const Path& folder, std::optional<Kind> wanted = std::nullopt);
+FoundWeights find_weights(const Path& folder, std::optional<Kind> wanted = std::nullopt);
 
 }  // namespace hearth::convert

@@ -201,9 +201,9 @@ bool has_pairs(std::string_view name) {
                      [name](const std::string& part) { return name.find(part) != name.npos; });
 }
 
-Heads heads_named(std::string_view name) {
+HeadKind heads_named(std::string_view name) {
   HEARTH_CHECK(name.empty() || name == "queries" || name == "keys", "heads = {}", name);
-  return name.empty() ? Heads::kNone : name == "keys" ? Heads::kKeys : Heads::kQueries;
+  return name.empty() ? HeadKind::kNone : name == "keys" ? HeadKind::kKeys : HeadKind::kQueries;
 }
 
 RankCut cut_of(std::string_view name) {

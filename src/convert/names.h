@@ -78,14 +78,14 @@ bool has_pairs(std::string_view name);
 
 // How ranks of tensor parallel share a tensor: its rows (dimension 0) or columns (1), by whole heads or not. Without a
 // dimension each has the whole, or the name is not known.
-enum class Heads { kNone, kQueries, kKeys };
+enum class HeadKind { kNone, kQueries, kKeys };
 struct RankCut {
   std::optional<size_t> dimension;
-  Heads heads = Heads::kNone;
+  HeadKind heads = HeadKind::kNone;
   bool operator==(const RankCut&) const = default;
 };
-RankCut cut_of(std::string_view name);     // also of a name with `*` for the layer's number
-Heads heads_named(std::string_view name);  // "queries", "keys"
+RankCut cut_of(std::string_view name);        // also of a name with `*` for the layer's number
+HeadKind heads_named(std::string_view name);  // "queries", "keys"
 
 // The number at the pattern's `*`, or nothing without one; nullopt: another name. A number is as programs write it.
 std::optional<std::string_view> matched(std::string_view pattern, std::string_view name);

@@ -36,11 +36,11 @@ struct PythonObject {
   PythonGlobal type;
   PythonDict members;
 };
-using ByteSink = std::function<void(std::span<const std::byte> bytes)>;
+using ByteWriter = std::function<void(std::span<const std::byte> bytes)>;
 // `write` gives its elements, row-major, to the sink. What it borrows has to live until the file is written.
 struct PythonTensor {
   mesh::TensorInfo info;  // the name does not count
-  std::function<void(const ByteSink& sink)> write;
+  std::function<void(const ByteWriter& sink)> write;
 };
 
 struct PythonValue {

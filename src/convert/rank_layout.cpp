@@ -119,14 +119,14 @@ const RankTable& rank_table(std::string_view format) {
 std::vector<RankRun> RankLayout::runs(const RankRow& row, const std::vector<int64_t>& sizes, int64_t rank) const {
   std::vector<RankRun> own;
   for (size_t i = 0; i < row.sources.size(); ++i) {
-    const Heads heads = row.sources[i].heads;
-    const bool is_in_turn = heads != Heads::kNone && has_copies() && order_ == KeyOrder::kInTurn;
+    const HeadKind heads = row.sources[i].heads;
+    const bool is_in_turn = heads != HeadKind::kNone && has_copies() && order_ == KeyOrder::kInTurn;
     const int64_t place = is_in_turn ? rank % keys_ * (ranks_ / keys_) + rank / keys_ : rank;  // among ranks by key
     const int64_t parts = owners(heads), count = sizes[i] / parts;
     own.push_back(row.dimension ? RankRun{i, place * parts / ranks_ * count, count} : RankRun{i, 0, sizes[i]});
   }
-  if (row.alternate_by == Heads::kNone) return own;
-  const int64_t slots = (row.alternate_by == Heads::kQueries ? queries_ : keys_) / ranks_;
+  if (row.alternate_by == HeadKind::kNone) return own;
+  const int64_t slots = (row.alternate_by == HeadKind::kQueries ? queries_ : keys_) / ranks_;
   std::vector<RankRun> runs;
   for (int64_t slot = 0; slot < slots; ++slot) {
     for (const RankRun& run : own) {
@@ -143,9 +143,9 @@ std::vector<int64_t> sizes_of(const RankRow& row, const plan::ModelShape& shape)
   const bool is_known = row.layer >= 0 && row.layer < shape.L();
   const int64_t width = is_known ? shape.layers[static_cast<size_t>(row.layer)].F : shape.F();
   for (const RankRow::Source& source : row.sources)
-    sizes.push_back(source.heads == Heads::kQueries ? shape.H * shape.K
-                    : source.heads == Heads::kKeys  ? shape.G * shape.K
-                                                    : width);
+    sizes.push_back(source.heads == HeadKind::kQueries ? shape.H * shape.K
+                    : source.heads == HeadKind::kKeys  ? shape.G * shape.K
+                                                       : width);
   return sizes;
 }
 

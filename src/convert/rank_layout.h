@@ -19,14 +19,14 @@ namespace hearth::convert {
 struct RankRow {
   struct Source {
     std::string name;
-    Heads heads = Heads::kNone;
+    HeadKind heads = HeadKind::kNone;
   };
   std::string name;     // in the files; `*`, here and in the sources' names, is the layer's number
   std::string variant;  // of the files that have the row; empty: all of the format
   std::vector<Source> sources;
-  std::optional<size_t> dimension;    // empty: each rank has the whole
-  Heads alternate_by = Heads::kNone;  // the sources' rows alternate, with an equal part for each of these heads
-  int64_t layer = -1;                 // that of_layer gave it
+  std::optional<size_t> dimension;          // empty: each rank has the whole
+  HeadKind alternate_by = HeadKind::kNone;  // the sources' rows alternate, with an equal part for each of these heads
+  int64_t layer = -1;                       // that of_layer gave it
 
   RankRow of_layer(int64_t number) const;
   std::vector<std::string> source_names() const;
@@ -66,7 +66,7 @@ class RankLayout {
   // What a rank has, in the order of its rows. `sizes`: of the whole sources, along the dimension.
   std::vector<RankRun> runs(const RankRow& row, const std::vector<int64_t>& sizes, int64_t rank) const;
   // Ranks with different parts of a tensor. The others have copies.
-  int64_t owners(Heads heads) const { return heads == Heads::kKeys && has_copies() ? keys_ : ranks_; }
+  int64_t owners(HeadKind heads) const { return heads == HeadKind::kKeys && has_copies() ? keys_ : ranks_; }
 
  private:
   bool has_copies() const { return ranks_ > keys_ && ranks_ % keys_ == 0; }

@@ -47,7 +47,7 @@ RankPart rows_of(const RankPart& part, int64_t from, int64_t count) {
   rows.layout.sizes[0] = count;
   rows.layout.data_offset += from * rows.layout.strides[0] * dtype_size(rows.layout.dtype);
   rows.runs.clear();
-  for (const FlatRun& run : part.runs) {
+  for (const FileRun& run : part.runs) {
     const int64_t first = std::max(run.begin, begin), last = std::min(run.begin + run.count, end);
     if (first < last)
       rows.runs.push_back({run.file, run.offset + (first - run.begin) * dtype_size(part.layout.dtype), first - begin,
@@ -62,7 +62,7 @@ void add_part(OutsideTensor& tensor, const RankPart& part, const std::vector<int
     tensor.pieces.push_back({{offsets, part.layout.sizes}, part.file, part.layout});
     return;
   }
-  for (const FlatRun& run : part.runs) {
+  for (const FileRun& run : part.runs) {
     int64_t offset = run.offset;
     for (mesh::Box& box : mesh::boxes_of_flat_range(part.layout.sizes, run.begin, run.begin + run.count)) {
       formats::TensorLayout layout = part.layout;  // strides of the whole part
@@ -129,7 +129,7 @@ bool same_elements(const Path& folder, const RankPart& a, const RankPart& b) {
     const int64_t size = dtype_size(of.layout.dtype);
     std::vector<std::byte> bytes(static_cast<size_t>(box.numel() * size));
     if (of.runs.empty()) formats::copy_box(File::open_read(folder / of.file), of.layout, box, box, bytes);
-    for (const FlatRun& run : of.runs)
+    for (const FileRun& run : of.runs)
       File::open_read(folder / run.file)
           .read_at(run.offset, std::span(bytes).subspan(static_cast<size_t>(run.begin * size),
                                                         static_cast<size_t>(run.count * size)));

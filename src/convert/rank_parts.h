@@ -15,7 +15,7 @@ namespace hearth::convert {
 
 // Elements [begin, begin + count) of a tensor in row-major order: DeepSpeed's ZeRO cuts tensors anywhere, NxD's by
 // rows.
-struct FlatRun {
+struct FileRun {
   std::string file;  // in the folder
   int64_t offset;    // bytes from the start of the file
   int64_t begin, count;
@@ -27,7 +27,7 @@ struct RankPart {
   formats::TensorLayout layout;
   // Not empty: the part is these runs, in order, which cover it. `file` then only names it, and the layout has no
   // place.
-  std::vector<FlatRun> runs = {};
+  std::vector<FileRun> runs = {};
 };
 using RankParts = std::map<int64_t, RankPart>;  // by rank
 

@@ -45,8 +45,8 @@ int64_t bytes_of(const std::vector<RankTensor>& tensors) {
   return bytes;
 }
 
-PythonTensor python_tensor(checkpoint::Reader& reader, const RankTensor& tensor, Progress& progress) {
-  return {tensor.info, [&](const ByteSink& sink) {
+PythonTensor python_tensor(checkpoint::Reader& reader, const RankTensor& tensor, ConvertProgress& progress) {
+  return {tensor.info, [&](const ByteWriter& sink) {
             if (!tensor.values.empty()) return sink(tensor.values);
             for (const RankSlice& slice : tensor.slices)
               transfer(reader, *slice.from, slice.box, progress, [&](const mesh::Box&, auto bytes) { sink(bytes); });
@@ -54,7 +54,7 @@ PythonTensor python_tensor(checkpoint::Reader& reader, const RankTensor& tensor,
 }
 
 void write_elements(checkpoint::Reader& reader, const RankTensor& tensor, int64_t begin, int64_t end,
-                    Progress& progress, const ByteSink& sink) {
+                    ConvertProgress& progress, const ByteWriter& sink) {
   HEARTH_CHECK(tensor.values.empty());
   for (int64_t at = 0; const RankSlice& slice : tensor.slices) {
     const int64_t numel = slice.box.numel(), first = std::max(begin, at), last = std::min(end, at + numel);
@@ -68,11 +68,11 @@ void write_elements(checkpoint::Reader& reader, const RankTensor& tensor, int64_
   }
 }
 
-void write_zeros(int64_t numel, const ByteSink& sink) {
+void write_zeros(int64_t numel, const ByteWriter& sink) {
   if (numel > 0) sink(std::vector<std::byte>(static_cast<size_t>(numel * dtype_size(DType::kFloat32))));
 }
 
-PythonDict rank_dict(checkpoint::Reader& reader, const std::vector<RankTensor>& tensors, Progress& progress) {
+PythonDict rank_dict(checkpoint::Reader& reader, const std::vector<RankTensor>& tensors, ConvertProgress& progress) {
   PythonDict dict;
   for (const RankTensor& tensor : tensors) dict.push_back({tensor.info.name, python_tensor(reader, tensor, progress)});
   return dict;

@@ -29,15 +29,15 @@ RankTensor cut(const std::vector<Transfer>& tensors, const RankRow& row, const R
 int64_t bytes_of(const std::vector<RankTensor>& tensors);
 
 // The whole tensor, for a file.
-PythonTensor python_tensor(checkpoint::Reader& reader, const RankTensor& tensor, Progress& progress);
+PythonTensor python_tensor(checkpoint::Reader& reader, const RankTensor& tensor, ConvertProgress& progress);
 
 // Gives elements [begin, end) of the tensor in row-major order. It has slices, and no values of its own.
 void write_elements(checkpoint::Reader& reader, const RankTensor& tensor, int64_t begin, int64_t end,
-                    Progress& progress, const ByteSink& sink);
+                    ConvertProgress& progress, const ByteWriter& sink);
 // Gives `numel` zeros in float32.
-void write_zeros(int64_t numel, const ByteSink& sink);
+void write_zeros(int64_t numel, const ByteWriter& sink);
 
 // The dict of a rank's file. It borrows all of them.
-PythonDict rank_dict(checkpoint::Reader& reader, const std::vector<RankTensor>& tensors, Progress& progress);
+PythonDict rank_dict(checkpoint::Reader& reader, const std::vector<RankTensor>& tensors, ConvertProgress& progress);
 
 }  // namespace hearth::convert

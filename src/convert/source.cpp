@@ -38,7 +38,7 @@ void complete_vocabulary(Source& source) {
     source.description->model.vocab_size = embedding->shape.front();
 }
 
-Source open_source(const Found& found, const Description* described, std::optional<QkvLayout> layout) {
+Source open_source(const FoundWeights& found, const Description* described, std::optional<QkvLayout> layout) {
   switch (found.kind) {
     case Kind::kNative:
       return open_native(found.folder);

@@ -30,7 +30,7 @@ struct Source {
 // Opens the weights. Headers and shapes are checked now; elements are read later. Throws user_error or damaged(), which
 // name the file.
 // `described`: the keys of the model, for kinds that do not describe it; null: not known.
-Source open_source(const Found& found, const Description* described = nullptr,
+Source open_source(const FoundWeights& found, const Description* described = nullptr,
                    std::optional<QkvLayout> layout = std::nullopt);
 
 // Takes a vocabulary's size that the description lacks from the embedding.

@@ -23,7 +23,7 @@
 namespace hearth::convert {
 
 // What a target gets.
-struct Model {
+struct TargetModel {
   checkpoint::Reader& reader;
   const Description& description;                   // of the target; rope_pairs is the order that the reader gives
   DType dtype;                                      // of most weights
@@ -43,66 +43,67 @@ struct Model {
 };
 
 // Each returns notes for the console.
-std::vector<std::string> write_hugging_face(const Path& folder, const Model& model, Progress& progress);
-std::vector<std::string> write_meta(const Path& folder, const Model& model, Progress& progress);
-std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress);
-std::vector<std::string> write_torchtitan(const Path& folder, const Model& model, Progress& progress);
-std::vector<std::string> write_neox(const Path& folder, const Model& model, Progress& progress);
-std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progress& progress);
+std::vector<std::string> write_hugging_face(const Path& folder, const TargetModel& model, ConvertProgress& progress);
+std::vector<std::string> write_meta(const Path& folder, const TargetModel& model, ConvertProgress& progress);
+std::vector<std::string> write_dcp(const Path& folder, const TargetModel& model, ConvertProgress& progress);
+std::vector<std::string> write_torchtitan(const Path& folder, const TargetModel& model, ConvertProgress& progress);
+std::vector<std::string> write_neox(const Path& folder, const TargetModel& model, ConvertProgress& progress);
+std::vector<std::string> write_nxd(const Path& folder, const TargetModel& model, ConvertProgress& progress);
 // For write_torchtitan with a training's state. join_moments makes those of queries, keys and values one tensor, which
 // model.tensors then has in place of the three. add_torchtitan_state writes all but the moments. Throw user_error for a
 // state that torchtitan's AdamW has no home for.
-void join_moments(Model& model);
-std::vector<std::string> add_torchtitan_state(checkpoint::RankFile& file, const Model& model);
+void join_moments(TargetModel& model);
+std::vector<std::string> add_torchtitan_state(checkpoint::RankFile& file, const TargetModel& model);
 // For write_neox with a training's state: the files of the optimizer of one stage and rank of tensor parallel, the
 // schedule of a rank's state, and the keys of a run of GPT-NeoX that goes on. check_neox_state throws user_error for a
 // state that its AdamW or its schedule has no home for, and returns notes.
-std::vector<std::string> check_neox_state(const Model& model);
-void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t stage, int64_t rank, Progress& progress);
-PythonDict neox_scheduler(const Model& model);
-void add_neox_training(nlohmann::ordered_json& keys, const Model& model);
+std::vector<std::string> check_neox_state(const TargetModel& model);
+void write_neox_optimizer(const Path& step_folder, const TargetModel& model, int64_t stage, int64_t rank,
+                          ConvertProgress& progress);
+PythonDict neox_scheduler(const TargetModel& model);
+void add_neox_training(nlohmann::ordered_json& keys, const TargetModel& model);
 // Bytes of all files of the optimizer.
-int64_t neox_optimizer_bytes(const Model& model);
+int64_t neox_optimizer_bytes(const TargetModel& model);
 // For write_nxd with a training's state, in a step's folder: the optimizer's files of all ranks, and the counts of the
 // training script. check_nxd_state throws user_error for a state that its AdamW has no home for, and returns notes.
-std::vector<std::string> check_nxd_state(const Model& model);
-int64_t nxd_optimizer_bytes(const Model& model);
-void write_nxd_optimizer(const Path& step_folder, const Model& model, Progress& progress);
+std::vector<std::string> check_nxd_state(const TargetModel& model);
+int64_t nxd_optimizer_bytes(const TargetModel& model);
+void write_nxd_optimizer(const Path& step_folder, const TargetModel& model, ConvertProgress& progress);
 
 // Throws user_error unless ranks of tensor parallel divide the model. `has_copies`: several ranks may have one key.
 void require_ranks(const plan::ModelShape& shape, int64_t ranks, bool has_copies);
 // For folders of `program`, which have no tokenizer.
-void note_missing_tokenizer(const Model& model, std::string_view program, std::vector<std::string>& notes);
+void note_missing_tokenizer(const TargetModel& model, std::string_view program, std::vector<std::string>& notes);
 
 // For targets with a training's state. Throws user_error unless there are moments of AdamW for each of `parameters`;
 // `program`: the one that asks for them.
-void require_moments(const Model& model, const std::vector<std::string>& parameters, std::string_view program);
+void require_moments(const TargetModel& model, const std::vector<std::string>& parameters, std::string_view program);
 // The weights that have moments, in the model's order.
-std::vector<std::string> trained_weights(const Model& model);
+std::vector<std::string> trained_weights(const TargetModel& model);
 // These weights as the optimizer has them, in float32: `name` gives the tensor that stands for a weight's.
-std::vector<Transfer> in_float32(const Model& model, std::string (*name)(const std::string& parameter));
+std::vector<Transfer> in_float32(const TargetModel& model, std::string (*name)(const std::string& parameter));
 // The updates that the moments of `parameters` have seen. Throws user_error where their numbers differ: `why` that is
 // one.
-int64_t common_updates(const Model& model, std::span<const std::string> parameters, const std::string& why);
+int64_t common_updates(const TargetModel& model, std::span<const std::string> parameters, const std::string& why);
 // The updates that the moments of all weights have seen. Throws user_error where weights have none, or other numbers.
-int64_t updates_of_all_weights(const Model& model, std::string_view program);
+int64_t updates_of_all_weights(const TargetModel& model, std::string_view program);
 // Weight decay. Throws user_error for settings of the optimizer that differ further.
 struct Decay {
   double matrices = 0, norms = 0;
 };
-Decay decay_of(const Model& model, std::string_view program);
+Decay decay_of(const TargetModel& model, std::string_view program);
 // The schedule of the training's keys. Throws user_error where only the data have its length.
-plan::LrSchedule schedule_of(const Model& model);
+plan::LrSchedule schedule_of(const TargetModel& model);
 // The rate of the next step, before a group's factor. Throws as schedule_of does, where the source does not have it.
-double next_rate(const Model& model);
+double next_rate(const TargetModel& model);
 
 // `before`: the source's manifest, where it has one. The folder becomes `final_folder`, after `before_rename`.
-std::vector<std::string> write_native(const Path& folder, const Path& final_folder, const Model& model,
-                                      const checkpoint::Manifest* before, Progress& progress,
+std::vector<std::string> write_native(const Path& folder, const Path& final_folder, const TargetModel& model,
+                                      const checkpoint::Manifest* before, ConvertProgress& progress,
                                       const std::function<void()>& before_rename);
 
 // Throws damaged() if the elements that were read are not those that the source's checksums stand for.
-void check_source(const Model& model);
+void check_source(const TargetModel& model);
 
 // Creates a file of text and fsyncs it.
 void write_text_file(const Path& path, std::string_view text);

@@ -29,12 +29,12 @@ void require_ranks(const plan::ModelShape& s, int64_t ranks, bool has_copies) {
                                 : "give a divisor of all four");
 }
 
-void note_missing_tokenizer(const Model& model, std::string_view program, std::vector<std::string>& notes) {
+void note_missing_tokenizer(const TargetModel& model, std::string_view program, std::vector<std::string>& notes) {
   if (model.tokenizer != nullptr && model.tokenizer->kind() != "ids")
     notes.push_back(fmt::format("no tokenizer is written: {}'s folders have no home for it", program));
 }
 
-void require_moments(const Model& model, const std::vector<std::string>& parameters, std::string_view program) {
+void require_moments(const TargetModel& model, const std::vector<std::string>& parameters, std::string_view program) {
   std::vector<std::string> missing;
   for (const std::string& parameter : parameters) {
     if (model.reader.find(plan::exp_avg_name(parameter)) == nullptr ||
@@ -48,7 +48,7 @@ void require_moments(const Model& model, const std::vector<std::string>& paramet
       kWeightsAlone);
 }
 
-plan::LrSchedule schedule_of(const Model& model) {
+plan::LrSchedule schedule_of(const TargetModel& model) {
   const config::RunConfig& run = *model.run;
   if (run.training.steps == 0 && run.training.tokens == 0)
     throw user_error(fmt::format("{}: the next step's learning rate is not known", model.origin),
@@ -56,12 +56,12 @@ plan::LrSchedule schedule_of(const Model& model) {
   return plan::lr_schedule(run.lr_scheduler, run.optimizer.lr, config::total_steps(run, 0));
 }
 
-double next_rate(const Model& model) {
+double next_rate(const TargetModel& model) {
   if (model.training->next_lr) return *model.training->next_lr;
   return plan::learning_rate(schedule_of(model), model.training->step + 1);
 }
 
-std::vector<std::string> trained_weights(const Model& model) {
+std::vector<std::string> trained_weights(const TargetModel& model) {
   std::vector<std::string> names;
   for (const Transfer& tensor : model.tensors) {
     if (model.reader.find(plan::exp_avg_name(tensor.from)) != nullptr) names.push_back(tensor.from);
@@ -69,7 +69,7 @@ std::vector<std::string> trained_weights(const Model& model) {
   return names;
 }
 
-std::vector<Transfer> in_float32(const Model& model, std::string (*name)(const std::string& parameter)) {
+std::vector<Transfer> in_float32(const TargetModel& model, std::string (*name)(const std::string& parameter)) {
   std::vector<Transfer> tensors;
   for (const std::string& parameter : trained_weights(model)) {
     const mesh::TensorInfo* weight = model.reader.find(parameter);
@@ -78,7 +78,7 @@ std::vector<Transfer> in_float32(const Model& model, std::string (*name)(const s
   return tensors;
 }
 
-int64_t common_updates(const Model& model, std::span<const std::string> parameters, const std::string& why) {
+int64_t common_updates(const TargetModel& model, std::span<const std::string> parameters, const std::string& why) {
   const int64_t updates = updates_of(model.reader, *model.training, parameters.front());
   for (const std::string& parameter : parameters) {
     if (const int64_t other = updates_of(model.reader, *model.training, parameter); other != updates)
@@ -89,7 +89,7 @@ int64_t common_updates(const Model& model, std::span<const std::string> paramete
   return updates;
 }
 
-int64_t updates_of_all_weights(const Model& model, std::string_view program) {
+int64_t updates_of_all_weights(const TargetModel& model, std::string_view program) {
   std::vector<std::string> parameters;
   for (const plan::Parameter& p : plan::parameter_plan(plan::model_shape(model.description.model, 0)).parameters)
     parameters.push_back(p.name);
@@ -97,7 +97,7 @@ int64_t updates_of_all_weights(const Model& model, std::string_view program) {
   return common_updates(model, parameters, fmt::format("{} has one count for all weights", program));
 }
 
-Decay decay_of(const Model& model, std::string_view program) {
+Decay decay_of(const TargetModel& model, std::string_view program) {
   const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(model.description.model, 0));
   const std::vector<plan::ParameterSettings> settings = plan::parameter_settings(model.run->optimizer, plan);
   std::optional<double> of_matrices, of_norms;

@@ -133,13 +133,13 @@ class ReadAhead {
 
 int64_t bytes_of(const mesh::TensorInfo& info) { return mesh::Box{{}, info.shape}.numel() * dtype_size(info.dtype); }
 
-void transfer(checkpoint::Reader& reader, const Transfer& tensor, Progress& progress,
+void transfer(checkpoint::Reader& reader, const Transfer& tensor, ConvertProgress& progress,
               const std::function<void(const mesh::Box& box, std::span<const std::byte> bytes)>& write) {
   const mesh::Box whole{std::vector<int64_t>(tensor.to.shape.size()), tensor.to.shape};
   transfer(reader, tensor, whole, progress, write);
 }
 
-void transfer(checkpoint::Reader& reader, const Transfer& tensor, const mesh::Box& part, Progress& progress,
+void transfer(checkpoint::Reader& reader, const Transfer& tensor, const mesh::Box& part, ConvertProgress& progress,
               const std::function<void(const mesh::Box& box, std::span<const std::byte> bytes)>& write) {
   PortionReader portions(reader, tensor, part);
   const auto give = [&](const Portion& portion) {

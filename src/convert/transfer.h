@@ -23,7 +23,7 @@ struct Transfer {
 };
 
 // Another thread may read it: see commands/progress_line.h.
-struct Progress {
+struct ConvertProgress {
   std::atomic<int64_t> done_bytes{0}, all_bytes{0};  // of the target
   CopyProgress upload;                               // of a target in a store, after it is written
 };
@@ -33,10 +33,10 @@ int64_t bytes_of(const mesh::TensorInfo& info);
 // Reads a tensor in portions of rows, and gives each one to `write` in order, in the target's type. A second thread
 // reads the next portions meanwhile: `write`, which the caller's thread runs, must not use the reader. Throws
 // user_error for an element that is NaN or infinite, or that becomes infinite in the target's type.
-void transfer(checkpoint::Reader& reader, const Transfer& tensor, Progress& progress,
+void transfer(checkpoint::Reader& reader, const Transfer& tensor, ConvertProgress& progress,
               const std::function<void(const mesh::Box& box, std::span<const std::byte> bytes)>& write);
 // The same for a part of the tensor.
-void transfer(checkpoint::Reader& reader, const Transfer& tensor, const mesh::Box& part, Progress& progress,
+void transfer(checkpoint::Reader& reader, const Transfer& tensor, const mesh::Box& part, ConvertProgress& progress,
               const std::function<void(const mesh::Box& box, std::span<const std::byte> bytes)>& write);
 
 }  // namespace hearth::convert

@@ -35,7 +35,7 @@ enum class Content {
 
 class FolderCheck {
  public:
-  FolderCheck(const Path& folder, Progress& progress) : folder_(folder), progress_(progress) {}
+  FolderCheck(const Path& folder, ConvertProgress& progress) : folder_(folder), progress_(progress) {}
 
   // Whether `body` threw nothing. Problems are kept.
   template <class Body>
@@ -74,7 +74,7 @@ class FolderCheck {
     return std::move(file->tensors);
   }
 
-  Verification finish() {
+  WeightsCheck finish() {
     found_.checked.insert(found_.checked.begin(), {"headers", "sizes"});
     if (has_zips_) {
       auto& list = lacks_crcs_ ? found_.unchecked : found_.checked;
@@ -85,7 +85,7 @@ class FolderCheck {
     if (has_plain_files_) found_.unchecked.emplace_back("the values of safetensors: the format has no checksums");
     return std::move(found_);
   }
-  Verification& found() { return found_; }
+  WeightsCheck& found() { return found_; }
 
  private:
   WeightFile read(const std::string& name, Content content) const {
@@ -130,8 +130,8 @@ class FolderCheck {
   }
 
   const Path& folder_;
-  Progress& progress_;
-  Verification found_;
+  ConvertProgress& progress_;
+  WeightsCheck found_;
   bool has_zips_ = false, has_plain_files_ = false, lacks_crcs_ = false;
 };
 
@@ -195,7 +195,7 @@ void check_hugging_face(FolderCheck& check, const Path& folder) {
                           config.string()));
 }
 
-void check_meta(FolderCheck& check, const Found& found) {
+void check_meta(FolderCheck& check, const FoundWeights& found) {
   for (const std::string& name : list_folder(found.folder)) {
     if (is_meta_file(name)) check.check_file(name, Content::kWeights);
   }
@@ -210,7 +210,7 @@ void check_meta(FolderCheck& check, const Found& found) {
 }
 
 // GPT-NeoX and NxD: their files do not say what model they have.
-void check_ranks(FolderCheck& check, const Found& found) {
+void check_ranks(FolderCheck& check, const FoundWeights& found) {
   std::vector<std::string> names;
   for (const FileEntry& file : files_under(found.folder))
     if (file.path.extension() == ".pt") names.push_back(file.path.string());
@@ -234,7 +234,7 @@ void check_ranks(FolderCheck& check, const Found& found) {
 
 }  // namespace
 
-Verification verify_weights(const Found& found, Progress& progress) {
+WeightsCheck verify_weights(const FoundWeights& found, ConvertProgress& progress) {
   FolderCheck check(found.folder, progress);
   if (found.kind == Kind::kHuggingFace)
     check_hugging_face(check, found.folder);

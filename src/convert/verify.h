@@ -11,7 +11,7 @@
 
 namespace hearth::convert {
 
-struct Verification {
+struct WeightsCheck {
   int64_t files = 0, tensors = 0, bytes = 0;
   std::vector<std::string> problems;   // what, and why
   std::vector<std::string> checked;    // of the format: "headers", "CRC-32s"
@@ -20,6 +20,6 @@ struct Verification {
 
 // Reads every byte of the weights. The result has all problems of all files: damage, and what Hearth does not
 // understand. Other errors, such as a failing disk, are thrown. `found` is of no kind of DCP.
-Verification verify_weights(const Found& found, Progress& progress);
+WeightsCheck verify_weights(const FoundWeights& found, ConvertProgress& progress);
 
 }  // namespace hearth::convert

@@ -7,25 +7,25 @@
 
 namespace hearth::decode {
 
-Rows::Rows(const plan::ModelShape& shape, const plan::ParameterPlan& plan, model::Weights& weights, int64_t window,
-           int64_t capacity, DType dtype, at::Device device, int64_t rows)
+ContextRows::ContextRows(const plan::ModelShape& shape, const plan::ParameterPlan& plan, model::Weights& weights,
+                         int64_t window, int64_t capacity, DType dtype, at::Device device, int64_t rows)
     : window_(window),
       dtype_(dtype),
       device_(device),
       contexts_(static_cast<size_t>(rows)),
       decoder_(shape, plan, weights, std::min(capacity, window), dtype, device, rows) {}
 
-void Rows::begin(int64_t row, std::vector<int32_t> tokens) {
+void ContextRows::begin(int64_t row, std::vector<int32_t> tokens) {
   decoder_.clear(row);
   context(row) = {tokens, tokens};
 }
 
-void Rows::append(int64_t row, int32_t token) {
+void ContextRows::append(int64_t row, int32_t token) {
   context(row).tokens.push_back(token);
   context(row).fresh.push_back(token);
 }
 
-at::Tensor Rows::logits(std::span<const int64_t> rows) {
+at::Tensor ContextRows::logits(std::span<const int64_t> rows) {
   std::vector<int64_t> together, places;  // rows with one new token, and their places in the result
   std::vector<int32_t> tokens;
   at::Tensor logits_NV;  // undefined while no row is computed alone

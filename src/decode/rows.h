@@ -22,12 +22,12 @@ inline int64_t shown(int64_t visible, int64_t window) { return visible > window 
 
 // Rows may begin and end at any time. What a row computes does not depend on other rows, up to the rounding of matrix
 // products.
-class Rows {
+class ContextRows {
  public:
   // `window`: of the model. `capacity`: the longest part of a context that the rows will have. Borrows plan and
   // weights.
-  Rows(const plan::ModelShape& shape, const plan::ParameterPlan& plan, model::Weights& weights, int64_t window,
-       int64_t capacity, DType dtype, at::Device device, int64_t rows);
+  ContextRows(const plan::ModelShape& shape, const plan::ParameterPlan& plan, model::Weights& weights, int64_t window,
+              int64_t capacity, DType dtype, at::Device device, int64_t rows);
 
   // A row begins anew with this context, which is not empty.
   void begin(int64_t row, std::vector<int32_t> context);

@@ -24,7 +24,7 @@ bool has_size(const Path& path, int64_t bytes) {
   return !missing && static_cast<int64_t>(size) == bytes;
 }
 
-void check_folder(const Request& request, const std::optional<Record>& before) {
+void check_folder(const FetchRequest& request, const std::optional<FetchRecord>& before) {
   const std::string folder = request.folder.string();
   if (path_exists(request.folder) && !std::filesystem::is_directory(request.folder))
     throw user_error(fmt::format("{} is a file", folder), {}, "give the name of a folder to --out");
@@ -37,7 +37,7 @@ void check_folder(const Request& request, const std::optional<Record>& before) {
                      "give another folder to --out");
 }
 
-std::vector<std::string> download_command(const Request& request, const Record& record) {
+std::vector<std::string> download_command(const FetchRequest& request, const FetchRecord& record) {
   std::vector<std::string> words = {"download",    request.name.repository,
                                     "--type",      request.name.is_dataset ? "dataset" : "model",
                                     "--revision",  record.commit,
@@ -48,7 +48,7 @@ std::vector<std::string> download_command(const Request& request, const Record& 
   return words;
 }
 
-[[noreturn]] void refuse_wrong(const Request& request, const std::vector<std::string>& wrong, const char* fix) {
+[[noreturn]] void refuse_wrong(const FetchRequest& request, const std::vector<std::string>& wrong, const char* fix) {
   throw damaged(
       fmt::format("{}: {} of {} differ from the Hub's hashes: {}", request.folder.string(),
                   counted(std::ssize(wrong), "file"), format_name(request.name), join_first(wrong, kFilesNamed)),
@@ -57,8 +57,8 @@ std::vector<std::string> download_command(const Request& request, const Record& 
 
 }  // namespace
 
-Offer make_offer(const Client& client, const Request& request) {
-  const std::optional<Record> before = read_record(request.folder);
+Offer make_offer(const Client& client, const FetchRequest& request) {
+  const std::optional<FetchRecord> before = read_record(request.folder);
   check_folder(request, before);
   const Repository found = look_up(client, request.name);
   Offer offer;
@@ -90,9 +90,9 @@ Offer make_offer(const Client& client, const Request& request) {
   return offer;
 }
 
-void download(const Client& client, const Request& request, const Offer& offer, FetchProgress& progress) {
+void download(const Client& client, const FetchRequest& request, const Offer& offer, FetchProgress& progress) {
   make_folders(request.folder);
-  Record record = offer.record;
+  FetchRecord record = offer.record;
   write_record(request.folder, record);
   for (const std::string& path : offer.removed) remove_file(request.folder / path);
   auto next_look = std::chrono::steady_clock::now();
@@ -116,9 +116,9 @@ void download(const Client& client, const Request& request, const Offer& offer, 
   write_record(request.folder, record);
 }
 
-Record check_offline(const Request& request, FetchProgress& progress) {
+FetchRecord check_offline(const FetchRequest& request, FetchProgress& progress) {
   const std::string name = format_name(request.name);
-  std::optional<Record> record = read_record(request.folder);
+  std::optional<FetchRecord> record = read_record(request.folder);
   const std::string fix = fmt::format("hearth fetch {}, with a network and without --offline", name);
   if (!record)
     throw user_error(fmt::format("{} was never fetched", name),

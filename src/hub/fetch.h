@@ -14,7 +14,7 @@
 
 namespace hearth::hub {
 
-struct Request {
+struct FetchRequest {
   Name name;
   Path folder;
   std::vector<std::string> include, exclude;  // shell patterns; see select_files
@@ -22,7 +22,7 @@ struct Request {
 
 // What a download would do. Nothing is written yet.
 struct Offer {
-  Record record;
+  FetchRecord record;
   bool is_gated = false;
   int64_t bytes = 0;                 // of all selected files
   int64_t bytes_left = 0;            // of those that are not there with the right size
@@ -36,13 +36,13 @@ struct FetchProgress {
 
 // Asks the Hub. Throws user_error if the folder holds something else or no file is selected, and an Error with
 // kHardware if the disk is too small.
-Offer make_offer(const Client& client, const Request& request);
+Offer make_offer(const Client& client, const FetchRequest& request);
 
 // Downloads and checks. After an interruption the next call goes on. A file with a wrong hash is removed, so that the
 // next call downloads it again, and damaged() names it.
-void download(const Client& client, const Request& request, const Offer& offer, FetchProgress& progress);
+void download(const Client& client, const FetchRequest& request, const Offer& offer, FetchProgress& progress);
 
 // Checks what is there, without the network. Throws user_error that names what is missing, damaged() for wrong files.
-Record check_offline(const Request& request, FetchProgress& progress);
+FetchRecord check_offline(const FetchRequest& request, FetchProgress& progress);
 
 }  // namespace hearth::hub

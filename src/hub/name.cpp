@@ -90,7 +90,7 @@ Path find_fetched(const std::string& text) {
   if (!is_name(text)) return text;
   const Name name = parse_name(text);
   const Path folder = folder_of(name);
-  const std::optional<Record> record = read_record(folder);
+  const std::optional<FetchRecord> record = read_record(folder);
   if (record && record->is_checked) return folder;
   throw user_error(fmt::format("{} is not there", text),
                    fmt::format("{} has {}", folder.string(), record ? "only a part of its files" : "no fetched files"),

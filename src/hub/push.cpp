@@ -26,7 +26,7 @@ std::optional<Repository> find_repository(const Client& client, const Name& name
 }
 
 // A repository keeps its other files.
-void refuse_hiding(const Client& client, const Name& name, const Upload& upload) {
+void refuse_hiding(const Client& client, const Name& name, const PushRequest& upload) {
   if (upload.hiding.empty() || !find_repository(client, name)) return;
   for (const RemoteFile& file : look_up(client, name).files) {
     if (std::find(upload.hiding.begin(), upload.hiding.end(), file.path) == upload.hiding.end()) continue;
@@ -38,7 +38,7 @@ void refuse_hiding(const Client& client, const Name& name, const Upload& upload)
 
 }  // namespace
 
-Arrived upload(const Client& client, const Upload& upload, std::atomic<int64_t>& done_bytes) {
+Arrived upload(const Client& client, const PushRequest& upload, std::atomic<int64_t>& done_bytes) {
   const Name name{false, upload.repository, ""};
   if (upload.is_private) {
     const std::optional<Repository> before = find_repository(client, name);

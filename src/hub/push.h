@@ -12,7 +12,7 @@
 
 namespace hearth::hub {
 
-struct Upload {
+struct PushRequest {
   Path folder;             // all its files go to the root of the repository
   std::string repository;  // "ORG/NAME"; it is made if it is not there
   bool is_private = false;
@@ -29,6 +29,6 @@ struct Arrived {
 // Throws user_error, before anything is sent, if a private upload would go to a public repository, or if the repository
 // has one of the files in `hiding`. Throws damaged() if
 // the Hub's hashes of the uploaded files differ from those of the folder's files. `done_bytes` counts what is checked.
-Arrived upload(const Client& client, const Upload& upload, std::atomic<int64_t>& done_bytes);
+Arrived upload(const Client& client, const PushRequest& upload, std::atomic<int64_t>& done_bytes);
 
 }  // namespace hearth::hub

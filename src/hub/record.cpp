@@ -57,19 +57,20 @@ RemoteFile parse_remote_file(const std::string& path, int64_t size_bytes, Digest
   return {std::move(good_path), size_bytes, std::move(digest)};
 }
 
-std::optional<Record> read_record(const Path& folder) {
+std::optional<FetchRecord> read_record(const Path& folder) {
   const Path path = folder / kRecordFile;
   if (!path_exists(path)) return std::nullopt;
   return parse_record(read_file(path), path.string());
 }
 
-Record parse_record(std::string_view text, const std::string& from) {
+FetchRecord parse_record(std::string_view text, const std::string& from) {
   constexpr const char* kFetchAgain = "remove it and fetch again; files that are there are not downloaded again";
   try {
     const RecordJson j = RecordJson::parse(text);
     if (!j.at("format_version").is_number_integer() || j.at("format_version").get<int64_t>() != kRecordVersion)
       throw user_error(fmt::format("{} is of another version of Hearth", from), {}, kFetchAgain);
-    Record record{j.at("name"), j.at("commit"), j.at("licence"), j.at("include"), j.at("exclude"), {}, j.at("checked")};
+    FetchRecord record{j.at("name"), j.at("commit"), j.at("licence"), j.at("include"), j.at("exclude"),
+                       {},           j.at("checked")};
     for (const RecordJson& file : j.at("files")) record.files.push_back(parse_file(file, from));
     return record;
   } catch (const RecordJson::exception& error) {
@@ -77,7 +78,7 @@ Record parse_record(std::string_view text, const std::string& from) {
   }
 }
 
-void write_record(const Path& folder, const Record& record) {
+void write_record(const Path& folder, const FetchRecord& record) {
   RecordJson j = {{"format_version", kRecordVersion}, {"name", record.name},         {"commit", record.commit},
                   {"licence", record.licence},        {"include", record.include},   {"exclude", record.exclude},
                   {"checked", record.is_checked},     {"files", RecordJson::array()}};

@@ -25,7 +25,7 @@ struct RemoteFile {
   bool operator==(const RemoteFile&) const = default;
 };
 
-struct Record {
+struct FetchRecord {
   std::string name;    // "hf:ORG/NAME@REVISION"
   std::string commit;  // 40 digits
   std::string licence;
@@ -45,10 +45,10 @@ bool is_hex(std::string_view text, size_t digits);
 RemoteFile parse_remote_file(const std::string& path, int64_t size_bytes, Digest digest, const std::string& from);
 
 // Empty if the folder has no record. Throws damaged() for one that is not of the format.
-std::optional<Record> read_record(const Path& folder);
+std::optional<FetchRecord> read_record(const Path& folder);
 // The same for its text, which stands in `from`.
-Record parse_record(std::string_view text, const std::string& from);
-void write_record(const Path& folder, const Record& record);
+FetchRecord parse_record(std::string_view text, const std::string& from);
+void write_record(const Path& folder, const FetchRecord& record);
 
 // How the folder's files differ from the record's. Hashes are read on several threads.
 struct Differences {

@@ -192,7 +192,7 @@ std::vector<LogLikelihood> log_likelihoods(LoadedModel& model, std::span<const C
   std::vector<LogLikelihood> results(texts.size(), LogLikelihood{.is_greedy = true});
   const std::vector<Input> inputs = distinct_inputs(texts, model.config.training.seq_len);
   BatchScorer scorer(model, batch_size);
-  Progress progress("choices", "texts");
+  ProgressDisplay progress("choices", "texts");
   for (size_t first = 0; first < inputs.size(); first += static_cast<size_t>(batch_size)) {
     const size_t rows = std::min(inputs.size() - first, static_cast<size_t>(batch_size));
     scorer.add(std::span(inputs).subspan(first, rows), texts, results);

@@ -35,7 +35,7 @@ class RowDecoding {
 
  private:
   const LoadedModel& model_;
-  decode::Rows rows_;
+  decode::ContextRows rows_;
 };
 
 // One context.

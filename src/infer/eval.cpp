@@ -277,7 +277,7 @@ std::vector<EvalReport> eval_sets(LoadedModel& model, const config::EvalOptions&
   plan::DataFacts facts{.vocab_size = model.tokenizer->vocab_size()};
   for (const auto& [wanted, dataset] : sets)
     facts.weighs_labels = facts.weighs_labels || dataset.split(wanted.split).weights();
-  const plan::ModelShape shape = plan::model_shape(model.config, facts, plan::Work::kInference);
+  const plan::ModelShape shape = plan::model_shape(model.config, facts, plan::Workload::kInference);
   std::optional<model::Transformer> transformer;
   if (!sliding) transformer.emplace(shape, model.plan, options.batch_size, seq_len, model.compute_options());
   const std::vector<int64_t> token_units = units_of_tokens(*model.tokenizer, model.shape.V);
@@ -292,7 +292,7 @@ std::vector<EvalReport> eval_sets(LoadedModel& model, const config::EvalOptions&
     report.masked = labels.masking.has_value();
     report.weighted = split.weights() && !split.weights()->is_mask;
     report.sliding = sliding;
-    std::optional<Progress> line(std::in_place, wanted.name.empty() ? wanted.split : wanted.name, "batches");
+    std::optional<ProgressDisplay> line(std::in_place, wanted.name.empty() ? wanted.split : wanted.name, "batches");
     const auto show = [&](int64_t done, int64_t all) { line->show(done, all); };
     report.validation = sliding ? slide(model, shape, split, *sliding, labels, options.batch_size, token_units, show)
                                 : train::validate(*transformer, *model.weights, split,

@@ -116,7 +116,7 @@ class TextCount {
 
   const int64_t first_, all_;
   int64_t done_ = first_, tokens_ = 0;
-  Progress line_;
+  ProgressDisplay line_;
 };
 
 Object settings_of(const LoadedModel& model, const config::GenerateOptions& o) {

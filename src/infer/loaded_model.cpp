@@ -24,7 +24,7 @@ std::unique_ptr<LoadedModel> load_model(const Path& given, const std::string& de
                                          (model->folder / checkpoint::kManifestFile).string(), model->folder);
   model->tokenizer = reader.open_tokenizer();
   plan::RunShape run =
-      plan::run_shape(model->config, {.vocab_size = model->tokenizer->vocab_size()}, plan::Work::kInference);
+      plan::run_shape(model->config, {.vocab_size = model->tokenizer->vocab_size()}, plan::Workload::kInference);
   model->shape = run.model;
   model->plan = std::move(run.parameters);
   model->dtype = run.precision.compute;

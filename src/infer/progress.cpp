@@ -21,16 +21,16 @@ std::string progress_text(std::string_view what, std::string_view unit, const Pr
   return text;
 }
 
-Progress::Progress(std::string what, std::string unit, int64_t before)
+ProgressDisplay::ProgressDisplay(std::string what, std::string unit, int64_t before)
     : what_(std::move(what)), unit_(std::move(unit)), before_(before), start_s_(metrics::monotonic_seconds()) {}
 
-Progress::~Progress() {
+ProgressDisplay::~ProgressDisplay() {
   if (drawn_s_ == 0) return;
   fmt::print(stderr, "\r\x1b[K");
   std::fflush(stderr);
 }
 
-void Progress::show(int64_t done, int64_t all, std::string_view more) {
+void ProgressDisplay::show(int64_t done, int64_t all, std::string_view more) {
   const double now_s = metrics::monotonic_seconds();
   if (::isatty(STDERR_FILENO) != 1 || now_s - drawn_s_ < 0.2) return;
   drawn_s_ = now_s;
@@ -38,6 +38,6 @@ void Progress::show(int64_t done, int64_t all, std::string_view more) {
   std::fflush(stderr);
 }
 
-double Progress::seconds() const { return metrics::monotonic_seconds() - start_s_; }
+double ProgressDisplay::seconds() const { return metrics::monotonic_seconds() - start_s_; }
 
 }  // namespace hearth::infer

@@ -17,13 +17,13 @@ struct ProgressCounts {
 std::string progress_text(std::string_view what, std::string_view unit, const ProgressCounts& counts, double seconds,
                           std::string_view more = {});
 
-class Progress {
+class ProgressDisplay {
  public:
   // `what` is done in `unit`s: "validation", "batches".
-  Progress(std::string what, std::string unit, int64_t before = 0);
-  ~Progress();  // clears the line
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  ProgressDisplay(std::string what, std::string unit, int64_t before = 0);
+  ~ProgressDisplay();  // clears the line
+  ProgressDisplay(const ProgressDisplay&) = delete;
+  ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
   void show(int64_t done, int64_t all, std::string_view more = {});
   double seconds() const;  // since the construction

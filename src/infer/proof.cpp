@@ -39,7 +39,7 @@ class Side {
     config.model = source.description->model;
     config.objective.kind = source.description->objective;
     config.training.dtype = compute;
-    run_ = plan::run_shape(config, {.vocab_size = config.model.vocab_size}, plan::Work::kInference);
+    run_ = plan::run_shape(config, {.vocab_size = config.model.vocab_size}, plan::Workload::kInference);
     weights_ = std::make_unique<parallel::ShardedWeights>(run_.parameters, run_.precision, *group_,
                                                           parallel::ShardedWeights::Mode::kInference,
                                                           std::vector<bool>{}, plan::Sharding{}, at::kCPU);

@@ -23,7 +23,7 @@ __device__ inline double power(double base, int64_t n) {
   return result;
 }
 
-__device__ inline Factors factors_of(const AdamW& a, const Decision& decision) {
+__device__ inline Factors factors_of(const AdamWUpdate& a, const Decision& decision) {
   const int64_t t = decision.t - a.updates_before;
   const double correction1 = 1 - power(a.beta1, t);
   const double correction2_sqrt = sqrt(1 - power(a.beta2, t));
@@ -78,7 +78,7 @@ struct AllNoise {
 };
 
 template <class M>
-__device__ inline AllNoise all_noise(const AdamW& a, uint64_t counter) {
+__device__ inline AllNoise all_noise(const AdamWUpdate& a, uint64_t counter) {
   AllNoise noise = {philox(a.key[0], a.key[1], counter), {}, {}};
   if (std::is_same_v<M, BFloat16>) {
     noise.exp_avg = philox(a.key[0], a.key[1] ^ 1, counter);
@@ -113,8 +113,8 @@ __device__ inline void update(const Factors& f, Draws noise, P& parameter, float
 // accessed in packs, all others element by element. `copy`: null without one, and always with P = BFloat16.
 template <class P, class M, bool kStochastic, bool kPacks>
 __global__ void __launch_bounds__(kThreads)
-    adamw_kernel(AdamW a, const Decision* decision, P* parameter, const float* gradient, M* exp_avg, M* exp_avg_sq,
-                 BFloat16* copy, int64_t n) {
+    adamw_kernel(AdamWUpdate a, const Decision* decision, P* parameter, const float* gradient, M* exp_avg,
+                 M* exp_avg_sq, BFloat16* copy, int64_t n) {
   if (decision->apply == 0) return;
   __shared__ Factors shared;
   if (threadIdx.x == 0) shared = factors_of(a, *decision);
@@ -157,8 +157,8 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-int adamw(void* stream, AdamW step, const Decision* decision, void* parameter, const float* gradient, void* exp_avg,
-          void* exp_avg_sq, void* copy, int64_t n) {
+int adamw(void* stream, AdamWUpdate step, const Decision* decision, void* parameter, const float* gradient,
+          void* exp_avg, void* exp_avg_sq, void* copy, int64_t n) {
   const bool stochastic = step.stochastic != 0;
   const int64_t groups = ceil_div(n + kGroup, kGroup), most = ceil_div(groups, kThreads);
   const int64_t blocks = n == 0 ? 0 : most < kFullGrid ? most : kFullGrid;

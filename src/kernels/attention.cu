@@ -90,16 +90,16 @@ __device__ void store_row(const Heads& x, int64_t b, int64_t s, int64_t n, const
 }
 
 // The keys that row s of the queries of sequence b sees, as positions in the sequence.
-__device__ inline Span keys_of(const Attention& a, int64_t b, int64_t s) {
+__device__ inline PlaceRange keys_of(const Attention& a, int64_t b, int64_t s) {
   const int64_t S = a.places.S, position = position_of(a.places, s);
-  const Span document = document_of(a.documents, b * S + position);
+  const PlaceRange document = document_of(a.documents, b * S + position);
   return {document.begin - b * S, a.causal ? position + 1 : document.end - b * S};
 }
 
 // The rows of queries of sequence b that see key j.
-__device__ inline Span queries_of(const Attention& a, int64_t b, int64_t j) {
+__device__ inline PlaceRange queries_of(const Attention& a, int64_t b, int64_t j) {
   const int64_t S = a.places.S;
-  const Span document = document_of(a.documents, b * S + j);
+  const PlaceRange document = document_of(a.documents, b * S + j);
   return {rows_below(a.places, a.q.S, a.causal ? j : document.begin - b * S),
           rows_below(a.places, a.q.S, document.end - b * S)};
 }
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kThreads, 2) attention_forward_kernel(Attentio
   const int K = static_cast<int>(a.q.K);
   const int64_t g = task.n / (a.q.N / a.k.N), s = task.first + me.row;
   const bool is_there = s < task.end;
-  const Span keys = is_there ? keys_of(a, task.b, s) : Span{0, 0};
+  const PlaceRange keys = is_there ? keys_of(a, task.b, s) : PlaceRange{0, 0};
   const int64_t first_key = keys_of(a, task.b, task.first).begin, end_key = keys_of(a, task.b, task.end - 1).end;
 
   load_tile<T, kMaxK>(q, a.q, task.b, task.n, task.first, task.end, a.scale);
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kThreads, 2) queries_kernel(Attention a) {
   const int K = static_cast<int>(a.q.K);
   const int64_t g = task.n / (a.q.N / a.k.N), s = task.first + me.row;
   const bool is_there = s < task.end;
-  const Span keys = is_there ? keys_of(a, task.b, s) : Span{0, 0};
+  const PlaceRange keys = is_there ? keys_of(a, task.b, s) : PlaceRange{0, 0};
   const int64_t first_key = keys_of(a, task.b, task.first).begin, end_key = keys_of(a, task.b, task.end - 1).end;
   const int64_t at = (task.b * a.q.N + task.n) * a.q.S + s;
   const float lse = is_there ? a.lse[at] : 0, delta = is_there ? a.delta[at] : 0;
@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(kThreads, 2) keys_kernel(Attention a) {
   const Task task = task_of<kMaxK>(a.k.N, a.k.S);
   const int K = static_cast<int>(a.q.K);
   const int64_t group = a.q.N / a.k.N, j = task.first + me.row;
-  const Span seen = j < task.end ? queries_of(a, task.b, j) : Span{0, 0};
+  const PlaceRange seen = j < task.end ? queries_of(a, task.b, j) : PlaceRange{0, 0};
   const int64_t first_query = queries_of(a, task.b, task.first).begin;
   const int64_t end_query = queries_of(a, task.b, task.end - 1).end;
 

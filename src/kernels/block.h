@@ -6,10 +6,10 @@
 
 namespace hearth::kernels {
 
-struct Pair {
+struct PairOfSums {
   float first, second;
 };
-__device__ inline Pair shuffle_xor(Pair value, int distance) {
+__device__ inline PairOfSums shuffle_xor(PairOfSums value, int distance) {
   return {shuffle_xor(value.first, distance), shuffle_xor(value.second, distance)};
 }
 
@@ -32,8 +32,10 @@ template <class Value>
 __device__ Value block_sum(Value value) {
   return over_block(value, [](Value a, Value b) { return a + b; });
 }
-__device__ inline Pair block_sum(Pair value) {
-  return over_block(value, [](Pair a, Pair b) { return Pair{a.first + b.first, a.second + b.second}; });
+__device__ inline PairOfSums block_sum(PairOfSums value) {
+  return over_block(value, [](PairOfSums a, PairOfSums b) {
+    return PairOfSums{a.first + b.first, a.second + b.second};
+  });
 }
 template <class Value>
 __device__ Value block_max(Value value) {

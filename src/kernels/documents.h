@@ -25,10 +25,10 @@ struct Documents {
 };
 
 // [begin, end) of the document of `place`. Threads with neighbouring places read the same addresses.
-struct Span {
+struct PlaceRange {
   int64_t begin, end;
 };
-__device__ inline Span document_of(const Documents& documents, int64_t place) {
+__device__ inline PlaceRange document_of(const Documents& documents, int64_t place) {
   if (documents.starts_N == nullptr) {
     const int64_t begin = place / documents.S * documents.S;
     return {begin, begin + documents.S};

@@ -9,38 +9,38 @@
 namespace hearth::kernels {
 
 template <class Member>
-using Entry = std::remove_pointer_t<Member>;
+using FunctionOf = std::remove_pointer_t<Member>;
 
-Entry<decltype(Table::error_text)> error_text;
-Entry<decltype(Table::count_devices)> count_devices;
-Entry<decltype(Table::describe_device)> describe_device;
-Entry<decltype(Table::embedding_forward)> embedding_forward;
-Entry<decltype(Table::embedding_backward)> embedding_backward;
-Entry<decltype(Table::norm_forward)> norm_forward;
-Entry<decltype(Table::norm_backward)> norm_backward;
-Entry<decltype(Table::norm_backward_scratch)> norm_backward_scratch;
-Entry<decltype(Table::norm_part_dots)> norm_part_dots;
-Entry<decltype(Table::norm_part_forward)> norm_part_forward;
-Entry<decltype(Table::norm_part_backward)> norm_part_backward;
-Entry<decltype(Table::attention_forward)> attention_forward;
-Entry<decltype(Table::attention_backward)> attention_backward;
-Entry<decltype(Table::attention_scratch)> attention_scratch;
-Entry<decltype(Table::add_bias)> add_bias;
-Entry<decltype(Table::add_rows)> add_rows;
-Entry<decltype(Table::add_rows_scratch)> add_rows_scratch;
-Entry<decltype(Table::rope)> rope;
-Entry<decltype(Table::swiglu_forward)> swiglu_forward;
-Entry<decltype(Table::swiglu_backward)> swiglu_backward;
-Entry<decltype(Table::cross_entropy)> cross_entropy;
-Entry<decltype(Table::cross_entropy_statistics)> cross_entropy_statistics;
-Entry<decltype(Table::vocabulary_parallel_cross_entropy)> vocabulary_parallel_cross_entropy;
-Entry<decltype(Table::sum_of_squares)> sum_of_squares;
-Entry<decltype(Table::sum_of_squares_scratch)> sum_of_squares_scratch;
-Entry<decltype(Table::adamw)> adamw;
-Entry<decltype(Table::total_losses)> total_losses;
-Entry<decltype(Table::decide)> decide;
-Entry<decltype(Table::decode_attention)> decode_attention;
-Entry<decltype(Table::float8_rows)> float8_rows;
-Entry<decltype(Table::float8_columns)> float8_columns;
+FunctionOf<decltype(Table::error_text)> error_text;
+FunctionOf<decltype(Table::count_devices)> count_devices;
+FunctionOf<decltype(Table::describe_device)> describe_device;
+FunctionOf<decltype(Table::embedding_forward)> embedding_forward;
+FunctionOf<decltype(Table::embedding_backward)> embedding_backward;
+FunctionOf<decltype(Table::norm_forward)> norm_forward;
+FunctionOf<decltype(Table::norm_backward)> norm_backward;
+FunctionOf<decltype(Table::norm_backward_scratch)> norm_backward_scratch;
+FunctionOf<decltype(Table::norm_part_dots)> norm_part_dots;
+FunctionOf<decltype(Table::norm_part_forward)> norm_part_forward;
+FunctionOf<decltype(Table::norm_part_backward)> norm_part_backward;
+FunctionOf<decltype(Table::attention_forward)> attention_forward;
+FunctionOf<decltype(Table::attention_backward)> attention_backward;
+FunctionOf<decltype(Table::attention_scratch)> attention_scratch;
+FunctionOf<decltype(Table::add_bias)> add_bias;
+FunctionOf<decltype(Table::add_rows)> add_rows;
+FunctionOf<decltype(Table::add_rows_scratch)> add_rows_scratch;
+FunctionOf<decltype(Table::rope)> rope;
+FunctionOf<decltype(Table::swiglu_forward)> swiglu_forward;
+FunctionOf<decltype(Table::swiglu_backward)> swiglu_backward;
+FunctionOf<decltype(Table::cross_entropy)> cross_entropy;
+FunctionOf<decltype(Table::cross_entropy_statistics)> cross_entropy_statistics;
+FunctionOf<decltype(Table::vocabulary_parallel_cross_entropy)> vocabulary_parallel_cross_entropy;
+FunctionOf<decltype(Table::sum_of_squares)> sum_of_squares;
+FunctionOf<decltype(Table::sum_of_squares_scratch)> sum_of_squares_scratch;
+FunctionOf<decltype(Table::adamw)> adamw;
+FunctionOf<decltype(Table::total_losses)> total_losses;
+FunctionOf<decltype(Table::decide)> decide;
+FunctionOf<decltype(Table::decode_attention)> decode_attention;
+FunctionOf<decltype(Table::float8_rows)> float8_rows;
+FunctionOf<decltype(Table::float8_columns)> float8_columns;
 
 }  // namespace hearth::kernels

@@ -45,7 +45,7 @@ struct Places {
 enum class NormKind : int32_t { kRmsNorm, kLayerNorm, kNpLayerNorm, kRmsNormNeox };
 
 // One AdamW update; ops/adamw.h. Values that change from step to step are in device memory, in Decision.
-struct AdamW {
+struct AdamWUpdate {
   double lr, beta1, beta2, eps, decay, l2;
   int64_t updates_before;     // the decision's t less this is the moments' own t
   int32_t transformers_form;  // 1: eps before the bias correction, decay after the update
@@ -144,7 +144,7 @@ struct Table {
 
   // parameter, exp_avg and exp_avg_sq [n], of the step's types. `copy`: bfloat16 [n], the float32 parameter rounded to
   // nearest; null: absent. `decision` says whether anything changes, the gradient's scale, and t, the update's number.
-  int (*adamw)(void* stream, AdamW step, const Decision* decision, void* parameter, const float* gradient,
+  int (*adamw)(void* stream, AdamWUpdate step, const Decision* decision, void* parameter, const float* gradient,
                void* exp_avg, void* exp_avg_sq, void* copy, int64_t n);
 
   // kernels/step_decision.h, by one thread.

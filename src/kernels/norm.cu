@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(512, 1) norm_backward_kernel(Backward a, const
     const float c = !a.norm.eps_outside ? 1 : size > 0 ? (size + a.norm.eps) / size : 0;
 
     Pack<T, W> kept_dy[kCount > 0 ? kCount : 1], kept_x[kCount > 0 ? kCount : 1];
-    Pair sums = {0, 0};  // of g n, of g
+    PairOfSums sums = {0, 0};  // of g n, of g
     for_packs<W, kCount>(D, [&](int64_t col, int j) {
       const Pack<T, W> g = kept_dy[j] = load<W>(dy + col), row = kept_x[j] = load<W>(x + col);
       Pack<T, W> w;

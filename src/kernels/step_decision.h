@@ -19,7 +19,7 @@ namespace hearth::kernels {
 enum class Reaction : int32_t { kApply, kSkip, kHold };
 
 // A ring of the last applied steps: `count` values were pushed, the last `size` of them are kept.
-struct Window {
+struct StepWindow {
   double* values;
   int64_t size, count;
 };
@@ -29,7 +29,7 @@ struct StepGuard {
   Reaction on_nan, on_spike;
   int64_t skip_limit;
   double spike_deviations;
-  Window losses, grad_norms;
+  StepWindow losses, grad_norms;
   int64_t skipped_in_a_row;
   int64_t t;      // updates made
   int32_t holds;  // a step was held: no update is applied until the host releases it
@@ -61,7 +61,7 @@ HEARTH_HOST_DEVICE inline void total_losses(double* totals_2, const double* sums
 }
 
 // The number of standard deviations from the window's mean to `value`; 0 until half of the window is filled.
-HEARTH_HOST_DEVICE inline double deviations(double value, const Window& window) {
+HEARTH_HOST_DEVICE inline double deviations(double value, const StepWindow& window) {
   const int64_t n = window.count < window.size ? window.count : window.size;
   if (window.size == 0 || n < (window.size + 1) / 2) return 0;
   double mean = 0, squares = 0;
@@ -71,7 +71,7 @@ HEARTH_HOST_DEVICE inline double deviations(double value, const Window& window) 
   return squares > 0 ? (value - mean) / std::sqrt(squares) : 0;
 }
 
-HEARTH_HOST_DEVICE inline void push(Window& window, double value) {
+HEARTH_HOST_DEVICE inline void push(StepWindow& window, double value) {
   if (window.size > 0) window.values[window.count++ % window.size] = value;
 }
 

@@ -21,20 +21,20 @@ int terminal_columns(std::FILE* stream) {
   return size.ws_col;
 }
 
-std::string numbers(const Record& r) {
+std::string numbers(const StepRecord& r) {
   std::string text;
   if (r.loss) text += fmt::format("  loss {:.4f}", *r.loss);
   if (r.tokens_per_second > 0) text += fmt::format("  {} tokens/s", format_count(r.tokens_per_second));
   return text;
 }
 
-std::vector<std::string> details(const Record& r) {
+std::vector<std::string> details(const StepRecord& r) {
   if (!r.loss) return {};
   return {fmt::format("  grad norm {:.3f}", r.grad_norm.value_or(0)), fmt::format("  lr {:.2e}", r.lr.value_or(0)),
           fmt::format("  mfu {:.1f}%", 100 * r.mfu)};
 }
 
-std::string set_losses(const Record& r) {
+std::string set_losses(const StepRecord& r) {
   std::string text;
   for (const auto& [name, loss] : r.validation_losses)
     text += fmt::format("{}{} {:.4f}", text.empty() ? "" : ", ", name, loss);
@@ -93,7 +93,7 @@ double Console::seconds_left(int64_t step) const {
   return per_step * static_cast<double>(last_step_ - step);
 }
 
-void Console::step(const Record& record) {
+void Console::step(const StepRecord& record) {
   last_ = record;
   if (record.step == first_step_) start_s_ = monotonic_seconds();  // validation before the first step does not count
   const bool last = record.step == last_step_;

@@ -49,7 +49,7 @@ class Console {
   Console& operator=(const Console&) = delete;
 
   // One call per step. A record with validation_loss always gets a permanent line.
-  void step(const Record& record);
+  void step(const StepRecord& record);
   // Prints a permanent line: "saved checkpoints/step-00000100".
   void message(std::string_view text);
   // Leaves the bar on the terminal and goes to the next line. The destructor calls it, too.
@@ -66,7 +66,7 @@ class Console {
   int columns_;
   double start_s_;      // start of the first step
   double drawn_s_ = 0;  // time of the last redraw
-  Record last_{};
+  StepRecord last_{};
   bool bar_visible_ = false;
 };
 

@@ -100,10 +100,10 @@ EventFile::EventFile(const Path& folder, double time) : file_(File::create(new_p
 }
 
 // Summary: 1 value. Value: 1 tag, 2 simple_value.
-void EventFile::scalars(double time, int64_t step, std::span<const Scalar> scalars) {
+void EventFile::scalars(double time, int64_t step, std::span<const ScalarEvent> scalars) {
   if (scalars.empty()) return;
   std::string summary;
-  for (const Scalar& scalar : scalars)
+  for (const ScalarEvent& scalar : scalars)
     summary +=
         bytes_field(1, bytes_field(1, scalar.tag) + key(2, Wire::kFloat) + fixed(static_cast<float>(scalar.value)));
   file_.write(event(time, step, 5, summary));

@@ -13,7 +13,7 @@
 
 namespace hearth::metrics {
 
-struct Scalar {
+struct ScalarEvent {
   std::string tag;  // "loss_metrics/global_avg_loss"
   double value;     // stored as float32
 };
@@ -33,7 +33,7 @@ class EventFile {
  public:
   // A new file in `folder`, which is made. It sorts behind the files that are there.
   EventFile(const Path& folder, double time);
-  void scalars(double time, int64_t step, std::span<const Scalar> scalars);
+  void scalars(double time, int64_t step, std::span<const ScalarEvent> scalars);
   void text(double time, int64_t step, std::string_view tag, std::string_view text);  // Markdown
   // From now on events of steps from `step` on count anew: TensorBoard forgets the earlier ones.
   void restart(double time, int64_t step);

@@ -35,7 +35,7 @@ void add_time(std::string& line, double time) {
   if (time != 0) add(line, "time", time);
 }
 
-std::string to_line(const Record& r) {
+std::string to_line(const StepRecord& r) {
   std::string line = fmt::format("{{\"step\": {}", r.step);
   add(line, "loss", r.loss);
   add(line, "z_loss", r.z_loss);
@@ -89,8 +89,8 @@ int64_t step_of(const nlohmann::json& object, const char* name) {
   return step;
 }
 
-Record from_json(const nlohmann::json& object) {
-  Record r;
+StepRecord from_json(const nlohmann::json& object) {
+  StepRecord r;
   r.step = step_of(object, "step");
   r.loss = maybe(object, "loss");
   r.z_loss = maybe(object, "z_loss");
@@ -204,7 +204,7 @@ void drop_from(std::vector<Item>& items, int64_t step) {
 
 // A step may be recorded twice without a resume in between (a kill before the first checkpoint): the later record
 // counts.
-void replace_from(std::vector<Record>& records, Record record) {
+void replace_from(std::vector<StepRecord>& records, StepRecord record) {
   drop_from(records, record.step);
   records.push_back(std::move(record));
 }
@@ -269,14 +269,14 @@ void JsonlWriter::write(const std::string& line) {
   file_.write(line);
 }
 
-void JsonlWriter::append(const Record& record) { write(to_line(record)); }
+void JsonlWriter::append(const StepRecord& record) { write(to_line(record)); }
 
 void JsonlWriter::append(const Event& event) { write(to_line(event)); }
 
 void JsonlWriter::append(const SampleText& sample) { write(to_line(sample)); }
 
-std::vector<Record> read_metrics(const Path& path) {
-  std::vector<Record> records;
+std::vector<StepRecord> read_metrics(const Path& path) {
+  std::vector<StepRecord> records;
   for_each_line(path, "", [&](const nlohmann::json& object) {
     if (!object.contains("event")) return replace_from(records, from_json(object));
     if (const Event event = event_of(object); goes_back(event)) drop_from(records, event.step + 1);
@@ -300,7 +300,7 @@ History read_history(const Path& path) {
   int64_t lines = 0;
   const auto visit = [&](const nlohmann::json& object) {
     if (!object.contains("event")) {
-      Record record = from_json(object);
+      StepRecord record = from_json(object);
       ++lines;
       drop_from(history.samples, record.step);  // a step's samples come after its record
       return replace_from(history.records, std::move(record));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN/metrics.jsonl: one JSON object per line. A step is a Record,
+// RUN/metrics.jsonl: one JSON object per line. A step is a StepRecord,
 //   {"step": 7, "loss": 5.5451774597167969, "grad_norm": ..., "lr": ..., "tokens": ..., "tokens_per_second": ...,
 //    "mfu": ..., "first_sample": ..., "samples": ..., "data_wait_s": ..., "step_s": ..., "time": ...,
 //    "memory_bytes": ..., "validation_loss": ..., "validation_loss.NAME": ...}
@@ -61,7 +61,7 @@ class JsonlWriter {
  public:
   // Appends to the file; a missing file is made, also one that somebody removes meanwhile, with a warning.
   explicit JsonlWriter(const Path& path);
-  void append(const Record& record);
+  void append(const StepRecord& record);
   void append(const Event& event);
   void append(const SampleText& sample);
   // Fsyncs the lines so far. Called before a checkpoint: the file must have the lines of its steps.
@@ -74,7 +74,7 @@ class JsonlWriter {
 
 // The steps of the training, ascending, each once, without those that a resume or rewind undid. Empty if the file is
 // missing. Throws damaged() for a line that is not a record, except the last.
-std::vector<Record> read_metrics(const Path& path);
+std::vector<StepRecord> read_metrics(const Path& path);
 
 // The resumes and rewinds of the training, in the order of the file. Events that a later one, from an earlier step,
 // undid are left out. Skips all other lines: a long run's file is read quickly.
@@ -82,7 +82,7 @@ std::vector<Event> read_events(const Path& path);
 
 // All that the file says, for a reader who wants to see a damaged file, too.
 struct History {
-  std::vector<Record> records;         // as read_metrics gives them
+  std::vector<StepRecord> records;     // as read_metrics gives them
   std::vector<Event> events;           // every resume and rewind, in the order of the file; a resume's from_step is the
                                        // last step that was recorded before it
   std::vector<SampleText> samples;     // of those records, in the order of the file

@@ -11,7 +11,7 @@
 
 namespace hearth::metrics {
 
-struct Record {
+struct StepRecord {
   int64_t step = 0;
   // Empty for step 0, which only validates.
   std::optional<double> loss{};       // global token mean, in nats, before the step's update
@@ -34,7 +34,7 @@ struct Record {
 
   // The part of a step's time that waited for data. At most 1: a wait before the first step is no part of its time.
   double data_wait_share() const { return step_s > 0 ? std::min(1.0, data_wait_s / step_s) : 0; }
-  bool operator==(const Record&) const = default;
+  bool operator==(const StepRecord&) const = default;
 };
 
 // Counts of spikes: time bins, each with the same number of neurons.

@@ -6,14 +6,14 @@
 
 namespace hearth::metrics {
 
-void estimate_times(std::vector<Record>& records, double end) {
+void estimate_times(std::vector<StepRecord>& records, double end) {
   for (auto record = records.rbegin(); record != records.rend(); ++record) {
     if (record->time == 0) record->time = end;
     end = record->time - record->step_s;
   }
 }
 
-Tensorboard::Tensorboard(const Options& options, const std::vector<Record>& past)
+Tensorboard::Tensorboard(const Options& options, const std::vector<StepRecord>& past)
     : last_step_(options.last_step),
       log_freq_(std::max<int64_t>(options.log_freq, 1)),
       continues_(has_event_files(options.folder)),
@@ -21,7 +21,7 @@ Tensorboard::Tensorboard(const Options& options, const std::vector<Record>& past
   if (continues_)
     restart(options.time, options.first_step);
   else
-    for (const Record& record : past) step(record);
+    for (const StepRecord& record : past) step(record);
   begins_ = true;
   window_ = {};
   if (!options.configuration.empty())
@@ -36,8 +36,8 @@ void Tensorboard::rewind(double time, int64_t step) {
   window_ = {};
 }
 
-void Tensorboard::step(const Record& r) {
-  std::vector<Scalar> scalars;
+void Tensorboard::step(const StepRecord& r) {
+  std::vector<ScalarEvent> scalars;
   const auto add = [&scalars](const std::string& tag, const std::optional<double>& value) {
     if (value) scalars.push_back({tag, *value});
   };

@@ -20,7 +20,7 @@ namespace hearth::metrics {
 
 // Gives records without a time, by an older Hearth, the time that their steps' lengths lead to, counted back from the
 // next record that has one, or from `end`.
-void estimate_times(std::vector<Record>& records, double end);
+void estimate_times(std::vector<StepRecord>& records, double end);
 
 class Tensorboard {
  public:
@@ -34,9 +34,9 @@ class Tensorboard {
   };
   // Begins a new file. Points of steps past `first_step` that earlier files have no longer count. Where there are no
   // earlier files, `past` becomes points first: the records of the training up to now.
-  Tensorboard(const Options& options, const std::vector<Record>& past);
+  Tensorboard(const Options& options, const std::vector<StepRecord>& past);
 
-  void step(const Record& record);
+  void step(const StepRecord& record);
   // The training went back and continues after `step`.
   void rewind(double time, int64_t step);
   void sync() { file_.sync(); }

@@ -14,7 +14,7 @@
 namespace hearth::models {
 
 // The residual stream behind a block: x, or x + branch where the next norm adds the two in its pass over memory.
-struct Stream {
+struct ResidualStream {
   Ref x, branch{};
 };
 
@@ -29,7 +29,7 @@ class Block {
 
   // Computes the stream behind the block. `entry`: the buffer of the stream before it, which the block writes if
   // `before` has a branch to add.
-  virtual Stream forward(Program& p, const Stream& before, const Ref& entry) = 0;
+  virtual ResidualStream forward(Program& p, const ResidualStream& before, const Ref& entry) = 0;
   // `dstream`: the gradient of the stream behind the block; becomes the gradient of the stream before it. Where the
   // program is in halves, the gradients of matrices are left for weight_gradients.
   virtual void backward(Program& p, const Ref& dstream, Recompute level) = 0;

@@ -54,7 +54,7 @@ class StageWriter {
       p_.step("input");
       p_.add(Receive{stream_.front()});
     }
-    Stream stream{stream_.front()};
+    ResidualStream stream{stream_.front()};
     for (int64_t layer = 0; layer < s_.L(); ++layer) {
       p_.begin(Pass::kForward, Section::kForward, layer);
       stream = block(layer).forward(p_, stream, stream_[static_cast<size_t>(layer)]);

@@ -75,7 +75,7 @@ HeadRows<T> head_rows(const at::Tensor& tensor, int64_t rows, int64_t cols) {
 
 // [B, S, N, K] with contiguous K.
 template <class T>
-Heads<T> heads(const at::Tensor& tensor) {
+HeadTensor<T> heads(const at::Tensor& tensor) {
   HEARTH_CHECK(tensor.dim() == 4, "expected [B, S, N, K], got {} dimensions", tensor.dim());
   HEARTH_CHECK(tensor.size(3) <= 1 || tensor.stride(3) == 1, "heads are not contiguous");
   return {data_of<T>(tensor), tensor.size(0),   tensor.size(1),   tensor.size(2),

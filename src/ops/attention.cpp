@@ -112,8 +112,8 @@ auto decode_kernel(float) { return HWY_DYNAMIC_DISPATCH(decode_f32); }
 auto decode_kernel(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(decode_bf16); }
 
 template <class T>
-void decode(const Heads<T>& out, const Heads<const T>& q, const Heads<const T>& k, const Heads<const T>& v,
-            int64_t length) {
+void decode(const HeadTensor<T>& out, const HeadTensor<const T>& q, const HeadTensor<const T>& k,
+            const HeadTensor<const T>& v, int64_t length) {
   const int64_t H = q.N, N = q.S, group = H / k.N;
   const auto kernel = decode_kernel(T());
   parallel(q.B * H * N, 2 * length * q.K, [&](int64_t begin, int64_t end) {

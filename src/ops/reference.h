@@ -95,7 +95,7 @@ void bias_gradient(A* dbias, Matrix<const T> dy) {
 // direction +1 rotates forward, -1 back. A table row: (cos, sin) pairs; with halves all cosines, then all sines.
 // position(b * S + s) is the table's row for position s of sequence b.
 template <class T, class Position>
-void rope(Heads<T> x, Matrix<const T> table, bool halves, const Position& position, double direction) {
+void rope(HeadTensor<T> x, Matrix<const T> table, bool halves, const Position& position, double direction) {
   const int64_t half = x.K / 2;
   for (int64_t b = 0; b < x.B; ++b) {
     for (int64_t s = 0; s < x.S; ++s) {
@@ -123,7 +123,7 @@ double dot(const T* a, const T* b, int64_t n) {
 
 // visible [B, S]: the keys that each query sees. lse [B, N, S] or null.
 template <class T>
-void attention_forward(Heads<T> out, T* lse, Heads<const T> q, Heads<const T> k, Heads<const T> v,
+void attention_forward(HeadTensor<T> out, T* lse, HeadTensor<const T> q, HeadTensor<const T> k, HeadTensor<const T> v,
                        const VisibleKeys* visible) {
   const double scale = 1 / std::sqrt(double(q.K));
   const int64_t group = q.N / k.N;
@@ -152,8 +152,9 @@ void attention_forward(Heads<T> out, T* lse, Heads<const T> q, Heads<const T> k,
 
 // dq, dk, dv must be zero on entry. ds = p * (dout v^T - rowsum(dout * out)): FlashAttention-2, arXiv 2307.08691.
 template <class T>
-void attention_backward(Heads<T> dq, Heads<T> dk, Heads<T> dv, Heads<const T> dout, Heads<const T> out, const T* lse,
-                        Heads<const T> q, Heads<const T> k, Heads<const T> v, const VisibleKeys* visible) {
+void attention_backward(HeadTensor<T> dq, HeadTensor<T> dk, HeadTensor<T> dv, HeadTensor<const T> dout,
+                        HeadTensor<const T> out, const T* lse, HeadTensor<const T> q, HeadTensor<const T> k,
+                        HeadTensor<const T> v, const VisibleKeys* visible) {
   const double scale = 1 / std::sqrt(double(q.K));
   const int64_t group = q.N / k.N;
   for (int64_t b = 0; b < q.B; ++b) {

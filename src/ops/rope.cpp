@@ -129,7 +129,8 @@ auto kernel_for(float) { return HWY_DYNAMIC_DISPATCH(rotate_f32); }
 auto kernel_for(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(rotate_bf16); }
 
 template <class T>
-void rotate(const Heads<T>& x, const at::Tensor& table_SK, bool halves, const Positions& position, double direction) {
+void rotate(const HeadTensor<T>& x, const at::Tensor& table_SK, bool halves, const Positions& position,
+            double direction) {
   const auto table = matrix<const float>(table_SK, table_SK.size(0), x.K);
   const auto kernel = kernel_for(T());
   parallel(x.B * x.S, x.N * x.K, [&](int64_t begin, int64_t end) {
@@ -140,7 +141,7 @@ void rotate(const Heads<T>& x, const at::Tensor& table_SK, bool halves, const Po
   });
 }
 
-void rotate(const Heads<double>& x, const at::Tensor& table_SK, bool halves, const Positions& position,
+void rotate(const HeadTensor<double>& x, const at::Tensor& table_SK, bool halves, const Positions& position,
             double direction) {
   reference::rope(x, matrix<const double>(table_SK, table_SK.size(0), x.K), halves, position, direction);
 }

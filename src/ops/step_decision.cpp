@@ -47,8 +47,8 @@ void StepDecision::begin_from(const GuardState& state) {
   losses_ = ring(state.losses, rules_.window, device_);
   grad_norms_ = ring(state.grad_norms, rules_.window, device_);
   const auto window = [&](const at::Tensor& values, const std::vector<double>& had) {
-    return kernels::Window{static_cast<double*>(values.mutable_data_ptr()), rules_.window,
-                           static_cast<int64_t>(had.size())};
+    return kernels::StepWindow{static_cast<double*>(values.mutable_data_ptr()), rules_.window,
+                               static_cast<int64_t>(had.size())};
   };
   const kernels::StepGuard guard{.on_nan = rules_.on_nan,
                                  .on_spike = rules_.on_spike,

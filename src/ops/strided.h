@@ -24,7 +24,7 @@ struct HeadRows {
 
 // [B, S, N, K]: B sequences, S positions, N heads of width K.
 template <class T>
-struct Heads {
+struct HeadTensor {
   T* data;
   int64_t B, S, N, K;
   int64_t stride_b, stride_s, stride_n;

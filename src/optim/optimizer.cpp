@@ -6,8 +6,8 @@
 
 namespace hearth::optim {
 
-Optimizer::Optimizer(const config::Optimizer& config, parallel::ShardedWeights& weights,
-                     std::optional<uint64_t> rounding_seed)
+ShardedOptimizer::ShardedOptimizer(const config::Optimizer& config, parallel::ShardedWeights& weights,
+                                   std::optional<uint64_t> rounding_seed)
     : weights_(weights), adamw_(config, weights, rounding_seed) {
   const std::vector<bool> matrices = plan::muon_matrices(config, weights.plan());
   for (size_t i = 0; i < matrices.size(); ++i)
@@ -17,7 +17,7 @@ Optimizer::Optimizer(const config::Optimizer& config, parallel::ShardedWeights& 
   muon_.emplace(config, weights);
 }
 
-void Optimizer::step(double lr, int64_t step, const at::Tensor& decision) {
+void ShardedOptimizer::step(double lr, int64_t step, const at::Tensor& decision) {
   adamw_.step(lr, step, decision);
   if (muon_) muon_->step(lr, decision);
   weights_.copies_written();

@@ -12,12 +12,12 @@
 
 namespace hearth::optim {
 
-class Optimizer {
+class ShardedOptimizer {
  public:
   // Borrows `weights`, whose momentum_only must be plan::muon_matrices of the same configuration. `rounding_seed` as in
   // AdamW; not with Muon. Throws as parameter_settings does.
-  Optimizer(const config::Optimizer& config, parallel::ShardedWeights& weights,
-            std::optional<uint64_t> rounding_seed = std::nullopt);
+  ShardedOptimizer(const config::Optimizer& config, parallel::ShardedWeights& weights,
+                   std::optional<uint64_t> rounding_seed = std::nullopt);
 
   // Updates masters, their copies and the optimizer's state, as AdamW::step and Muon::step do. Collective with Muon,
   // else Local; then call weights.end_step().

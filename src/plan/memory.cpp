@@ -20,11 +20,11 @@ namespace {
 using Levels = std::vector<Recompute>;
 
 // The levels of memory.recompute are those of the model, and "auto" behind them.
-static_assert(static_cast<int>(config::Recompute::kNone) == static_cast<int>(Recompute::kNone) &&
-              static_cast<int>(config::Recompute::kNorms) == static_cast<int>(Recompute::kNorms) &&
-              static_cast<int>(config::Recompute::kAttention) == static_cast<int>(Recompute::kAttention) &&
-              static_cast<int>(config::Recompute::kBlock) == static_cast<int>(Recompute::kBlock));
-std::string_view name_of(Recompute level) { return config::name_of(static_cast<config::Recompute>(level)); }
+static_assert(static_cast<int>(config::RecomputeChoice::kNone) == static_cast<int>(Recompute::kNone) &&
+              static_cast<int>(config::RecomputeChoice::kNorms) == static_cast<int>(Recompute::kNorms) &&
+              static_cast<int>(config::RecomputeChoice::kAttention) == static_cast<int>(Recompute::kAttention) &&
+              static_cast<int>(config::RecomputeChoice::kBlock) == static_cast<int>(Recompute::kBlock));
+std::string_view name_of(Recompute level) { return config::name_of(static_cast<config::RecomputeChoice>(level)); }
 
 // For each pair of levels: the fewest first layers of the dearer level that fit. The cheapest of these pairs wins. If
 // none fits: the smallest plan. Each further dearer layer needs less memory. The last layer is an exception: its kept
@@ -241,7 +241,7 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   const int64_t rest = plan.weights_bytes + plan.table_bytes + plan.work_bytes + plan.workspace_bytes + plan.copy_bytes;
   if (!levels.empty()) {
     plan.recompute.assign(levels.begin(), levels.end());
-  } else if (config.memory.recompute == config::Recompute::kAuto) {
+  } else if (config.memory.recompute == config::RecomputeChoice::kAuto) {
     plan.recompute = cheapest_that_fits(shape, S, num_layers, levels_of, plan.limit_bytes / ranks_here - rest,
                                         [&](const Levels& l) { return at(l).total_bytes; });
   } else {

@@ -72,7 +72,7 @@ double pipeline_bubble(const PipelinePlan& plan, const ModelShape& s, int64_t se
         {sum.forward + output, sum.backward - sum.weight_gradients + output, sum.weight_gradients + output});
   }
   const auto actions = with_transfers(plan.pipeline, compute_actions(plan.pipeline));
-  return simulate(plan.pipeline, actions, times, Transfers::kOverlapped).bubble;
+  return simulate(plan.pipeline, actions, times, TransferMode::kOverlapped).bubble;
 }
 
 std::string format_pipeline(const PipelinePlan& plan, const ModelShape& shape, int64_t seq_len) {

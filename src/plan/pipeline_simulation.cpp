@@ -195,10 +195,10 @@ PipelineTimes equal_times(const Pipeline& pipeline, const StageTimes& stage, dou
 }
 
 PipelineStep simulate(const Pipeline& pipeline, const std::vector<RankActions>& actions, const PipelineTimes& times,
-                      Transfers transfers) {
+                      TransferMode transfers) {
   HEARTH_CHECK(std::ssize(times.stages) == pipeline.num_stages());
   EndTimes ends(pipeline, /*has_transfers=*/true);
-  const bool overlapped = transfers == Transfers::kOverlapped;
+  const bool overlapped = transfers == TransferMode::kOverlapped;
   std::vector<Stream> streams;
   for (const RankActions& list : actions) streams.push_back({&list, true, !overlapped});
   if (overlapped)

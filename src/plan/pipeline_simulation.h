@@ -33,7 +33,7 @@ struct PipelineTimes {
 PipelineTimes equal_times(const Pipeline& pipeline, const StageTimes& stage, double transfer = 0);
 
 // A transfer always needs both ranks at once: a send waits for its receive.
-enum class Transfers {
+enum class TransferMode {
   kBlocking,    // a rank computes nothing while it sends or receives
   kOverlapped,  // transfers have a stream of their own, which takes them in their order. Computations wait for what
                 // they need, and only for that
@@ -47,6 +47,6 @@ struct PipelineStep {
 
 // Runs the lists of with_transfers(), or other lists of the same actions.
 PipelineStep simulate(const Pipeline& pipeline, const std::vector<RankActions>& actions, const PipelineTimes& times,
-                      Transfers transfers);
+                      TransferMode transfers);
 
 }  // namespace hearth::plan

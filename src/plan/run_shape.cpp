@@ -14,7 +14,7 @@
 
 namespace hearth::plan {
 
-ModelShape model_shape(const config::RunConfig& config, const DataFacts& data, Work work) {
+ModelShape model_shape(const config::RunConfig& config, const DataFacts& data, Workload work) {
   ModelShape shape = model_shape(config.model, data.vocab_size);
   shape.causal = !config.objective.masked();
   if (config.objective.masked()) {
@@ -22,7 +22,7 @@ ModelShape model_shape(const config::RunConfig& config, const DataFacts& data, W
     shape.counted = config.objective.mlm_probability;
   }
   // A recorded micro-batch passes all positions through the head (train/micro_batch_graph.h).
-  const bool recorded = work == Work::kTraining && config.training.cuda_graph;
+  const bool recorded = work == Workload::kTraining && config.training.cuda_graph;
   if (data.weighs_labels && !recorded) {
     shape.sparse_labels = true;
     shape.counted *= data.counted_share;
@@ -49,14 +49,14 @@ void check_sequences(const ModelShape& s, int64_t S) {
 
 }  // namespace
 
-RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work work) {
+RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Workload work) {
   RunShape run{model_shape(config, data, work), {}, precision(config)};
   if (run.model.V == 0)
     throw user_error("the vocabulary's size is not known", "neither data.path nor model.vocab_size is given",
                      "give one of them");
   run.parameters = parameter_plan(run.model);
   const config::Parallelism& p = config.parallelism;
-  if (work == Work::kTraining) {
+  if (work == Workload::kTraining) {
     check_sequences(model_part(run.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree),
                     config.training.seq_len);
     pipeline_plan(config, run.model.L());  // throws

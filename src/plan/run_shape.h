@@ -20,10 +20,10 @@ struct DataFacts {
   double counted_share = 1;    // share of the training data's tokens whose weight is not 0
 };
 
-enum class Work { kTraining, kInference };
+enum class Workload { kTraining, kInference };
 
 // Throws user_error if a size does not divide. V is 0 if neither side gives the vocabulary's size.
-ModelShape model_shape(const config::RunConfig& config, const DataFacts& data, Work work = Work::kTraining);
+ModelShape model_shape(const config::RunConfig& config, const DataFacts& data, Workload work = Workload::kTraining);
 
 // The whole model, also where ranks share the layers.
 struct RunShape {
@@ -34,7 +34,7 @@ struct RunShape {
 
 // Throws the errors of model_shape and, for a training, of model_part; and user_error if the vocabulary's size is not
 // known.
-RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work work = Work::kTraining);
+RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Workload work = Workload::kTraining);
 
 // The memory of a training on training.device: of the rank that needs most. `memory_bytes`: the device's memory; on a
 // CPU all ranks share it. `levels`: what each layer recomputes, in place of memory.recompute; empty: not given.

@@ -8,11 +8,11 @@ namespace hearth::report {
 
 int64_t bin_width(int64_t last_step) { return last_step <= kMostBins ? 1 : (last_step - 1) / kMostBins + 1; }
 
-Bins binned(std::span<const metrics::Record> records, int64_t width, const Metric& metric) {
+Bins binned(std::span<const metrics::StepRecord> records, int64_t width, const Metric& metric) {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   Bins bins;
   std::vector<int64_t> counts;
-  for (const metrics::Record& record : records) {
+  for (const metrics::StepRecord& record : records) {
     const std::optional<double> value = record.step > 0 ? metric(record) : std::nullopt;
     if (!value) continue;
     const int64_t bin = (record.step - 1) / width;

@@ -26,7 +26,7 @@ struct Bins {
 };
 
 // `metric` of one record; empty: it was not measured. `records`: ascending, as metrics::read_metrics gives them.
-using Metric = std::function<std::optional<double>(const metrics::Record& record)>;
-Bins binned(std::span<const metrics::Record> records, int64_t width, const Metric& metric);
+using Metric = std::function<std::optional<double>(const metrics::StepRecord& record)>;
+Bins binned(std::span<const metrics::StepRecord> records, int64_t width, const Metric& metric);
 
 }  // namespace hearth::report

@@ -70,7 +70,7 @@ std::string rectangle(double x, double y, double width, double height, std::stri
                      height, colour, more);
 }
 
-std::string steps_of_row(const std::vector<FlightCall>& calls, const Times& times, const Axis& x, double top) {
+std::string steps_of_row(const std::vector<FlightCall>& calls, const Times& times, const PlotAxis& x, double top) {
   std::string text;
   for (size_t begin = 0; begin < calls.size();) {
     size_t end = begin;
@@ -84,7 +84,7 @@ std::string steps_of_row(const std::vector<FlightCall>& calls, const Times& time
   return text;
 }
 
-std::string row(const Flight& flight, const std::vector<FlightCall>& calls, const Times& times, const Axis& x,
+std::string row(const Flight& flight, const std::vector<FlightCall>& calls, const Times& times, const PlotAxis& x,
                 double top) {
   std::string text = steps_of_row(calls, times, x, top);
   for (const FlightCall& call : calls) {
@@ -123,7 +123,7 @@ std::string flight_picture(const std::vector<Flight>& flights, int64_t last) {
   }
   if (times.end_ns == 0)
     throw user_error("there is no call to draw", "no rank has called another one yet", "train for some steps first");
-  const Axis x{0, std::max(times.ms(times.end_ns), 1e-3), kRowsLeft, kPageWidth - kPageRight};
+  const PlotAxis x{0, std::max(times.ms(times.end_ns), 1e-3), kRowsLeft, kPageWidth - kPageRight};
   const double bottom = kRowsTop + static_cast<double>(rows) * kRowHeight, height = bottom + kRowsBottom;
   const std::string ranks =
       rows < flights.size() ? fmt::format("{} of {} ranks", rows, flights.size()) : fmt::format("{} ranks", rows);

@@ -37,7 +37,7 @@ std::string filled_bar(double part, int64_t columns) {
 }
 
 // The newest record with a loss; null: none yet.
-const metrics::Record* newest_step(const LiveRun& run) {
+const metrics::StepRecord* newest_step(const LiveRun& run) {
   const auto& records = run.history.records;
   return records.empty() || records.back().step == 0 ? nullptr : &records.back();
 }
@@ -72,7 +72,7 @@ std::vector<double> losses(const LiveRun& run, int64_t columns) {
   const auto& records = run.history.records;
   std::vector<double> sums(static_cast<size_t>(columns)), counts(sums.size());
   const int64_t first = first_step(run), last = std::max(records.empty() ? 0 : records.back().step, first + 1);
-  for (const metrics::Record& r : records) {
+  for (const metrics::StepRecord& r : records) {
     if (!r.loss || r.step < first) continue;
     const double part = static_cast<double>(r.step - first) / static_cast<double>(last - first);
     const auto column = static_cast<size_t>(part * static_cast<double>(columns - 1));
@@ -112,14 +112,14 @@ void add_curve(std::vector<std::string>& lines, const LiveRun& run, const Screen
   }
 }
 
-void add_bars(std::vector<std::string>& lines, const LiveRun& run, const metrics::Record& newest,
+void add_bars(std::vector<std::string>& lines, const LiveRun& run, const metrics::StepRecord& newest,
               const Screen& screen) {
   const int64_t columns = std::clamp<int64_t>(screen.columns - 50, 4, 40);
   const auto add = [&](std::string_view what, double part, const std::string& text) {
     lines.push_back(cut(fmt::format("{:10} {} {}", what, filled_bar(part, columns), text), screen.columns));
   };
   double fastest = 0;
-  for (const metrics::Record& r : run.history.records) fastest = std::max(fastest, r.tokens_per_second);
+  for (const metrics::StepRecord& r : run.history.records) fastest = std::max(fastest, r.tokens_per_second);
   const std::string rate = format_count(newest.tokens_per_second) + "/s";
   if (const auto planned = run.plan.tokens_per_second)
     add("tokens", newest.tokens_per_second / *planned, fmt::format("{}, planned {}/s", rate, format_count(*planned)));
@@ -193,10 +193,10 @@ std::vector<std::string> curve_of_dots(const std::vector<double>& values, double
 }
 
 std::optional<double> seconds_left(const LiveRun& run) {
-  const metrics::Record* const newest = newest_step(run);
+  const metrics::StepRecord* const newest = newest_step(run);
   if (newest == nullptr || run.steps <= newest->step) return std::nullopt;
   const auto& records = run.history.records;
-  const metrics::Record& earlier = records[records.size() - std::min(records.size(), kRecent)];
+  const metrics::StepRecord& earlier = records[records.size() - std::min(records.size(), kRecent)];
   double step_s = newest->step_s;
   if (earlier.step < newest->step && earlier.time > 0 && newest->time > earlier.time)
     step_s = (newest->time - earlier.time) / static_cast<double>(newest->step - earlier.step);
@@ -204,7 +204,7 @@ std::optional<double> seconds_left(const LiveRun& run) {
 }
 
 std::string live_line(const LiveRun& run) {
-  const metrics::Record* const newest = newest_step(run);
+  const metrics::StepRecord* const newest = newest_step(run);
   if (newest == nullptr) return fmt::format("no steps yet  {}", run.state);
   std::string text = fmt::format("step {}", newest->step);
   if (run.steps > 0) text += fmt::format("/{}", run.steps);
@@ -218,7 +218,7 @@ std::string live_line(const LiveRun& run) {
 
 std::vector<std::string> live_view(const LiveRun& run, const Screen& screen) {
   std::vector<std::string> lines, below;
-  const metrics::Record* const newest = newest_step(run);
+  const metrics::StepRecord* const newest = newest_step(run);
   lines.push_back(cut(fmt::format("{}  {}", run.name, live_line(run)), screen.columns));
   if (newest == nullptr) {
     lines.push_back(cut("the training writes metrics.jsonl at its first step", screen.columns));

@@ -28,7 +28,7 @@ constexpr std::array<const char*, 6> kColours = {"#2563eb", "#dc2626", "#059669"
 
 Lines lines_of(const Curve& curve) {
   Lines lines{.name = curve.name, .training = {}, .validation = {}};
-  for (const metrics::Record& record : curve.records) {
+  for (const metrics::StepRecord& record : curve.records) {
     const auto step = static_cast<double>(record.step);
     if (record.loss && std::isfinite(*record.loss)) lines.training.push_back({step, *record.loss});
     if (record.validation_loss && std::isfinite(*record.validation_loss))
@@ -52,7 +52,7 @@ std::vector<Point> thinned(const std::vector<Point>& points) {
   return result;
 }
 
-std::pair<Axis, Axis> axes_of(const std::vector<Lines>& all) {
+std::pair<PlotAxis, PlotAxis> axes_of(const std::vector<Lines>& all) {
   std::vector<double> losses;
   double last_step = 1, first_validation = 0;
   for (const Lines& lines : all) {
@@ -73,7 +73,7 @@ std::pair<Axis, Axis> axes_of(const std::vector<Lines>& all) {
   return {{0, last_step, kLeft, kWidth - kRight}, {low - room, high + room, kHeight - kBottom, kTop}};
 }
 
-std::string polyline(const std::vector<Point>& points, const Axis& x, const Axis& y, const char* kind,
+std::string polyline(const std::vector<Point>& points, const PlotAxis& x, const PlotAxis& y, const char* kind,
                      const std::string& style) {
   std::string text = fmt::format("<polyline class=\"{}\" fill=\"none\" {} points=\"", kind, style);
   for (const Point& point : points) text += fmt::format("{:.2f},{:.2f} ", x.pixel(point.step), y.pixel(point.loss));
@@ -81,7 +81,7 @@ std::string polyline(const std::vector<Point>& points, const Axis& x, const Axis
   return text + "/>\n";
 }
 
-std::string drawn_axes(const Axis& x, const Axis& y) {
+std::string drawn_axes(const PlotAxis& x, const PlotAxis& y) {
   std::string text;
   for (const double value : ticks(y, 6)) {
     text +=

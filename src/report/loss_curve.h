@@ -12,7 +12,7 @@ namespace hearth::report {
 // One training: the losses of its metrics.jsonl, and its name in the legend.
 struct Curve {
   std::string name;
-  std::vector<metrics::Record> records;
+  std::vector<metrics::StepRecord> records;
 };
 
 // The most points drawn for a training; with more losses, each point is the mean of neighbours.

@@ -11,24 +11,26 @@
 namespace hearth::report {
 namespace {
 
-using metrics::Record;
+using metrics::StepRecord;
 
 struct Number {
   const char* name;
-  std::optional<double> (*of)(const Record&);
+  std::optional<double> (*of)(const StepRecord&);
 };
 
 // The samples come first: with other data everything else differs, too.
 constexpr Number kNumbers[] = {
     {"first sample",
-     [](const Record& r) { return r.samples > 0 ? std::optional(static_cast<double>(r.first_sample)) : std::nullopt; }},
+     [](const StepRecord& r) {
+       return r.samples > 0 ? std::optional(static_cast<double>(r.first_sample)) : std::nullopt;
+     }},
     {"samples",
-     [](const Record& r) { return r.samples > 0 ? std::optional(static_cast<double>(r.samples)) : std::nullopt; }},
-    {"tokens", [](const Record& r) { return std::optional(static_cast<double>(r.tokens)); }},
-    {"learning rate", [](const Record& r) { return r.lr; }},
-    {"loss", [](const Record& r) { return r.loss; }},
-    {"gradient norm", [](const Record& r) { return r.grad_norm; }},
-    {"validation loss", [](const Record& r) { return r.validation_loss; }},
+     [](const StepRecord& r) { return r.samples > 0 ? std::optional(static_cast<double>(r.samples)) : std::nullopt; }},
+    {"tokens", [](const StepRecord& r) { return std::optional(static_cast<double>(r.tokens)); }},
+    {"learning rate", [](const StepRecord& r) { return r.lr; }},
+    {"loss", [](const StepRecord& r) { return r.loss; }},
+    {"gradient norm", [](const StepRecord& r) { return r.grad_norm; }},
+    {"validation loss", [](const StepRecord& r) { return r.validation_loss; }},
 };
 
 void add_step(NumberDifference& number, int64_t step, double first, double second) {
@@ -86,7 +88,7 @@ RunDifference difference(const PageRun& first, const PageRun& second) {
   RunDifference found;
   found.configuration = text_differences(first.configuration, second.configuration);
   found.origin = text_differences(first.origin, second.origin);
-  const std::vector<Record>&a = first.history.records, &b = second.history.records;
+  const std::vector<StepRecord>&a = first.history.records, &b = second.history.records;
   if (!a.empty()) found.first_steps = a.back().step;
   if (!b.empty()) found.second_steps = b.back().step;
   for (const Number& number : kNumbers) found.numbers.push_back({.name = number.name});

@@ -120,7 +120,7 @@ void add_mixture(PageRun& run, const config::RunConfig& config, const std::optio
     if (fed.sources.size() != sources.size() || fed.segments.empty()) return;
     const data::Mixture mixture(fed.segments);
     double all = 0;
-    for (const metrics::Record& record : run.history.records) {
+    for (const metrics::StepRecord& record : run.history.records) {
       if (record.samples <= 0) continue;
       const uint64_t end = record.first_sample + static_cast<uint64_t>(record.samples);
       for (size_t i = 0; i < sources.size(); ++i) {

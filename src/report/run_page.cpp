@@ -17,13 +17,13 @@ namespace hearth::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using metrics::Record;
+using metrics::StepRecord;
 
 struct Chart {
   const char* key;
   const char* title;
   const char* unit;
-  std::optional<double> (*value)(const Record& record);
+  std::optional<double> (*value)(const StepRecord& record);
 };
 
 double in_GiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -34,19 +34,19 @@ std::optional<double> only_if(bool is_measured, double value) {
 
 // "validation" and "scores" have points of their own.
 constexpr Chart kCharts[] = {
-    {"loss", "Training loss", "nats a token", [](const Record& r) { return r.loss; }},
+    {"loss", "Training loss", "nats a token", [](const StepRecord& r) { return r.loss; }},
     {"validation", "Validation loss", "nats a token", nullptr},
     {"scores", "Scores", "", nullptr},
-    {"grad_norm", "Gradient norm, before clipping", "", [](const Record& r) { return r.grad_norm; }},
-    {"lr", "Learning rate", "", [](const Record& r) { return r.lr; }},
+    {"grad_norm", "Gradient norm, before clipping", "", [](const StepRecord& r) { return r.grad_norm; }},
+    {"lr", "Learning rate", "", [](const StepRecord& r) { return r.lr; }},
     {"tokens_per_second", "Throughput", "tokens/s",
-     [](const Record& r) { return only_if(r.step_s > 0, r.tokens_per_second); }},
-    {"mfu", "Model FLOPs utilisation", "%", [](const Record& r) { return only_if(r.mfu > 0, 100 * r.mfu); }},
-    {"step_s", "Time of a step", "s", [](const Record& r) { return only_if(r.step_s > 0, r.step_s); }},
+     [](const StepRecord& r) { return only_if(r.step_s > 0, r.tokens_per_second); }},
+    {"mfu", "Model FLOPs utilisation", "%", [](const StepRecord& r) { return only_if(r.mfu > 0, 100 * r.mfu); }},
+    {"step_s", "Time of a step", "s", [](const StepRecord& r) { return only_if(r.step_s > 0, r.step_s); }},
     {"data_wait", "Share of a step that waits for data", "%",
-     [](const Record& r) { return only_if(r.step_s > 0, 100 * r.data_wait_share()); }},
+     [](const StepRecord& r) { return only_if(r.step_s > 0, 100 * r.data_wait_share()); }},
     {"memory", "Memory, at most so far", "GiB",
-     [](const Record& r) { return only_if(r.memory_bytes > 0, in_GiB(r.memory_bytes)); }},
+     [](const StepRecord& r) { return only_if(r.memory_bytes > 0, in_GiB(r.memory_bytes)); }},
 };
 
 // Six digits show a curve; all of them would double the page.
@@ -74,9 +74,10 @@ Json bins_json(const Bins& bins, int64_t width) {
 }
 
 // At the last step of each bin, from the first bin on.
-Json cumulated(const std::vector<Record>& records, int64_t width, const std::function<double(const Record&)>& value) {
+Json cumulated(const std::vector<StepRecord>& records, int64_t width,
+               const std::function<double(const StepRecord&)>& value) {
   std::vector<double> values;
-  for (const Record& record : records) {
+  for (const StepRecord& record : records) {
     if (record.step == 0) continue;
     values.resize(static_cast<size_t>((record.step - 1) / width + 1), values.empty() ? 0 : values.back());
     values.back() = value(record);
@@ -97,9 +98,9 @@ Json named_points_json(const std::map<std::string, PagePoints>& sets) {
   });
 }
 
-Json validation_json(const std::vector<Record>& records) {
+Json validation_json(const std::vector<StepRecord>& records) {
   std::map<std::string, PagePoints> sets;  // "": all together
-  for (const Record& record : records) {
+  for (const StepRecord& record : records) {
     if (record.validation_loss) sets[""][record.step] = *record.validation_loss;
     for (const auto& [name, loss] : record.validation_losses) sets[name][record.step] = loss;
   }
@@ -136,7 +137,7 @@ Json share_json(const PageShare& share) {
 Json plan_json(const PageRun& run) {
   Json plan = Json::object();
   int64_t peak_bytes = 0;
-  for (const Record& record : run.history.records) peak_bytes = std::max(peak_bytes, record.memory_bytes);
+  for (const StepRecord& record : run.history.records) peak_bytes = std::max(peak_bytes, record.memory_bytes);
   if (run.plan.tokens_per_second) plan["tokens_per_second"] = *run.plan.tokens_per_second;
   if (run.plan.memory_bytes) {
     plan["memory_GiB"] = in_GiB(*run.plan.memory_bytes);
@@ -158,9 +159,9 @@ Json job_json(const PageJobEvent& event) {
   return {{"time", event.time}, {"job", event.job}, {"what", event.what}, {"reason", event.reason}};
 }
 
-Json skipped_json(const std::vector<Record>& records) {
+Json skipped_json(const std::vector<StepRecord>& records) {
   Json list = Json::array();
-  for (const Record& r : records)
+  for (const StepRecord& r : records)
     if (!r.skipped.empty()) list.push_back({{"step", r.step}, {"why", r.skipped}, {"time", r.time}});
   return list;
 }
@@ -171,10 +172,10 @@ Json texts_json(const std::vector<NamedText>& texts) {
 
 // The figures of the overview.
 Json totals_json(const PageRun& run) {
-  const std::vector<Record>& records = run.history.records;
+  const std::vector<StepRecord>& records = run.history.records;
   std::optional<double> loss, validation_loss, mfu;
   double seconds = 0, tokens = 0, busy = 0;
-  for (const Record& r : records) {
+  for (const StepRecord& r : records) {
     if (r.loss) loss = r.loss;
     if (r.validation_loss) validation_loss = std::min(validation_loss.value_or(*r.validation_loss), *r.validation_loss);
     seconds += r.step_s;
@@ -205,7 +206,7 @@ Json totals_json(const PageRun& run) {
 }
 
 Json run_json(const PageRun& run, int64_t width) {
-  const std::vector<Record>& records = run.history.records;
+  const std::vector<StepRecord>& records = run.history.records;
   Json json = totals_json(run);
   json["name"] = run.name;
   json["notes"] = run.notes;
@@ -214,9 +215,9 @@ Json run_json(const PageRun& run, int64_t width) {
     const Bins bins = chart.value == nullptr ? Bins{} : binned(records, width, chart.value);
     if (!bins.empty()) json["bins"][chart.key] = bins_json(bins, width);
   }
-  json["tokens"] = cumulated(records, width, [](const Record& r) { return static_cast<double>(r.tokens); });
+  json["tokens"] = cumulated(records, width, [](const StepRecord& r) { return static_cast<double>(r.tokens); });
   double seconds = 0;
-  json["hours"] = cumulated(records, width, [&seconds](const Record& r) { return (seconds += r.step_s) / 3600; });
+  json["hours"] = cumulated(records, width, [&seconds](const StepRecord& r) { return (seconds += r.step_s) / 3600; });
   json["validation"] = validation_json(records);
   json["scores"] = named_points_json(run.scores);
   json["samples"] = list_of(run.history.samples, sample_json);

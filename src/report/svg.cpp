@@ -20,12 +20,12 @@ double tick_distance(double range, double count) {
 
 }  // namespace
 
-double Axis::pixel(double value) const {
+double PlotAxis::pixel(double value) const {
   const double share = std::clamp((value - low) / (high - low), 0.0, 1.0);
   return first_pixel + share * (last_pixel - first_pixel);
 }
 
-std::vector<double> ticks(const Axis& axis, double count) {
+std::vector<double> ticks(const PlotAxis& axis, double count) {
   const double distance = tick_distance(axis.high - axis.low, count);
   std::vector<double> found;
   for (double k = std::ceil(axis.low / distance); k * distance <= axis.high * (1 + 1e-12); ++k)

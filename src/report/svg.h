@@ -13,12 +13,12 @@ std::string escaped_for_svg(const std::string& text);
 std::string svg_begin(double width, double height, double title_x, const std::string& title);
 
 // Maps values to pixels.
-struct Axis {
+struct PlotAxis {
   double low, high, first_pixel, last_pixel;
   double pixel(double value) const;  // of a value outside: that of the nearest end
 };
 
 // Round values along the axis: about `count`, a multiple of 1, 2 or 5 times a power of ten.
-std::vector<double> ticks(const Axis& axis, double count);
+std::vector<double> ticks(const PlotAxis& axis, double count);
 
 }  // namespace hearth::report

@@ -47,7 +47,7 @@ std::vector<std::string> write_hugging_face(const Run& run, int64_t step, bool m
   options.in = native;
   options.out = fresh;
   options.to = convert::Kind::kHuggingFace;
-  convert::Progress progress;
+  convert::ConvertProgress progress;
   const convert::Result result = convert::convert(options, progress);
   if (const auto lease = run.folder.lease()) lease->check();
   if (!in_store) replace_folder(fresh, folder, folder.native() + ".old");

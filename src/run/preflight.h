@@ -26,7 +26,7 @@ struct Preflight {
   int64_t threads = 0;
   std::optional<data::TrainingData> data;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
-  std::vector<ValidationSet> validation;
+  std::vector<ValidationData> validation;
   std::vector<float> token_weights;
   std::string token_weights_hash;
   data::LabelRule labels;

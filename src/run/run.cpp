@@ -66,11 +66,11 @@ void agree(std::vector<plan::Recompute>& levels, comm::Control& control) {
 }
 
 // What a rank has opened. Rank 0's paths stand in the run file of all, but their content may differ between hosts.
-std::vector<Found> inputs_of(const Preflight& checked) {
-  std::vector<Found> inputs;
+std::vector<FoundInput> inputs_of(const Preflight& checked) {
+  std::vector<FoundInput> inputs;
   const bool one = checked.config.data.source.empty();
   for (const data::TrainingSource& source : checked.data->sources()) {
-    const data::Manifest& manifest = source.dataset.manifest();
+    const data::DatasetManifest& manifest = source.dataset.manifest();
     inputs.push_back({one ? "data.path" : fmt::format("data.source.{}.path", source.number), source.path,
                       manifest.identity + ", tokenizer " + manifest.tokenizer_hash});
   }
@@ -102,7 +102,7 @@ data::LoaderOptions Run::loading(uint64_t first_sample) const {
   return options;
 }
 
-checkpoint::Manifest Run::manifest(const Progress& progress, const metrics::Record& record) const {
+checkpoint::Manifest Run::manifest(const RunProgress& progress, const metrics::StepRecord& record) const {
   checkpoint::Manifest m;
   m.step = progress.step;
   m.tokens_seen = progress.tokens_seen;

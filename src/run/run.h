@@ -31,7 +31,7 @@
 namespace hearth::run {
 
 // Documents for a validation loss.
-struct ValidationSet {
+struct ValidationData {
   std::string name;  // empty: its loss counts only in the mean over all sets
   data::Dataset dataset;
   std::string split;
@@ -43,17 +43,17 @@ struct Run {
   std::string config_toml;                // resolved, as in every checkpoint
   std::vector<config::ChosenKey> chosen;  // keys with another value than the default
   data::TrainingData data;
-  std::vector<ValidationSet> validation;  // empty: no validation
-  data::LabelRule labels;                 // which labels are predicted
-  std::vector<float> token_weights;       // weights of tokens in the loss; empty: all 1
-  std::string token_weights_hash;         // of token_weights; empty without them
-  std::string tokenizer_file;             // the data's tokenizer file, for checkpoints; empty: "bytes"
-  std::string chat_template;              // of the model that the training started from; empty: none
-  plan::ModelShape shape;                 // of the whole model
-  plan::ParameterPlan plan;               // the same
-  plan::PipelinePlan pipeline;            // one rank: one stage
-  mesh::Coordinates place;                // of this rank
-  std::vector<bool> trained;              // by parameter; false: checkpoint.freeze
+  std::vector<ValidationData> validation;  // empty: no validation
+  data::LabelRule labels;                  // which labels are predicted
+  std::vector<float> token_weights;        // weights of tokens in the loss; empty: all 1
+  std::string token_weights_hash;          // of token_weights; empty without them
+  std::string tokenizer_file;              // the data's tokenizer file, for checkpoints; empty: "bytes"
+  std::string chat_template;               // of the model that the training started from; empty: none
+  plan::ModelShape shape;                  // of the whole model
+  plan::ParameterPlan plan;                // the same
+  plan::PipelinePlan pipeline;             // one rank: one stage
+  mesh::Coordinates place;                 // of this rank
+  std::vector<bool> trained;               // by parameter; false: checkpoint.freeze
   plan::Precision precision;
   at::Device device;        // the device of all computation
   plan::MemoryPlan memory;  // it fits this machine
@@ -73,7 +73,7 @@ struct Run {
   // For this rank's part of the data.
   data::LoaderOptions loading(uint64_t first_sample) const;
   // The manifest of a checkpoint.
-  checkpoint::Manifest manifest(const Progress& progress, const metrics::Record& record) const;
+  checkpoint::Manifest manifest(const RunProgress& progress, const metrics::StepRecord& record) const;
   // The error if the guard stops the run at a step.
   Error diverged(int64_t step, const std::string& reason, double lr) const;
   // For the console, in at most 23 lines: the chosen keys and their meaning in numbers. With `verbose`: every key of

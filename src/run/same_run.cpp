@@ -167,16 +167,17 @@ void require_one_run(const config::RunConfig& own, comm::Control& control) {
   });
 }
 
-void require_same(std::string_view operation, const std::vector<Found>& mine, comm::Control& control) {
+void require_same(std::string_view operation, const std::vector<FoundInput>& mine, comm::Control& control) {
   if (control.size() == 1) return;
   std::string bytes;
-  for (const Found& one : mine) bytes += comm::parts_as_bytes(one.key, one.path, one.identity);
+  for (const FoundInput& one : mine) bytes += comm::parts_as_bytes(one.key, one.path, one.identity);
   const std::vector<std::string> first = comm::parts_of(control.broadcast(operation, bytes));
   control.together(operation, [&] {
     for (size_t i = 0; i < std::max(3 * mine.size(), first.size()) / 3; ++i) {
-      const Found none{.key = "nothing", .path = "", .identity = "nothing"};
-      const Found& here = i < mine.size() ? mine[i] : none;
-      const Found there = 3 * i < first.size() ? Found{first[3 * i], first[3 * i + 1], first[3 * i + 2]} : none;
+      const FoundInput none{.key = "nothing", .path = "", .identity = "nothing"};
+      const FoundInput& here = i < mine.size() ? mine[i] : none;
+      const FoundInput there =
+          3 * i < first.size() ? FoundInput{first[3 * i], first[3 * i + 1], first[3 * i + 2]} : none;
       if (here.key == there.key && here.identity == there.identity) continue;
       const std::string& key = i < mine.size() ? here.key : there.key;
       throw user_error(
@@ -203,7 +204,7 @@ void wait_until_seen(const Path& checkpoint) {
   }
 }
 
-std::vector<Found> weights_found(const std::optional<Path>& own, const config::RunConfig& config) {
+std::vector<FoundInput> weights_found(const std::optional<Path>& own, const config::RunConfig& config) {
   if (own) {
     if (!is_object(*own)) wait_until_seen(*own);
     return {{"checkpoint.folder", own->string(), weights_identity(*own)}};

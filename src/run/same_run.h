@@ -45,18 +45,18 @@ config::LoadResult share_run(const std::optional<FirstRun>& first, const GivenRu
 void require_one_run(const config::RunConfig& own, comm::Control& control);
 
 // What a rank found where the run says that it is.
-struct Found {
+struct FoundInput {
   std::string key;       // of the run file: "data.path"
   std::string path;      // as the rank resolves it
   std::string identity;  // of the content
 };
 // Throws user_error that names the rank, its host and the key where a rank found something else than rank 0.
 // Collective.
-void require_same(std::string_view operation, const std::vector<Found>& mine, comm::Control& control);
+void require_same(std::string_view operation, const std::vector<FoundInput>& mine, comm::Control& control);
 
 // The weights that a run takes: its own checkpoint, or those of checkpoint.initial_load_path; empty: neither. The
 // identity of a checkpoint of Hearth is the hash of hearth.json, which has the checksums of all elements. Other files
 // have names, sizes and samples of their content: a few dozen pages, spread over all of them.
-std::vector<Found> weights_found(const std::optional<Path>& own, const config::RunConfig& config);
+std::vector<FoundInput> weights_found(const std::optional<Path>& own, const config::RunConfig& config);
 
 }  // namespace hearth::run

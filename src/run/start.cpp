@@ -249,7 +249,7 @@ void branch_off(const Path& folder, Run& run, Start& start) {
   start.checkpoint = folder;
   start.from_elsewhere = true;
   start.moments = !new_optimizer;
-  Progress& progress = start.progress;
+  RunProgress& progress = start.progress;
   if (!new_steps) {
     progress.step = theirs.step;
     progress.tokens_seen = theirs.tokens_seen;
@@ -356,7 +356,7 @@ Start start_at(const std::optional<Path>& own, Run& run) {
 Start find_start(Run& run, comm::Control& control, const std::vector<checkpoint::DamagedCheckpoint>& given_up) {
   std::vector<std::string> warnings;
   const std::optional<Path> own = newest_checkpoint(run, control, given_up, warnings);
-  std::vector<Found> weights;
+  std::vector<FoundInput> weights;
   control.together("the weights to begin with", [&] { weights = weights_found(own, run.config); });
   require_same("the weights of all ranks", weights, control);
   Start start;

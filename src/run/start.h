@@ -17,7 +17,7 @@
 namespace hearth::run {
 
 struct Start {
-  Progress progress;
+  RunProgress progress;
   std::optional<Path> checkpoint;     // empty: initial values from the seed
   bool from_elsewhere = false;        // the checkpoint is from another training
   bool moments = false;               // moments come from the checkpoint; else they start at zero

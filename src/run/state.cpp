@@ -124,12 +124,12 @@ data::DataState data_state_of(const checkpoint::Manifest& manifest, const Path& 
                                 (folder / checkpoint::kManifestFile).string());
 }
 
-Progress progress_of(const checkpoint::Manifest& manifest, const Path& folder) {
-  Progress progress{.step = manifest.step,
-                    .tokens_seen = manifest.tokens_seen,
-                    .next_sample = data_state_of(manifest, folder).next_sample,
-                    .optimizer_start = manifest.optimizer_start,
-                    .parent = checkpoint::step_name_of(manifest.step)};
+RunProgress progress_of(const checkpoint::Manifest& manifest, const Path& folder) {
+  RunProgress progress{.step = manifest.step,
+                       .tokens_seen = manifest.tokens_seen,
+                       .next_sample = data_state_of(manifest, folder).next_sample,
+                       .optimizer_start = manifest.optimizer_start,
+                       .parent = checkpoint::step_name_of(manifest.step)};
   if (manifest.states.contains(kHealthState))
     progress.health = parse_health(manifest.state(kHealthState), (folder / checkpoint::kManifestFile).string());
   return progress;

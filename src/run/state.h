@@ -21,7 +21,7 @@ namespace hearth::run {
 data::TokenizerOf tokenizer_of(const Path& folder, const checkpoint::Manifest& manifest);
 
 // The progress of a training. Together with weights, moments and configuration it determines all later steps.
-struct Progress {
+struct RunProgress {
   int64_t step = 0;          // optimizer steps done
   int64_t tokens_seen = 0;   // over all ranks
   uint64_t next_sample = 0;  // the first sample not yet trained on
@@ -31,7 +31,7 @@ struct Progress {
   int64_t optimizer_start = 0;
   Health health{};
   std::string parent;  // the checkpoint that this continues: "step-00000100", or a path; empty: initial values
-  bool operator==(const Progress&) const = default;
+  bool operator==(const RunProgress&) const = default;
 };
 
 // Gives every weight its initial value, which depends only on the seed. Local.
@@ -60,6 +60,6 @@ void set_updates(parallel::ShardedWeights& weights, const convert::TrainingState
 // The states of the data and of progress in a checkpoint's manifest. Throw damaged(), which names `folder`, the
 // checkpoint.
 data::DataState data_state_of(const checkpoint::Manifest& manifest, const Path& folder);
-Progress progress_of(const checkpoint::Manifest& manifest, const Path& folder);
+RunProgress progress_of(const checkpoint::Manifest& manifest, const Path& folder);
 
 }  // namespace hearth::run

@@ -84,8 +84,8 @@ std::string escaped(std::string_view text) {
   return xml;
 }
 
-Verdict verdict_of(long status, std::string_view body) {
-  Verdict verdict;
+AnswerMeaning verdict_of(long status, std::string_view body) {
+  AnswerMeaning verdict;
   const bool says_error = body.substr(0, kMostText).find("<Error") != std::string_view::npos;
   if (status / 100 == 2 && !says_error) return verdict;
   if (says_error) verdict.code = element(body, "Code").substr(0, 100);

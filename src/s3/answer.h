@@ -18,7 +18,7 @@ std::string element(std::string_view xml, std::string_view name);
 // The text as the content of an element.
 std::string escaped(std::string_view text);
 
-struct Verdict {
+struct AnswerMeaning {
   StoreResult result;
   std::string code;        // S3's, such as "NoSuchKey"; may be empty
   bool try_again = false;  // the same request may work later
@@ -26,6 +26,6 @@ struct Verdict {
 
 // What an answer means. `status` is HTTP's. Some answers are errors in spite of status 200: Amazon begins to answer
 // before a multipart upload is put together.
-Verdict verdict_of(long status, std::string_view body);
+AnswerMeaning verdict_of(long status, std::string_view body);
 
 }  // namespace hearth::s3

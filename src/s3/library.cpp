@@ -132,7 +132,7 @@ class Store final : public ObjectStore {
 
   StoreResult create(const std::string& name, const std::string& replaced_version,
                      std::unique_ptr<ObjectWriter>& writer) const override {
-    writer = std::make_unique<Upload>([this, name] { return place(name); }, name, Condition{replaced_version});
+    writer = std::make_unique<Upload>([this, name] { return place(name); }, name, Precondition{replaced_version});
     return {};
   }
 
@@ -162,7 +162,7 @@ class Store final : public ObjectStore {
     under.allow_not_found = true;
     const auto listed = files()->GetFileInfo(under);
     if (!listed.ok()) return result_of(listed.status());
-    const Place at = place(name);
+    const StoreAccess at = place(name);
     for (const arrow::fs::FileInfo& file : *listed) {
       // Other programs mark a folder by an empty object of its name.
       const StoreResult result = s3::remove(at, file.path() + (file.IsDirectory() ? "/" : ""));
@@ -173,7 +173,7 @@ class Store final : public ObjectStore {
   }
 
  private:
-  Place place(const std::string& name) const {
+  StoreAccess place(const std::string& name) const {
     const std::shared_ptr<arrow::fs::S3FileSystem> there = files();
     const arrow::fs::S3Options options = there->options();
     const std::string region = there->region();

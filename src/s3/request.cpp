@@ -84,7 +84,7 @@ bool is_final(CURLcode code) {
          code == CURLE_SSL_CACERT_BADFILE;
 }
 
-Request request_of(const Place& place, const Call& call, std::string& url) {
+Request request_of(const StoreAccess& place, const StoreCall& call, std::string& url) {
   const size_t slash = call.name.find('/'), host = place.endpoint.find("://") + 3;
   const std::string bucket = call.name.substr(0, slash), key = call.name.substr(slash + 1);
   const std::string authority = (place.is_virtual ? bucket + "." : "") + place.endpoint.substr(host);
@@ -101,8 +101,8 @@ Request request_of(const Place& place, const Call& call, std::string& url) {
 }
 
 // Returns what curl says: empty if there was an answer.
-std::string send_once(CURL* curl, const Place& place, const std::string& url, const Request& request, Answer& answer,
-                      CURLcode& code) {
+std::string send_once(CURL* curl, const StoreAccess& place, const std::string& url, const Request& request,
+                      Answer& answer, CURLcode& code) {
   curl_slist* list = nullptr;
   for (const auto& [name, value] : request.headers) list = curl_slist_append(list, (name + ": " + value).c_str());
   list = curl_slist_append(list, "Expect:");
@@ -147,7 +147,8 @@ std::string send_once(CURL* curl, const Place& place, const std::string& url, co
 
 Connection::Connection() : curl_(curl_easy_init(), curl_easy_cleanup) {}
 
-StoreResult Connection::send(const Place& place, const Call& call, Answer& answer, const std::atomic<bool>* stop) {
+StoreResult Connection::send(const StoreAccess& place, const StoreCall& call, Answer& answer,
+                             const std::atomic<bool>* stop) {
   if (call.name.find('/') == std::string::npos) return {Kind::kRefused, "a bucket is no object"};
   std::string url;
   const Request unsigned_request = request_of(place, call, url);
@@ -163,7 +164,7 @@ StoreResult Connection::send(const Place& place, const Call& call, Answer& answe
       if (is_final(code)) return result;
       continue;
     }
-    Verdict verdict = verdict_of(answer.status, answer.body);
+    AnswerMeaning verdict = verdict_of(answer.status, answer.body);
     answer.code = verdict.code;
     result = std::move(verdict.result);
     if (!verdict.try_again) return result;
@@ -172,7 +173,7 @@ StoreResult Connection::send(const Place& place, const Call& call, Answer& answe
 }
 
 // Sends `call` with the condition. kThere: it does not hold.
-StoreResult send_if(const Place& place, Call call, const Condition& condition, Answer& answer) {
+StoreResult send_if(const StoreAccess& place, StoreCall call, const Precondition& condition, Answer& answer) {
   Connection connection;
   call.headers.insert(condition.etag.empty() ? std::pair("if-none-match", "*")
                                              : std::pair("if-match", condition.etag.c_str()));
@@ -185,14 +186,15 @@ StoreResult send_if(const Place& place, Call call, const Condition& condition, A
   return connection.send(place, call, answer);
 }
 
-StoreResult find_ours(const Place& place, const std::string& name, int64_t bytes, const StoreResult& otherwise) {
+StoreResult find_ours(const StoreAccess& place, const std::string& name, int64_t bytes, const StoreResult& otherwise) {
   Answer there;
   const StoreResult found = Connection().send(place, {.method = "HEAD", .name = name}, there);
   if (found.kind == Kind::kUnreachable) return found;
   return found.is_done() && there.headers["content-length"] == std::to_string(bytes) ? StoreResult{} : otherwise;
 }
 
-StoreResult put(const Place& place, const std::string& name, std::string_view content, const Condition& condition) {
+StoreResult put(const StoreAccess& place, const std::string& name, std::string_view content,
+                const Precondition& condition) {
   Answer answer;
   return send_if(
       place,
@@ -200,13 +202,13 @@ StoreResult put(const Place& place, const std::string& name, std::string_view co
       condition, answer);
 }
 
-StoreResult remove(const Place& place, const std::string& name) {
+StoreResult remove(const StoreAccess& place, const std::string& name) {
   Answer answer;
   const StoreResult result = Connection().send(place, {.method = "DELETE", .name = name}, answer);
   return result.kind == Kind::kMissing && answer.code != "NoSuchBucket" ? StoreResult{} : result;
 }
 
-StoreResult begin_upload(const Place& place, const std::string& name, std::string& upload) {
+StoreResult begin_upload(const StoreAccess& place, const std::string& name, std::string& upload) {
   Answer answer;
   StoreResult result = Connection().send(place,
                                          {.method = "POST",
@@ -220,8 +222,9 @@ StoreResult begin_upload(const Place& place, const std::string& name, std::strin
   return {};
 }
 
-StoreResult put_part(Connection& connection, const Place& place, const std::string& name, const std::string& upload,
-                     int64_t number, std::string_view content, std::string& tag, const std::atomic<bool>& stop) {
+StoreResult put_part(Connection& connection, const StoreAccess& place, const std::string& name,
+                     const std::string& upload, int64_t number, std::string_view content, std::string& tag,
+                     const std::atomic<bool>& stop) {
   Answer answer;
   StoreResult result = connection.send(place,
                                        {.method = "PUT",
@@ -235,8 +238,8 @@ StoreResult put_part(Connection& connection, const Place& place, const std::stri
   return {};
 }
 
-StoreResult complete_upload(const Place& place, const std::string& name, const std::string& upload,
-                            const std::vector<std::string>& tags, int64_t bytes, const Condition& condition) {
+StoreResult complete_upload(const StoreAccess& place, const std::string& name, const std::string& upload,
+                            const std::vector<std::string>& tags, int64_t bytes, const Precondition& condition) {
   std::string body = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
   for (size_t i = 0; i < tags.size(); ++i)
     body += "<Part><PartNumber>" + std::to_string(i + 1) + "</PartNumber><ETag>" + escaped(tags[i]) + "</ETag></Part>";
@@ -252,7 +255,7 @@ StoreResult complete_upload(const Place& place, const std::string& name, const s
   return result;
 }
 
-StoreResult abort_upload(const Place& place, const std::string& name, const std::string& upload) {
+StoreResult abort_upload(const StoreAccess& place, const std::string& name, const std::string& upload) {
   Answer answer;
   return Connection().send(place, {.method = "DELETE", .name = name, .query = {{"uploadId", upload}}}, answer);
 }

@@ -15,14 +15,14 @@
 
 namespace hearth::s3 {
 
-struct Place {
+struct StoreAccess {
   std::string endpoint;     // "https://HOST"
   bool is_virtual = false;  // the bucket goes before the host
   Credentials credentials;
   int64_t attempts = 10, connect_timeout_s = 10, request_timeout_s = 30;  // see settings.h
 };
 
-struct Call {
+struct StoreCall {
   std::string method, name;                         // the name is BUCKET/KEY
   std::map<std::string, std::string> query = {};    // not encoded
   std::map<std::string, std::string> headers = {};  // lower-case names
@@ -42,7 +42,8 @@ class Connection {
  public:
   Connection();
   // Sends until the request is done, or another try will not help, or `stop` is set, or all attempts are made.
-  StoreResult send(const Place& place, const Call& call, Answer& answer, const std::atomic<bool>* stop = nullptr);
+  StoreResult send(const StoreAccess& place, const StoreCall& call, Answer& answer,
+                   const std::atomic<bool>* stop = nullptr);
 
  private:
   std::shared_ptr<void> curl_;
@@ -50,31 +51,33 @@ class Connection {
 
 // What a write may replace: nothing, or the content with this ETag. Arrow cannot ask for it:
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
-struct Condition {
+struct Precondition {
   std::string etag = {};  // empty: there must be no object
 };
 
 // Writes an object in one request; kThere if the condition does not hold. A store that does not know conditions gets
 // the request without it.
-StoreResult put(const Place& place, const std::string& name, std::string_view content, const Condition& condition);
+StoreResult put(const StoreAccess& place, const std::string& name, std::string_view content,
+                const Precondition& condition);
 
 // After a kThere: done if the object has our size, for an earlier try of ours may have written it; else `otherwise`.
 // The callers compare the content.
-StoreResult find_ours(const Place& place, const std::string& name, int64_t bytes, const StoreResult& otherwise);
+StoreResult find_ours(const StoreAccess& place, const std::string& name, int64_t bytes, const StoreResult& otherwise);
 
 // Deletes an object; missing is fine. Arrow would also put an empty object in the place of its folder.
-StoreResult remove(const Place& place, const std::string& name);
+StoreResult remove(const StoreAccess& place, const std::string& name);
 
 // An upload in parts: https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html. Nothing is seen of it
 // before complete_upload().
-StoreResult begin_upload(const Place& place, const std::string& name, std::string& upload);
+StoreResult begin_upload(const StoreAccess& place, const std::string& name, std::string& upload);
 // `number` begins at 1. `tag` is what complete_upload() needs of this part.
-StoreResult put_part(Connection& connection, const Place& place, const std::string& name, const std::string& upload,
-                     int64_t number, std::string_view content, std::string& tag, const std::atomic<bool>& stop);
+StoreResult put_part(Connection& connection, const StoreAccess& place, const std::string& name,
+                     const std::string& upload, int64_t number, std::string_view content, std::string& tag,
+                     const std::atomic<bool>& stop);
 // `bytes` is the object's size: if an answer was lost, the object is looked for. The condition is put()'s.
-StoreResult complete_upload(const Place& place, const std::string& name, const std::string& upload,
-                            const std::vector<std::string>& tags, int64_t bytes, const Condition& condition);
+StoreResult complete_upload(const StoreAccess& place, const std::string& name, const std::string& upload,
+                            const std::vector<std::string>& tags, int64_t bytes, const Precondition& condition);
 // The store forgets the parts. Until then it keeps them, and Amazon bills them.
-StoreResult abort_upload(const Place& place, const std::string& name, const std::string& upload);
+StoreResult abort_upload(const StoreAccess& place, const std::string& name, const std::string& upload);
 
 }  // namespace hearth::s3

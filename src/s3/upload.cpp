@@ -23,7 +23,7 @@ int64_t PartSizes::bytes_of(int64_t number) const {
   return std::min(bytes, kMostBytes);
 }
 
-Upload::Upload(std::function<Place()> place, std::string name, Condition condition, PartSizes sizes)
+Upload::Upload(std::function<StoreAccess()> place, std::string name, Precondition condition, PartSizes sizes)
     : place_(std::move(place)), name_(std::move(name)), condition_(std::move(condition)), sizes_(sizes) {}
 
 Upload::~Upload() { take_back(); }
@@ -106,7 +106,7 @@ void Upload::take_back() {
   stop_ = true;
   while (done_parts_ < sent_.size()) static_cast<void>(wait_for_oldest());
   if (upload_.empty()) return;
-  Place place = place_();
+  StoreAccess place = place_();
   place.attempts = std::min(place.attempts, kMostAttemptsToTakeBack);
   static_cast<void>(abort_upload(place, name_, upload_));
   upload_.clear();

@@ -40,7 +40,7 @@ struct PartSizes {
 class Upload final : public ObjectWriter {
  public:
   // `place` is called for every request, because credentials may change meanwhile. It is called by several threads.
-  Upload(std::function<Place()> place, std::string name, Condition condition = {}, PartSizes sizes = {});
+  Upload(std::function<StoreAccess()> place, std::string name, Precondition condition = {}, PartSizes sizes = {});
   ~Upload() override;
   Upload(const Upload&) = delete;
   Upload& operator=(const Upload&) = delete;
@@ -59,9 +59,9 @@ class Upload final : public ObjectWriter {
   StoreResult send(const Part& part, std::string& tag);
   void take_back();
 
-  const std::function<Place()> place_;
+  const std::function<StoreAccess()> place_;
   const std::string name_;
-  const Condition condition_;
+  const Precondition condition_;
   const PartSizes sizes_;
   Part part_{1, {}};
   int64_t bytes_ = 0;

@@ -41,7 +41,7 @@ Journal::Journal(const Options& options) : check_lease_(options.check_lease) {
   console_.emplace(stdout, options.style, options.first_step, options.last_step, options.log_freq);
 }
 
-Journal::Options journal_options(const run::Run& run, const run::Progress& progress, int64_t rank, RankLog& log,
+Journal::Options journal_options(const run::Run& run, const run::RunProgress& progress, int64_t rank, RankLog& log,
                                  metrics::Console::Style style) {
   return {.speaks = rank == 0,
           .metrics_file = run.folder.metrics_file(),
@@ -57,7 +57,7 @@ Journal::Options journal_options(const run::Run& run, const run::Progress& progr
 }
 
 void Journal::open_tensorboard(const Options& options, double now) {
-  std::vector<metrics::Record> past;
+  std::vector<metrics::StepRecord> past;
   if (!metrics::has_event_files(options.tensorboard)) past = metrics::read_metrics(options.metrics_file);
   metrics::estimate_times(past, now);
   tensorboard_.emplace(metrics::Tensorboard::Options{.folder = options.tensorboard,
@@ -69,7 +69,7 @@ void Journal::open_tensorboard(const Options& options, double now) {
                        past);
 }
 
-void Journal::step(const metrics::Record& record) {
+void Journal::step(const metrics::StepRecord& record) {
   if (file_) check_lease_();
   if (file_) file_->append(record);
   if (tensorboard_) tensorboard_->step(record);

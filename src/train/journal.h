@@ -41,7 +41,7 @@ class Journal {
   // metrics of an earlier start. The event cancels all earlier records of steps after first_step.
   explicit Journal(const Options& options);
 
-  void step(const metrics::Record& record);
+  void step(const metrics::StepRecord& record);
   void sample(const metrics::SampleText& sample);
   void message(LogLevel level, std::string_view text);
   // Records that the training went back, which cancels the records of later steps. The event is on disk at the return,
@@ -62,7 +62,7 @@ class Journal {
 };
 
 // The options for a training that goes on from `progress`.
-Journal::Options journal_options(const run::Run& run, const run::Progress& progress, int64_t rank, RankLog& log,
+Journal::Options journal_options(const run::Run& run, const run::RunProgress& progress, int64_t rank, RankLog& log,
                                  metrics::Console::Style style);
 
 }  // namespace hearth::train

@@ -140,8 +140,8 @@ void SampleTexts::complete(std::vector<Row>& rows, parallel::ShardedWeights& wei
   // Ranks of context parallel have the same weights, so each computes the whole sequences.
   plan::ModelShape shape = plan::model_part(run_.shape, run_.tensor());
   if (plan::samples_are_cached(run_.config)) {
-    decode::Rows contexts(shape, plan_, weights, run_.seq_len(), S, run_.precision.compute, run_.device,
-                          std::ssize(rows));
+    decode::ContextRows contexts(shape, plan_, weights, run_.seq_len(), S, run_.precision.compute, run_.device,
+                                 std::ssize(rows));
     return complete(rows, contexts);
   }
   shape.sparse_labels = true;  // only the positions that are asked for go through the output matrix
@@ -166,7 +166,7 @@ bool SampleTexts::all_done(const std::vector<Row>& rows) const {
   return std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return is_done(row); });
 }
 
-void SampleTexts::complete(std::vector<Row>& rows, decode::Rows& contexts) const {
+void SampleTexts::complete(std::vector<Row>& rows, decode::ContextRows& contexts) const {
   for (size_t i = 0; i < rows.size(); ++i) contexts.begin(static_cast<int64_t>(i), rows[i].ids);
   while (!all_done(rows)) {
     std::vector<int64_t> open;

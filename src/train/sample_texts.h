@@ -60,7 +60,7 @@ class SampleTexts {
   std::vector<int64_t> asked(const Row& row) const;
   metrics::SampleText record_of(const Row& row, int64_t step) const;
   void complete(std::vector<Row>& rows, parallel::ShardedWeights& weights);
-  void complete(std::vector<Row>& rows, decode::Rows& contexts) const;
+  void complete(std::vector<Row>& rows, decode::ContextRows& contexts) const;
   void complete(std::vector<Row>& rows, model::Transformer& model, parallel::ShardedWeights& weights) const;
   at::Tensor logits(const std::vector<Row>& rows, model::Transformer& model, parallel::ShardedWeights& weights) const;
   Choice choose(const Row& row, const at::Tensor& logits_NV) const;

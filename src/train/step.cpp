@@ -134,7 +134,7 @@ StepResult PendingStep::result() {
   return result_;
 }
 
-TrainStep::TrainStep(model::Transformer& model, parallel::ShardedWeights& weights, optim::Optimizer& optimizer,
+TrainStep::TrainStep(model::Transformer& model, parallel::ShardedWeights& weights, optim::ShardedOptimizer& optimizer,
                      const StepOptions& options, const ops::GuardRules& rules)
     : model_(model), weights_(weights), optimizer_(optimizer), options_(options), decision_(rules, weights.device()) {
   if (options.graph) graph_.emplace(model, weights, options.z_factor);

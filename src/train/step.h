@@ -61,7 +61,7 @@ class PendingStep {
 // Makes steps. Borrows its arguments. No call waits for a GPU.
 class TrainStep {
  public:
-  TrainStep(model::Transformer& model, parallel::ShardedWeights& weights, optim::Optimizer& optimizer,
+  TrainStep(model::Transformer& model, parallel::ShardedWeights& weights, optim::ShardedOptimizer& optimizer,
             const StepOptions& options, const ops::GuardRules& rules = {});
 
   // Sets the guard's state, with the number of updates so far. Also ends a hold.
@@ -76,7 +76,7 @@ class TrainStep {
  private:
   model::Transformer& model_;
   parallel::ShardedWeights& weights_;
-  optim::Optimizer& optimizer_;
+  optim::ShardedOptimizer& optimizer_;
   const StepOptions options_;
   ops::StepDecision decision_;
   std::optional<MicroBatchGraph> graph_;

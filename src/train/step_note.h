@@ -23,8 +23,8 @@ struct StepNote {
 // the same as one of them: its counts and substitutes are left out.
 std::string to_bytes(const StepNote& note, std::optional<int64_t> data_index);
 
-// Merges two neighbours' notes (comm::Merge): counts are added in pairs of data ranks, substitutes follow each other,
-// flags are true if true on any, and the step is the first of all.
+// Merges two neighbours' notes (comm::NoteMerge): counts are added in pairs of data ranks, substitutes follow each
+// other, flags are true if true on any, and the step is the first of all.
 void merge_step_notes(std::string& lower, std::string_view upper);
 
 // The note of all ranks, the same on every rank. Without counts if a rank failed.

@@ -81,7 +81,7 @@ class Trainer {
 
   ExitCode train() {
     if (progress_.step == 0 && run_.validates()) {
-      metrics::Record before;
+      metrics::StepRecord before;
       validate(training_.model, training_.weights, run_, before);
       before.time = metrics::wall_seconds();
       journal_->step(before);
@@ -101,7 +101,7 @@ class Trainer {
         pause = pause_after(now);
         if (!pause.any()) next_ = launch(now.t + 1);
       }
-      std::optional<metrics::Record> record = finish(now);
+      std::optional<metrics::StepRecord> record = finish(now);
       control_.set_timeout(run_.config.comm.train_timeout_seconds);  // the first step has ended
       if (!record) continue;                                         // the training went back
       if (!ahead) pause = pause_after(now);
@@ -178,7 +178,7 @@ class Trainer {
   }
 
   // The record of a finished step; nullopt if the training went back.
-  std::optional<metrics::Record> finish(Launched& step) {
+  std::optional<metrics::StepRecord> finish(Launched& step) {
     const StepResult result = step.pending.result();
     const Judgement judgement = guard_.judge(result);
     HEARTH_CHECK(result.applied == (judgement.verdict == Verdict::kApply), "step {}: two judgements", step.t);
@@ -202,7 +202,7 @@ class Trainer {
     progress_.health = guard_.health();
 
     const double now_s = monotonic_seconds(), step_s = now_s - std::max(step.start_s, std::exchange(ended_s_, now_s));
-    return metrics::Record{
+    return metrics::StepRecord{
         .step = step.t,
         .loss = if_finite(result.loss),
         .z_loss = run_.config.objective.z_loss > 0 ? if_finite(result.z_loss) : std::nullopt,
@@ -252,7 +252,7 @@ class Trainer {
     checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint_, checkpoint::FileSizes::kWhenOpened);
     run::load_weights(reader, training_.weights);
     run::load_moments(reader, convert::training_of(reader.manifest()), training_.weights);
-    const run::Progress saved = run::progress_of(reader.manifest(), *checkpoint_);
+    const run::RunProgress saved = run::progress_of(reader.manifest(), *checkpoint_);
     journal_->message(LogLevel::kWarning,
                       fmt::format("step {}: {}; back to {}, leaving out the {} sequences up to the end of this step",
                                   step.t, reason, checkpoint_->string(), step.next_sample - saved.next_sample));
@@ -283,7 +283,7 @@ class Trainer {
       journal_->sample(sample);
   }
 
-  void save(const metrics::Record& record) {
+  void save(const metrics::StepRecord& record) {
     const trace::SpanScope span(trace::SpanKind::kPhase, "checkpoint");
     journal_->sync();
     saver_.finish();
@@ -308,9 +308,9 @@ class Trainer {
   const run::Run& run_;
   comm::Control& control_;
   Profiler profiler_;  // before what may record spans
-  run::Progress progress_;
+  run::RunProgress progress_;
   Guard guard_;
-  Training training_;
+  RankTraining training_;
   run::Saver saver_;
   SampleTexts sample_texts_;
   const SaveTimes save_times_;

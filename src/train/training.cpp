@@ -10,7 +10,7 @@
 namespace hearth::train {
 
 // A rank's part of the model.
-struct Training::RankModel {
+struct RankTraining::RankModel {
   plan::ModelShape shape;
   plan::PipelinePlan pipeline;
   plan::ParameterPlan plan;
@@ -27,10 +27,10 @@ struct Training::RankModel {
   }
 };
 
-Training::Training(const TrainingSetup& setup, comm::Group& world)
-    : Training(setup, RankModel::of(setup, world.rank()), world) {}
+RankTraining::RankTraining(const TrainingSetup& setup, comm::Group& world)
+    : RankTraining(setup, RankModel::of(setup, world.rank()), world) {}
 
-Training::Training(const TrainingSetup& setup, const RankModel& here, comm::Group& world)
+RankTraining::RankTraining(const TrainingSetup& setup, const RankModel& here, comm::Group& world)
     : groups(world, setup.config.parallelism.degrees(), {setup.shape.tied, here.shape.key_ranks}),
       plan(here.plan),
       weights(plan, setup.precision, groups.loss(), parallel::ShardedWeights::Mode::kTraining, setup.trained,

@@ -34,23 +34,23 @@ struct TrainingSetup {
   ops::GuardRules guard = {};
 };
 
-class Training {
+class RankTraining {
  public:
   // `world`: all ranks, as many as the configuration's degrees multiply to. Weights are zero (run/state.h fills them).
   // Borrows the configuration and `world`. Collective.
-  Training(const TrainingSetup& setup, comm::Group& world);
+  RankTraining(const TrainingSetup& setup, comm::Group& world);
 
   // In the order in which they are made: each borrows some before it.
   const comm::MeshGroups groups;
   const plan::ParameterPlan plan;  // of this rank's part of the model
   parallel::ShardedWeights weights;
-  optim::Optimizer optimizer;
+  optim::ShardedOptimizer optimizer;
   model::Transformer model;
   TrainStep step;
 
  private:
   struct RankModel;
-  Training(const TrainingSetup& setup, const RankModel& here, comm::Group& world);
+  RankTraining(const TrainingSetup& setup, const RankModel& here, comm::Group& world);
 };
 
 }  // namespace hearth::train

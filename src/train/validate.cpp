@@ -83,13 +83,13 @@ ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& w
 }
 
 void validate(model::Transformer& model, parallel::ShardedWeights& weights, const run::Run& run,
-              metrics::Record& record) {
+              metrics::StepRecord& record) {
   const ValidationOptions options{.seq_len = run.seq_len(),
                                   .local_batch_size = config::micro_batch_size(run.config),
                                   .max_sequences = run.config.validation.steps * run.global_batch_size,
                                   .labels = run.labels};
   ValidationResult all;
-  for (const run::ValidationSet& set : run.validation) {
+  for (const run::ValidationData& set : run.validation) {
     const ValidationResult one = validate(model, weights, set.dataset.split(set.split), options);
     if (!set.name.empty()) record.validation_losses[set.name] = one.loss();
     all.loss_sum += one.loss_sum;

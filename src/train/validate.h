@@ -44,6 +44,6 @@ ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& w
 
 // The loss of each of the run's validation sets, and the mean over all, into `record`. Collective.
 void validate(model::Transformer& model, parallel::ShardedWeights& weights, const run::Run& run,
-              metrics::Record& record);
+              metrics::StepRecord& record);
 
 }  // namespace hearth::train

@@ -17,8 +17,8 @@ StartEvent at(int64_t second, const std::string& name, const std::string& next =
 }
 
 // Steps of two seconds, of which the last one ends at that second.
-std::vector<metrics::Record> steps(int64_t count, double last_s) {
-  std::vector<metrics::Record> records;
+std::vector<metrics::StepRecord> steps(int64_t count, double last_s) {
+  std::vector<metrics::StepRecord> records;
   for (int64_t i = 1; i <= count; ++i)
     records.push_back({.step = i, .step_s = 2, .time = kMidnight_s + last_s - 2 * static_cast<double>(count - i)});
   return records;
@@ -47,9 +47,9 @@ TEST(Goodput, IsTheTimeOfStepsThatStayOverTheTimeOfJobs) {
 TEST(Goodput, IsNeverMoreThanTheTimeOfJobs) {
   const std::vector<StartEvent> events = {at(0, "submit"), at(60, "start"), at(80, "end", "done")};
   // Ten minutes of steps by hand before the job.
-  std::vector<metrics::Record> records = steps(300, 59);
+  std::vector<metrics::StepRecord> records = steps(300, 59);
   EXPECT_EQ(goodput_of(events, records, false, 0).useful_s, 0);
-  for (const metrics::Record& record : steps(5, 79)) records.push_back(record);
+  for (const metrics::StepRecord& record : steps(5, 79)) records.push_back(record);
   EXPECT_EQ(goodput_of(events, records, false, 0).useful_s, 10);
   // Events have whole seconds: the end came at 80.9.
   EXPECT_EQ(goodput_of(events, steps(10, 80.5), false, 0).share(), 1);

@@ -249,7 +249,7 @@ TEST(Decisions, AreThoseOfTheTable) {
        "exit code 4"},
   };
   for (const Row& row : rows) {
-    const Decision decision = decide(row.events, row.ended, /*max_restarts=*/2);
+    const RestartDecision decision = decide(row.events, row.ended, /*max_restarts=*/2);
     EXPECT_EQ(name_of(decision.next), name_of(row.next)) << row.about;
     EXPECT_THAT(decision.why, HasSubstr(row.why)) << row.about;
     EXPECT_EQ(decision.is_asked, decision.why == "`hearth stop` asked for it") << row.about;

@@ -62,11 +62,11 @@ TEST(Choices, OfATrainingHaveTheNamesOnDisk) {
                            {DecayType::kCosineWithRestarts, "cosine_with_restarts"},
                            {DecayType::kPolynomial, "polynomial"}});
   expect_names<AsyncMode>({{AsyncMode::kDisabled, "disabled"}, {AsyncMode::kAsync, "async"}});
-  expect_names<Recompute>({{Recompute::kNone, "none"},
-                           {Recompute::kNorms, "norms"},
-                           {Recompute::kAttention, "attention"},
-                           {Recompute::kBlock, "block"},
-                           {Recompute::kAuto, "auto"}});
+  expect_names<RecomputeChoice>({{RecomputeChoice::kNone, "none"},
+                                 {RecomputeChoice::kNorms, "norms"},
+                                 {RecomputeChoice::kAttention, "attention"},
+                                 {RecomputeChoice::kBlock, "block"},
+                                 {RecomputeChoice::kAuto, "auto"}});
   expect_names<LossAverage>({{LossAverage::kGlobal, "global"}, {LossAverage::kPerRank, "per_rank"}});
   expect_names<Policy>(
       {{Policy::kOff, "off"}, {Policy::kStop, "stop"}, {Policy::kSkip, "skip"}, {Policy::kRewind, "rewind"}});

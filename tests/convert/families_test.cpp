@@ -17,7 +17,7 @@ TEST(Families, HaveTheDefaultsOfTheirClasses) {
   HEARTH_NEEDS_ORACLE();
   for (const config::Family& family : config::families()) {
     const config::HuggingFaceClass& c = family.hugging_face;
-    const bool is_switched = c.window == config::Window::kSwitched;
+    const bool is_switched = c.window == config::SlidingWindowUse::kSwitched;
     const std::string words = fmt::format("{} {}", c.architecture, is_switched ? 1 : 0);
     const nlohmann::json found =
         nlohmann::json::parse(last_line(test::run_python("tests/convert/class_defaults.py " + words), words));

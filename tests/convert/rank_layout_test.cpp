@@ -202,11 +202,11 @@ TEST(RankCut, IsThatOfTheModelsParameters) {
         EXPECT_EQ(cut.dimension.has_value(), spec.cut != models::Cut::kNothing) << family.name << " " << name;
         if (!cut.dimension) continue;
         EXPECT_EQ(*cut.dimension, spec.cut == models::Cut::kRows ? 0U : 1U) << family.name << " " << name;
-        EXPECT_EQ(cut.heads != Heads::kNone, name.find(".attention.") != std::string::npos) << name;
-        if (cut.heads == Heads::kQueries) {
+        EXPECT_EQ(cut.heads != HeadKind::kNone, name.find(".attention.") != std::string::npos) << name;
+        if (cut.heads == HeadKind::kQueries) {
           EXPECT_EQ(spec.shape[*cut.dimension], kQueries * kWidth) << name;
         }
-        if (cut.heads == Heads::kKeys) {
+        if (cut.heads == HeadKind::kKeys) {
           EXPECT_EQ(spec.shape[*cut.dimension], kKeys * kWidth) << name;
         }
       }

@@ -178,7 +178,7 @@ torch.save(torch.load(path) | {'endless': torch.zeros(1).expand(10**6, 10**6)}, 
 TEST(VerifyForeign, FindsChangedBytesOfAFolderThatWasFetched) {
   HEARTH_NEEDS_ORACLE();
   const Spoiled model("hf");
-  hub::Record record{"hf:org/model", std::string(40, '0'), "mit", {}, {}, {}, true};
+  hub::FetchRecord record{"hf:org/model", std::string(40, '0'), "mit", {}, {}, {}, true};
   std::atomic<int64_t> done = 0;
   for (const std::string& name : list_folder(model.folder())) {
     const Path path = model.folder() / name;

@@ -10,14 +10,14 @@ namespace hearth::decode {
 namespace {
 
 // A full window keeps its newer half: of 7 tokens and a new one, the last 4. Three rows begin at different times.
-TEST(Rows, OfAFullWindowContinueWithItsNewerHalf) {
+TEST(ContextRows, OfAFullWindowContinueWithItsNewerHalf) {
   config::Model m;
   m.dim = 48, m.n_layers = 2, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 64;
   const plan::ModelShape shape = plan::model_shape(m, 101);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   test::LocalWeights weights(plan, DType::kFloat64, 3);
   constexpr int64_t kWindow = 7;
-  Rows rows(shape, plan, weights, kWindow, kWindow, DType::kFloat64, at::kCPU, 3);
+  ContextRows rows(shape, plan, weights, kWindow, kWindow, DType::kFloat64, at::kCPU, 3);
   Decoder whole(shape, plan, weights, kWindow, DType::kFloat64);
   const std::vector<int64_t> visible = {1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4};  // tokens, by hand
   std::vector<std::vector<int32_t>> texts(3);

@@ -20,8 +20,8 @@ void write_file_of(const Path& path, std::string_view pickle) {
   zip.finish();
 }
 
-void require_inside(const Path& folder, const std::vector<convert::FlatRun>& runs, DType dtype) {
-  for (const convert::FlatRun& run : runs) {
+void require_inside(const Path& folder, const std::vector<convert::FileRun>& runs, DType dtype) {
+  for (const convert::FileRun& run : runs) {
     const File file = File::open_read(folder / run.file);
     require(run.begin >= 0 && run.count > 0 && run.offset >= 0 &&
                 run.offset + run.count * dtype_size(dtype) <= file.size_bytes(),

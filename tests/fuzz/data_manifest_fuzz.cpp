@@ -34,18 +34,18 @@ std::vector<std::string> seeds() {
   data::BuildRules rules;
   rules.validation = 0.3;
   rules.shard_tokens = 500;
-  const data::Manifest built = data::build(scratch() / "data", {scratch() / "text"}, rules).manifest;
-  data::Manifest joined = built;
+  const data::DatasetManifest built = data::build(scratch() / "data", {scratch() / "text"}, rules).manifest;
+  data::DatasetManifest joined = built;
   joined.merged.resize(2, {built.identity, built.build, 2, rules});
   joined.splits[0].shards.back().first_source = 2;
   joined.splits[0].shards.back().tokens_in = 3;
   joined.sources[3].size_bytes = 1 << 20;
-  data::Manifest weighted = built;
+  data::DatasetManifest weighted = built;
   weighted.splits[0].shards.front().weights = data::WeightTotals{false, 3, 1.5};
   weighted.rules.read.loss_keys = {"text"};
   weighted.rules.read.weights_key = "w";
   weighted.sources[0].label_file = "/labels.bin";
-  return {manifest_text(data::Manifest{}), manifest_text(built), manifest_text(joined), manifest_text(weighted)};
+  return {manifest_text(data::DatasetManifest{}), manifest_text(built), manifest_text(joined), manifest_text(weighted)};
 }
 
 }  // namespace hearth::fuzz

@@ -74,7 +74,7 @@ void read(const std::string& bytes) {
     reader.find_damage();
 
     const ShardHeader& header = reader.header();
-    Manifest manifest;
+    DatasetManifest manifest;
     SplitEntry& split = manifest.splits.emplace_back();
     split.name = "train";
     split.tokens = static_cast<int64_t>(header.num_tokens);
@@ -99,20 +99,20 @@ std::vector<std::string> seeds() {
   write_corpus(scratch() / "text", 3);
   const Path out = scratch() / "data";
   std::vector<std::string> found;
-  const Manifest manifest = build(out, {scratch() / "text"}).manifest;
+  const DatasetManifest manifest = build(out, {scratch() / "text"}).manifest;
   for (const ShardEntry& shard : manifest.splits.at(0).shards) found.push_back(read_file(out / shard.file));
   {
     // Many blocks, and a column of 2-D rows.
     ShardWriter writer(scratch() / "small", std::string(32, '0'), 64);
-    writer.begin_column(kTokensColumn, ElementType::kU16, Axis::kToken);
+    writer.begin_column(kTokensColumn, ElementType::kU16, ColumnAxis::kToken);
     writer.append(std::vector<uint16_t>(40, 7));
-    writer.begin_column(kDocumentEndsColumn, ElementType::kU64, Axis::kDocument);
+    writer.begin_column(kDocumentEndsColumn, ElementType::kU64, ColumnAxis::kDocument);
     writer.append(std::vector<uint64_t>{10, 10, 40});
-    writer.begin_column(kSourceColumn, ElementType::kU32, Axis::kDocument);
+    writer.begin_column(kSourceColumn, ElementType::kU32, ColumnAxis::kDocument);
     writer.append(std::vector<uint32_t>{0, 1, 2});
-    writer.begin_column(kWeightsColumn, ElementType::kF32, Axis::kToken);
+    writer.begin_column(kWeightsColumn, ElementType::kF32, ColumnAxis::kToken);
     writer.append(std::vector<float>(40, 0.5F));
-    writer.begin_column("shape", ElementType::kU8, Axis::kDocument, {2, 3});
+    writer.begin_column("shape", ElementType::kU8, ColumnAxis::kDocument, {2, 3});
     writer.append(std::vector<uint8_t>(18, 1));
     writer.finish();
   }
@@ -122,9 +122,9 @@ std::vector<std::string> seeds() {
     write_scratch("tokens", std::string(300, '\5'));
     const MappedFile tokens(scratch() / "tokens");
     ShardWriter writer(scratch() / "outside", std::string(32, '0'), 64);
-    writer.begin_column(kDocumentEndsColumn, ElementType::kU64, Axis::kDocument);
+    writer.begin_column(kDocumentEndsColumn, ElementType::kU64, ColumnAxis::kDocument);
     writer.append(std::vector<uint64_t>{10, 10, 140});
-    writer.add_outside_column(kTokensColumn, ElementType::kU16, Axis::kToken,
+    writer.add_outside_column(kTokensColumn, ElementType::kU16, ColumnAxis::kToken,
                               std::filesystem::absolute(scratch() / "tokens"), 300, 20,
                               tokens.bytes().subspan(20, 280));
     writer.finish();

@@ -14,10 +14,10 @@ namespace {
 constexpr int64_t kTokens = 1000, kSeqLen = 16;
 constexpr const char* kKey = "key";
 
-std::string file_of(const std::vector<std::vector<data::Part>>& windows, std::vector<uint32_t> order) {
+std::string file_of(const std::vector<std::vector<data::RowPart>>& windows, std::vector<uint32_t> order) {
   data::WindowTableBuilder builder;
   for (const auto& window : windows) {
-    for (const data::Part& part : window) builder.add(part);
+    for (const data::RowPart& part : window) builder.add(part);
     builder.end_window();
   }
   const Path path = scratch() / "seed";
@@ -53,11 +53,11 @@ void read(std::string_view input) {
   const Path path = write_scratch("table", input);
   accepted([&] {
     const data::WindowTable table(data::read_table(path, kKey), kTokens, kSeqLen);
-    std::vector<data::Part> parts;
+    std::vector<data::RowPart> parts;
     int64_t inputs = 0;
     for (int64_t window = 0; window < table.windows(); ++window) {
       table.parts(window, parts);
-      for (const data::Part& part : parts) {
+      for (const data::RowPart& part : parts) {
         require(part.first_token >= 0 && part.first_token + part.num_tokens() <= kTokens, "a part is outside");
         inputs += part.num_inputs;
       }

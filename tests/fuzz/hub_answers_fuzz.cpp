@@ -30,7 +30,7 @@ void run(std::string_view input) {
   accepted([&] { require(hub::parse_head(input, name).commit.size() == 40, "a commit of another length"); });
   accepted([&] { require_in_folder(hub::parse_listing(input, name)); });
   accepted([&] {
-    const hub::Record record = hub::parse_record(input, "fuzz");
+    const hub::FetchRecord record = hub::parse_record(input, "fuzz");
     require_in_folder(record.files);
     hub::write_record(scratch(), record);
     require(hub::read_record(scratch())->files == record.files, "a record that changes when it is written");
@@ -38,7 +38,7 @@ void run(std::string_view input) {
 }
 
 std::vector<std::string> seeds() {
-  hub::Record record{"hf:org/model@main", kCommit, "apache-2.0", {"*.json"}, {"*.bin"}, {}, true};
+  hub::FetchRecord record{"hf:org/model@main", kCommit, "apache-2.0", {"*.json"}, {"*.bin"}, {}, true};
   record.files.push_back({"config.json", 20, {hub::DigestKind::kGitBlob, kCommit}});
   record.files.push_back({"folder/model.safetensors", 2000, {hub::DigestKind::kSha256, kSha256}});
   hub::write_record(scratch(), record);

@@ -10,7 +10,7 @@ void run(std::string_view input) {
   metrics::read_history(path);  // takes anything
   accepted([&] {
     int64_t last = -1;
-    for (const metrics::Record& record : metrics::read_metrics(path)) {
+    for (const metrics::StepRecord& record : metrics::read_metrics(path)) {
       require(record.step > last, "steps do not ascend");
       last = record.step;
     }
@@ -27,7 +27,7 @@ std::vector<std::string> seeds() {
   {
     metrics::JsonlWriter writer(path);
     for (int64_t step = 0; step < 4; ++step) {
-      metrics::Record record;
+      metrics::StepRecord record;
       record.step = step;
       if (step > 0) record.loss = 0.1 * static_cast<double>(step);
       if (step == 3) record.validation_loss = 1e300;

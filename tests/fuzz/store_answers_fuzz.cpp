@@ -21,7 +21,7 @@ void check_element(std::string_view xml, std::string_view name) {
 
 void check_verdicts(std::string_view xml) {
   for (const long status : {200L, 301L, 400L, 403L, 404L, 409L, 412L, 429L, 500L, 501L, 503L}) {
-    const s3::Verdict verdict = s3::verdict_of(status, xml);
+    const s3::AnswerMeaning verdict = s3::verdict_of(status, xml);
     require(verdict.code.size() <= 100, "a code without a limit");
     require(verdict.result.is_done() == verdict.result.why.empty(), "an error without a reason");
     require(!verdict.result.is_done() || status == 200, "an error of HTTP that counts as done");

@@ -39,7 +39,7 @@ TEST_P(ProofOf, EveryKindOfTargetPasses) {
       proofs.push_back(compare_logits(options, written));
       return proofs.back().sentence();
     };
-    convert::Progress progress;
+    convert::ConvertProgress progress;
     convert::convert(options, progress);
     const Proof& proof = proofs.back();
     EXPECT_TRUE(proof.holds()) << options.out << "\n" << proof.table();
@@ -68,7 +68,7 @@ TEST(Proof, RowsOfAHeadInAnotherPlaceAreFoundAndNothingGetsTheName) {
       convert::foreign(fmt::format("damage {} model.layers.1.self_attn.q_proj.weight 16", written.folder.string()));
       return prove_conversion(options, written);
     };
-    convert::Progress progress;
+    convert::ConvertProgress progress;
     const Error error = test::error_of([&] { convert::convert(options, progress); });
     EXPECT_EQ(error.code(), ExitCode::kDamaged);
     EXPECT_THAT(error.what(), HasSubstr("would compute other logits than"));

@@ -39,7 +39,7 @@ struct ScoredRun : train::TinyData {
     return 0;
   }
   config::RunConfig c = train::tiny_config(scratch);
-  std::vector<metrics::Record> records;
+  std::vector<metrics::StepRecord> records;
 };
 
 TEST_F(ScoredRun, LossesAreTheTrainingsAndAccuraciesThoseOfEval) {

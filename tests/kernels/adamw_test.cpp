@@ -15,21 +15,21 @@ namespace hearth::kernels::test {
 namespace {
 
 // ops::AdamWStep in the kernel's form.
-AdamW step_of(const ops::AdamWStep& s, const at::Tensor& parameter, const at::Tensor& moments,
-              const std::optional<ops::StochasticRounding>& rounding = std::nullopt) {
-  AdamW step = {s.lr,
-                s.beta1,
-                s.beta2,
-                s.eps,
-                s.decay,
-                s.l2,
-                s.updates_before,
-                s.form == ops::AdamForm::kTransformers ? 1 : 0,
-                type_of(parameter),
-                type_of(moments),
-                rounding ? 1 : 0,
-                {},
-                0};
+AdamWUpdate step_of(const ops::AdamWStep& s, const at::Tensor& parameter, const at::Tensor& moments,
+                    const std::optional<ops::StochasticRounding>& rounding = std::nullopt) {
+  AdamWUpdate step = {s.lr,
+                      s.beta1,
+                      s.beta2,
+                      s.eps,
+                      s.decay,
+                      s.l2,
+                      s.updates_before,
+                      s.form == ops::AdamForm::kTransformers ? 1 : 0,
+                      type_of(parameter),
+                      type_of(moments),
+                      rounding ? 1 : 0,
+                      {},
+                      0};
   if (rounding) {
     step.key[0] = rounding->key.word[0];
     step.key[1] = rounding->key.word[1];
@@ -45,8 +45,8 @@ class AdamWKernel : public DeviceTest {
     // ops/adamw.cpp fuses products if the processor can; only then is every bit the same.
     if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor has no fused multiply-add";
   }
-  void adamw(const AdamW& step, const Decision& decision, const at::Tensor& p, const at::Tensor& g, const at::Tensor& m,
-             const at::Tensor& v, const at::Tensor& copy = {}) {
+  void adamw(const AdamWUpdate& step, const Decision& decision, const at::Tensor& p, const at::Tensor& g,
+             const at::Tensor& m, const at::Tensor& v, const at::Tensor& copy = {}) {
     run(table().adamw(nullptr, step, &decision, data<void>(p), data<float>(g), data<void>(m), data<void>(v),
                       data<void>(copy), p.numel()));
   }

@@ -115,7 +115,7 @@ class Layouts : public ::testing::Test {
     }
     if (task == Task::kMasked) {
       c.model.enable_weight_tying = true;
-      c.memory.recompute = config::Recompute::kBlock;
+      c.memory.recompute = config::RecomputeChoice::kBlock;
       c.model.vocab_size = 259;  // a row for the mask
       c.objective.kind = config::ObjectiveKind::kMaskedLm;
       c.objective.mask_id = 258;
@@ -140,7 +140,7 @@ class Layouts : public ::testing::Test {
   }
 
   struct Result {
-    std::vector<metrics::Record> records;
+    std::vector<metrics::StepRecord> records;
     std::map<std::string, std::vector<std::byte>> tensors;
   };
   static Result result_of(const config::RunConfig& c) {

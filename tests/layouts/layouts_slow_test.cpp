@@ -31,7 +31,7 @@ TEST_F(Layouts, InFloat64AllStepsAreThoseOfOneRank) {
 }
 
 // Root mean square over all steps of a loss's relative distance.
-double distance(const std::vector<metrics::Record>& a, const std::vector<metrics::Record>& b) {
+double distance(const std::vector<metrics::StepRecord>& a, const std::vector<metrics::StepRecord>& b) {
   double sum = 0;
   int64_t count = 0;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {

@@ -33,8 +33,8 @@ std::string printed(Console::Style style, int64_t last_step, int64_t log_freq, i
   return result;
 }
 
-Record record(int64_t step) {
-  Record r;
+StepRecord record(int64_t step) {
+  StepRecord r;
   r.step = step;
   r.loss = 2.5;
   r.grad_norm = 0.75;
@@ -74,7 +74,7 @@ TEST(Console, AfterAResumeTheFirstStepHasALine) {
 
 TEST(Console, AStepThatWaitedForDataSaysSo) {
   const std::string text = printed(Console::Style::kLines, 2, 1, 0, [](Console& console) {
-    Record r = record(1);
+    StepRecord r = record(1);
     r.data_wait_s = 0.0005;
     console.step(r);
     r = record(2);
@@ -153,7 +153,7 @@ TEST(Console, TheBarIsRedrawnInPlaceAndNeverWiderThanTheTerminal) {
 TEST(Console, AValidationLossStaysOnALineOfItsOwn) {
   for (const auto style : {Console::Style::kBar, Console::Style::kLines}) {
     const std::string text = printed(style, 100, 10, 80, [](Console& console) {
-      Record r = record(7);
+      StepRecord r = record(7);
       r.validation_loss = 1.25;
       console.step(r);
       console.step(record(8));
@@ -164,7 +164,7 @@ TEST(Console, AValidationLossStaysOnALineOfItsOwn) {
 
 TEST(Console, NamedSetsStandBehindTheirMean) {
   const std::string text = printed(Console::Style::kLines, 100, 10, 80, [](Console& console) {
-    Record r = record(7);
+    StepRecord r = record(7);
     r.validation_loss = 1.25;
     r.validation_losses = {{"web", 1}, {"books", 1.5}};
     console.step(r);

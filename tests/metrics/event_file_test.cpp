@@ -37,7 +37,7 @@ TEST(EventFile, TheBytesAreThoseOfTensorFlow) {
   const test::ScratchFolder scratch;
   {
     EventFile file(scratch / "tb", 1.0);
-    file.scalars(2.0, 1, std::vector<Scalar>{{"loss", 1.5}});
+    file.scalars(2.0, 1, std::vector<ScalarEvent>{{"loss", 1.5}});
   }
   EXPECT_EQ(hex(read_file(only_file(scratch / "tb"))),
             "1800000000000000a37f4b2209000000000000f03f1a0d627261696e2e4576656e743a3286bf577a"

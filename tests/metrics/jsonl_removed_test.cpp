@@ -14,8 +14,8 @@ namespace {
 
 using testing::HasSubstr;
 
-Record line_of(int64_t step, double loss) {
-  Record r;
+StepRecord line_of(int64_t step, double loss) {
+  StepRecord r;
   r.step = step;
   r.loss = loss;
   return r;

@@ -20,8 +20,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-Record record(int64_t step, double loss) {
-  Record r;
+StepRecord record(int64_t step, double loss) {
+  StepRecord r;
   r.step = step;
   r.loss = loss;
   r.grad_norm = loss / 3;
@@ -43,9 +43,9 @@ void append_raw(const Path& path, std::string_view text) {
   file.write(text);
 }
 
-std::vector<int64_t> steps_of(const std::vector<Record>& records) {
+std::vector<int64_t> steps_of(const std::vector<StepRecord>& records) {
   std::vector<int64_t> steps;
-  for (const Record& r : records) steps.push_back(r.step);
+  for (const StepRecord& r : records) steps.push_back(r.step);
   return steps;
 }
 
@@ -56,7 +56,7 @@ struct Jsonl : testing::Test {
 
 // An older Hearth wrote what a busy machine had measured.
 TEST_F(Jsonl, AShareOfTheProductsRateIsReadAsAtMostOne) {
-  Record r = record(1, 2);
+  StepRecord r = record(1, 2);
   r.mfu = 1.21;
   JsonlWriter(path).append(r);
   EXPECT_EQ(read_metrics(path).front().mfu, 1);
@@ -73,7 +73,7 @@ TEST_F(Jsonl, EveryNumberReadsBackAsTheSameBits) {
   JsonlWriter writer(path);
   int64_t step = 0;
   for (const double value : awkward) writer.append(record(++step, value));
-  const std::vector<Record> records = read_metrics(path);
+  const std::vector<StepRecord> records = read_metrics(path);
   ASSERT_EQ(records.size(), std::size(awkward));
   for (size_t i = 0; i < records.size(); ++i) {
     EXPECT_EQ(std::bit_cast<uint64_t>(*records[i].loss), std::bit_cast<uint64_t>(awkward[i]));
@@ -83,7 +83,7 @@ TEST_F(Jsonl, EveryNumberReadsBackAsTheSameBits) {
 
 TEST_F(Jsonl, ALineHasTheNamesThatAreDocumented) {
   JsonlWriter writer(path);
-  Record r = record(7, 2.5);
+  StepRecord r = record(7, 2.5);
   r.validation_loss = 2.75;
   writer.append(r);
   const auto object = nlohmann::json::parse(read_file(path));
@@ -95,37 +95,37 @@ TEST_F(Jsonl, ALineHasTheNamesThatAreDocumented) {
 }
 
 TEST_F(Jsonl, SubstitutesAreCountedWhereThereAreAny) {
-  Record some = record(1, 2), none = record(2, 2);
+  StepRecord some = record(1, 2), none = record(2, 2);
   some.substituted = 3;
   JsonlWriter writer(path);
   writer.append(some);
   writer.append(none);
-  EXPECT_EQ(read_metrics(path), (std::vector<Record>{some, none}));
+  EXPECT_EQ(read_metrics(path), (std::vector<StepRecord>{some, none}));
   const std::string text = read_file(path);
   EXPECT_THAT(text, HasSubstr("\"substituted\": 3,"));
   EXPECT_THAT(text, Not(HasSubstr("\"substituted\": 0")));
 }
 
 TEST_F(Jsonl, NamedSetsHaveAKeyEach) {
-  Record r = record(1, 2);
+  StepRecord r = record(1, 2);
   r.validation_loss = 1.0 / 3;
   r.validation_losses = {{"web", 1.0 / 7}, {"books-2", 3}};
   JsonlWriter writer(path);
   writer.append(r);
-  EXPECT_EQ(read_metrics(path), std::vector<Record>{r});
+  EXPECT_EQ(read_metrics(path), std::vector<StepRecord>{r});
   const auto object = nlohmann::json::parse(read_file(path));
   EXPECT_EQ(object.at("validation_loss.web"), 1.0 / 7);
   EXPECT_EQ(object.at("validation_loss.books-2"), 3);
 }
 
 TEST_F(Jsonl, WhatWasNotMeasuredIsLeftOut) {
-  Record r;
+  StepRecord r;
   r.validation_loss = 5.5;
   JsonlWriter(path).append(r);
   const auto object = nlohmann::json::parse(read_file(path));
   EXPECT_FALSE(object.contains("loss"));
   EXPECT_EQ(object["validation_loss"], 5.5);
-  EXPECT_EQ(read_metrics(path), std::vector<Record>{r});
+  EXPECT_EQ(read_metrics(path), std::vector<StepRecord>{r});
 }
 
 TEST_F(Jsonl, AResumeTakesBackTheStepsPastIt) {
@@ -250,7 +250,7 @@ TEST_F(Jsonl, AHistoryHasAllThatADamagedFileSays) {
   }
   append_raw(path, "{\"step\": 5");
   const History history = read_history(path);
-  EXPECT_EQ(history.records, (std::vector<Record>{record(1, 1), record(2, 1), record(3, 3), record(4, 4)}));
+  EXPECT_EQ(history.records, (std::vector<StepRecord>{record(1, 1), record(2, 1), record(3, 3), record(4, 4)}));
   EXPECT_EQ(history.events, (std::vector<Event>{{.name = "resume", .step = 3, .from_step = 5, .time = 1764083000.5},
                                                 {.name = "resume", .step = 2, .from_step = 4}}));
   EXPECT_EQ(history.repeated_steps, 4) << "steps 4 and 5, step 4 again, and step 3";
@@ -267,7 +267,7 @@ TEST_F(Jsonl, AStepThatNoTrainingHasIsADamagedLine) {
     append_raw(path, fmt::format("{{\"step\": {}{}", step, line.substr(line.find(','))));
   append_raw(path, "{\"event\": \"resume\", \"step\": -1}\n");
   const History history = read_history(path);
-  EXPECT_EQ(history.records, std::vector<Record>{record(1, 1)});
+  EXPECT_EQ(history.records, std::vector<StepRecord>{record(1, 1)});
   EXPECT_EQ(history.damaged_lines, (std::vector<int64_t>{2, 3, 4, 5, 6, 7}));
 }
 

@@ -35,8 +35,8 @@ std::vector<int64_t> steps_with(const json& read, const std::string& tag) {
 
 constexpr const char* kLoss = "loss_metrics/global_avg_loss";
 
-Record step_record(int64_t step) {
-  Record r;
+StepRecord step_record(int64_t step) {
+  StepRecord r;
   r.step = step;
   r.loss = 8 - 0.25 * static_cast<double>(step);
   r.grad_norm = 1.5;
@@ -93,12 +93,12 @@ TEST_F(TensorboardFiles, PointsHaveTorchtitansTagsAndMeansSinceTheLastOne) {
 TEST_F(TensorboardFiles, EveryValidationIsAPointAndEachSetHasATag) {
   {
     Tensorboard tensorboard(options(0, 100), {});
-    Record start;
+    StepRecord start;
     start.validation_loss = 9;
     start.time = 1764083000;
     tensorboard.step(start);
     for (int64_t step = 1; step <= 6; ++step) {
-      Record r = step_record(step);
+      StepRecord r = step_record(step);
       if (step % 3 == 0) r.validation_loss = 7, r.validation_losses = {{"web", 6}, {"books", 8}};
       tensorboard.step(r);
     }
@@ -118,12 +118,12 @@ TEST_F(TensorboardFiles, AResumeAndARewindLeaveEachStepOnce) {
   {
     Tensorboard second(options(4, 1), {});
     for (int64_t step = 5; step <= 7; ++step) {
-      Record r = step_record(step);
+      StepRecord r = step_record(step);
       r.loss = 100;
       second.step(r);
     }
     second.rewind(1764083100, 5);
-    Record r = step_record(6);
+    StepRecord r = step_record(6);
     r.loss = 200;
     second.step(r);
   }
@@ -150,7 +150,7 @@ TEST_F(TensorboardFiles, AFileThatWasCutIsReadUpToThere) {
 }
 
 TEST_F(TensorboardFiles, StepsBeforeTheFirstFileAreWrittenToo) {
-  std::vector<Record> past{step_record(1), step_record(2), step_record(3)};
+  std::vector<StepRecord> past{step_record(1), step_record(2), step_record(3)};
   {
     Tensorboard tensorboard(options(3, 1), past);
     tensorboard.step(step_record(4));
@@ -161,7 +161,7 @@ TEST_F(TensorboardFiles, StepsBeforeTheFirstFileAreWrittenToo) {
 }
 
 TEST_F(TensorboardFiles, TheTimesOfAnOlderRunAreCountedBack) {
-  std::vector<Record> records{step_record(1), step_record(2), step_record(3), step_record(4)};
+  std::vector<StepRecord> records{step_record(1), step_record(2), step_record(3), step_record(4)};
   for (const size_t i : {0u, 1u, 3u}) records[i].time = 0;
   estimate_times(records, 1764084000);
   EXPECT_EQ(records[3].time, 1764084000);
@@ -173,7 +173,7 @@ TEST_F(TensorboardFiles, TheTimesOfAnOlderRunAreCountedBack) {
 TEST_F(TensorboardFiles, ALossThatIsNoNumberIsLeftOut) {
   {
     Tensorboard tensorboard(options(0, 1), {});
-    Record r = step_record(1);
+    StepRecord r = step_record(1);
     r.loss = r.grad_norm = std::nullopt;
     r.skipped = "nan";
     tensorboard.step(r);

@@ -78,7 +78,7 @@ TEST(Pipeline, TakesTheTimeOfTheSimulation) {
     const plan::Pipeline pipeline{c.schedule, c.ranks, c.stages_per_rank, c.micro_batches};
     const plan::PipelineStep simulated = plan::simulate(
         pipeline, plan::with_transfers(pipeline, plan::compute_actions(pipeline)),
-        plan::equal_times(pipeline, {kPassSeconds, kPassSeconds, kPassSeconds}), plan::Transfers::kOverlapped);
+        plan::equal_times(pipeline, {kPassSeconds, kPassSeconds, kPassSeconds}), plan::TransferMode::kOverlapped);
     const double busy_s = 3 * kPassSeconds * static_cast<double>(c.stages_per_rank * c.micro_batches);
     EXPECT_NEAR(1 - busy_s / duration_of(pipeline), simulated.bubble, 1e-9)
         << config::name_of(c.schedule) << " " << c.ranks << " x " << c.stages_per_rank << ", " << c.micro_batches;

@@ -52,7 +52,7 @@ std::vector<double> run_of(const CopyCase& c, comm::Group& group, bool casts) {
   const plan::Precision precision{DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32};
   parallel::ShardedWeights weights(plan, precision, group, parallel::ShardedWeights::Mode::kTraining,
                                    trained_of(c, plan), c.sharding, at::kCPU, plan::muon_matrices(config, plan));
-  Optimizer optimizer(config, weights);
+  ShardedOptimizer optimizer(config, weights);
   for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
     const plan::Slice slice = weights.slice(unit);
     float* const master = weights.master(unit).mutable_data_ptr<float>();
@@ -109,7 +109,7 @@ TEST(ComputeCopyOfSteps, IsCastOnlyAfterOtherChangesOfMasters) {
   const auto group = comm::single();
   const plan::Precision precision{DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32};
   parallel::ShardedWeights weights(plan, precision, *group, parallel::ShardedWeights::Mode::kTraining);
-  Optimizer optimizer({.lr = 0.05}, weights);
+  ShardedOptimizer optimizer({.lr = 0.05}, weights);
   const auto step = [&](int64_t number, bool by_optimizer) {
     weights.begin_step(1);
     add_gradients(weights, 1);

@@ -180,7 +180,7 @@ std::vector<Step> run_ours(const plan::ParameterPlan& plan, const Case& c) {
   comm::run_ranks(c.ranks, 60, [&](comm::Group& group) {
     parallel::ShardedWeights weights(plan, c.precision(), group, parallel::ShardedWeights::Mode::kTraining, {}, {},
                                      at::kCPU, plan::muon_matrices(c.optimizer, plan));
-    Optimizer optimizer(c.optimizer, weights);
+    ShardedOptimizer optimizer(c.optimizer, weights);
     const ops::StepDecision decision({}, at::kCPU);
     const plan::LrSchedule schedule = plan::lr_schedule(c.scheduler, c.optimizer.lr, kSteps);
     write_weights(weights);

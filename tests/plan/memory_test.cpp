@@ -69,7 +69,7 @@ TEST(Memory, WindowsOf131072TokensOf1BFitAnH200ButNotAnA100OnlyWithRecomputation
   config::RunConfig c = neuro_1b();
   const int64_t h200 = machine::find_device("h200")->memory_bytes, a100 = machine::find_device("A100")->memory_bytes;
   EXPECT_FALSE(planned(c, h200).fits());  // with nothing computed again
-  c.memory.recompute = config::Recompute::kAuto;
+  c.memory.recompute = config::RecomputeChoice::kAuto;
   const MemoryPlan on_h200 = planned(c, h200), on_a100 = planned(c, a100);
   EXPECT_TRUE(on_h200.fits());
   EXPECT_TRUE(on_a100.fits());
@@ -84,23 +84,24 @@ TEST(Memory, AutoTakesTheCheapestThatFits) {
   c.training.seq_len = 256, c.training.local_batch_size = 2;
   const ModelShape shape = model_shape(c, DataFacts{});
   const ParameterPlan parameters = parameter_plan(shape);
-  const auto of_keys = [&](config::Recompute level, int64_t layers) {
+  const auto of_keys = [&](config::RecomputeChoice level, int64_t layers) {
     config::RunConfig other = c;
     other.memory.recompute = level;
     other.memory.recompute_layers = layers;
     return planned(other, kGiB);
   };
-  const int64_t none = of_keys(config::Recompute::kNone, -1).total_bytes;
+  const int64_t none = of_keys(config::RecomputeChoice::kNone, -1).total_bytes;
   int64_t least = none;
-  for (const auto level : {config::Recompute::kNorms, config::Recompute::kAttention, config::Recompute::kBlock})
+  for (const auto level :
+       {config::RecomputeChoice::kNorms, config::RecomputeChoice::kAttention, config::RecomputeChoice::kBlock})
     for (int64_t layers = 0; layers <= 6; ++layers) least = std::min(least, of_keys(level, layers).total_bytes);
-  c.memory.recompute = config::Recompute::kAuto;
+  c.memory.recompute = config::RecomputeChoice::kAuto;
   for (int64_t limit = least; limit <= none; limit += (none - least) / 7) {
     const MemoryPlan best = planned(c, limit);
     ASSERT_TRUE(best.fits()) << limit;
     const double cost = recompute_flops_per_token(shape, 256, best.recompute);
-    for (const auto level : {config::Recompute::kNone, config::Recompute::kNorms, config::Recompute::kAttention,
-                             config::Recompute::kBlock}) {
+    for (const auto level : {config::RecomputeChoice::kNone, config::RecomputeChoice::kNorms,
+                             config::RecomputeChoice::kAttention, config::RecomputeChoice::kBlock}) {
       for (int64_t layers = 0; layers <= 6; ++layers) {
         const MemoryPlan p = of_keys(level, layers);
         if (p.total_bytes > limit) continue;
@@ -130,7 +131,7 @@ TEST(Memory, MoreThanThereIsIsAnErrorThatSaysWhatCouldBeChanged) {
                "error: the training needs 153.2 GiB of memory, and there are 64.0 GiB\n"
                "  why: weights, gradients and moments take 14.6 GiB, activations 138.5 GiB with recomputation of none\n"
                "  fix: set memory.recompute = \"auto\", or lower training.local_batch_size");
-  c.memory.recompute = config::Recompute::kAuto;
+  c.memory.recompute = config::RecomputeChoice::kAuto;
   const std::string error = error_of([&] { require_fits(planned(c, 16 * kGiB)); }).what();
   EXPECT_THAT(error, HasSubstr("fix: lower training.local_batch_size, training.seq_len")) << error;
 }
@@ -138,7 +139,7 @@ TEST(Memory, MoreThanThereIsIsAnErrorThatSaysWhatCouldBeChanged) {
 TEST(Memory, WeightsThatDoNotFitNeedMoreDevices) {
   config::RunConfig c = neuro_1b();
   c.parallelism.zero_stage = 3;
-  c.memory.recompute = config::Recompute::kBlock;
+  c.memory.recompute = config::RecomputeChoice::kBlock;
   EXPECT_EQ(error_of([&] { require_fits(planned(c, 4 * kGiB)); }).fix(),
             "no recomputation helps: take more devices with parallelism.zero_stage = 3, a smaller model, "
             "optimizer.moments_dtype = \"bfloat16\", or more memory");

@@ -38,7 +38,8 @@ std::vector<Pipeline> every_pipeline(int64_t ranks, int64_t micro_batches) {
 
 std::vector<RankActions> lowered(const Pipeline& p) { return with_transfers(p, compute_actions(p)); }
 
-PipelineStep step_of(const Pipeline& p, Transfers transfers = Transfers::kOverlapped, const StageTimes& stage = {}) {
+PipelineStep step_of(const Pipeline& p, TransferMode transfers = TransferMode::kOverlapped,
+                     const StageTimes& stage = {}) {
   return simulate(p, lowered(p), equal_times(p, stage), transfers);
 }
 
@@ -134,7 +135,7 @@ TEST(PipelineSchedule, TransfersAreBetweenAllNeighboursAndLeaveTheComputationsIn
 TEST(PipelineSchedule, NoneOfUpTo16RanksAnd64MicroBatchesGetsStuck) {
   const std::vector<Pipeline> all = every_pipeline(16, 64);
   EXPECT_EQ(all.size(), 9u * 16 * 64);
-  for (const Pipeline& p : all) ASSERT_FALSE(step_of(p, Transfers::kBlocking).is_stuck) << text_of(p);
+  for (const Pipeline& p : all) ASSERT_FALSE(step_of(p, TransferMode::kBlocking).is_stuck) << text_of(p);
   for (const Pipeline& p : every_pipeline(16, 5)) ASSERT_FALSE(step_of(p).is_stuck) << text_of(p);
 }
 
@@ -160,7 +161,7 @@ std::vector<RankActions> naive_transfers(const Pipeline& p) {
 TEST(PipelineSchedule, TransfersNextToTheComputationsGetStuck) {
   for (const Pipeline& p : every_pipeline(6, 12)) {
     const bool has_cycle = p.schedule != kGPipe && p.ranks > 1 && p.micro_batches > 1;
-    for (const Transfers transfers : {Transfers::kBlocking, Transfers::kOverlapped}) {
+    for (const TransferMode transfers : {TransferMode::kBlocking, TransferMode::kOverlapped}) {
       const PipelineStep step = simulate(p, naive_transfers(p), equal_times(p, {}), transfers);
       ASSERT_EQ(step.is_stuck, has_cycle) << text_of(p);
     }
@@ -176,7 +177,7 @@ TEST(PipelineSchedule, BubblesAreThePapers) {
       if (p.micro_batches % 8 != 0) continue;
       // The bubble is the same however forward and backward share the time.
       const StageTimes uneven = {.forward = 0.7, .input_gradient = 1.9, .weight_gradient = 0.4};
-      ASSERT_NEAR(step_of(p, Transfers::kOverlapped, uneven).time, (M + P - 1) * 3, 1e-9) << text_of(p);
+      ASSERT_NEAR(step_of(p, TransferMode::kOverlapped, uneven).time, (M + P - 1) * 3, 1e-9) << text_of(p);
     } else if (p.micro_batches >= p.ranks) {
       // Also where a round has more micro-batches than there are ranks, and where rounds differ.
       const double bubble = p.schedule == kInterleaved1F1B ? (P - 1) / (v * M + P - 1) : (P - 1) / (3 * v * M + P - 1);
@@ -223,7 +224,7 @@ TEST(PipelineSimulation, GPipeOfUnevenStagesTakesTheSumAndTheLongest) {
   // Forwards take longer from rank to rank and backwards from rank to rank the other way. So a transfer never waits for
   // one before it in its stream.
   const PipelineTimes times = {{{1, 3, 1}, {1.5, 2, 0.5}, {2, 1, 1}, {2.5, 0.5, 0.5}}, 0};
-  for (const Transfers transfers : {Transfers::kBlocking, Transfers::kOverlapped}) {
+  for (const TransferMode transfers : {TransferMode::kBlocking, TransferMode::kOverlapped}) {
     const PipelineStep step = simulate(p, lowered(p), times, transfers);
     EXPECT_DOUBLE_EQ(step.time, (7 + 8 * 2.5) + (9.5 + 8 * 4));
     EXPECT_DOUBLE_EQ(step.bubble, 1 - 9 * (7 + 9.5) / (4 * step.time));
@@ -233,7 +234,7 @@ TEST(PipelineSimulation, GPipeOfUnevenStagesTakesTheSumAndTheLongest) {
 TEST(PipelineSimulation, TransfersOfTheirOwnStreamDelayOnlyTheFirstMicroBatchOfGPipe) {
   for (const Pipeline& p : every_pipeline(9, 20)) {
     if (p.schedule != kGPipe) continue;
-    const PipelineStep step = simulate(p, lowered(p), equal_times(p, {}, 0.25), Transfers::kOverlapped);
+    const PipelineStep step = simulate(p, lowered(p), equal_times(p, {}, 0.25), TransferMode::kOverlapped);
     const auto P = static_cast<double>(p.ranks), M = static_cast<double>(p.micro_batches);
     ASSERT_DOUBLE_EQ(step.time, (M + P - 1) * 3 + 2 * (P - 1) * 0.25) << text_of(p);
   }
@@ -242,7 +243,7 @@ TEST(PipelineSimulation, TransfersOfTheirOwnStreamDelayOnlyTheFirstMicroBatchOfG
 // All transfers of three ranks are the middle one's, which has one at a time.
 TEST(PipelineSimulation, AStreamHasOneTransferAtATime) {
   const Pipeline p = {kGPipe, 3, 1, 6};
-  for (const Transfers transfers : {Transfers::kBlocking, Transfers::kOverlapped})
+  for (const TransferMode transfers : {TransferMode::kBlocking, TransferMode::kOverlapped})
     EXPECT_DOUBLE_EQ(simulate(p, lowered(p), equal_times(p, {0, 0, 0}, 2), transfers).time, 4 * 6 * 2);
 }
 
@@ -251,8 +252,8 @@ TEST(PipelineSimulation, BlockingTransfersTakeTimeOfBothRanks) {
   const Pipeline p = {kGPipe, 2, 1, 2};
   // Rank 0: F 0-1, send 1-1.25, F 1.25-2.25, send 2.25-2.5. Rank 1: recv, F 1.25-2.25, recv 2.25-2.5, F 2.5-3.5,
   // B 3.5-5.5, send 5.5-5.75, B 5.75-7.75, send 7.75-8. Rank 0: B 5.75-7.75, recv 7.75-8, B 8-10.
-  EXPECT_DOUBLE_EQ(simulate(p, lowered(p), equal_times(p, {}, 0.25), Transfers::kBlocking).time, 10);
-  EXPECT_DOUBLE_EQ(simulate(p, lowered(p), equal_times(p, {}, 0.25), Transfers::kBlocking).bubble, 1 - 6 / 10.0);
+  EXPECT_DOUBLE_EQ(simulate(p, lowered(p), equal_times(p, {}, 0.25), TransferMode::kBlocking).time, 10);
+  EXPECT_DOUBLE_EQ(simulate(p, lowered(p), equal_times(p, {}, 0.25), TransferMode::kBlocking).bubble, 1 - 6 / 10.0);
 }
 
 TEST(PipelineSchedule, AScheduleThatCannotHaveTheseStagesIsAnError) {

@@ -19,7 +19,7 @@ LiveRun live_run(int64_t steps) {
   run.state = "running";
   run.steps = 1000;
   for (int64_t step = 1; step <= steps; ++step) {
-    metrics::Record r;
+    metrics::StepRecord r;
     r.step = step;
     r.loss = 5;
     r.step_s = 1;

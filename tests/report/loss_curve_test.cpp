@@ -26,10 +26,10 @@ nlohmann::json shown(const std::string& svg) {
   return nlohmann::json::parse(run.output);
 }
 
-std::vector<metrics::Record> falling(int64_t steps) {
-  std::vector<metrics::Record> records;
+std::vector<metrics::StepRecord> falling(int64_t steps) {
+  std::vector<metrics::StepRecord> records;
   for (int64_t step = 1; step <= steps; ++step) {
-    metrics::Record record;
+    metrics::StepRecord record;
     record.step = step;
     record.loss = 2 + 5 * std::exp(-static_cast<double>(step) / 40);
     if (step % 50 == 0) record.validation_loss = *record.loss + 0.25;
@@ -39,7 +39,7 @@ std::vector<metrics::Record> falling(int64_t steps) {
 }
 
 TEST(LossCurve, ThePictureShowsTheLossOfEveryStep) {
-  const std::vector<metrics::Record> records = falling(200);
+  const std::vector<metrics::StepRecord> records = falling(200);
   const nlohmann::json found = shown(loss_curves_svg({{"", records}}, "a < b & c"));
   const auto& training = found.at("training").at(0);
   ASSERT_EQ(training.size(), records.size());
@@ -66,7 +66,7 @@ TEST(LossCurve, AShortTrainingHasMarksOnWholeStepsAlone) {
 }
 
 TEST(LossCurve, ALongTrainingIsDrawnAsMeansOfNeighbours) {
-  const std::vector<metrics::Record> records = falling(3000);
+  const std::vector<metrics::StepRecord> records = falling(3000);
   const nlohmann::json found = shown(loss_curves_svg({{"", records}}, "long"));
   const auto& training = found.at("training").at(0);
   ASSERT_EQ(training.size(), 1000u);
@@ -78,7 +78,7 @@ TEST(LossCurve, ALongTrainingIsDrawnAsMeansOfNeighbours) {
 }
 
 TEST(LossCurve, LossesThatAreNoNumbersAreLeftOut) {
-  std::vector<metrics::Record> records = falling(20);
+  std::vector<metrics::StepRecord> records = falling(20);
   records[4].loss = NAN;
   records[5].loss = INFINITY;
   records[6].loss.reset();

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-metrics::Record step_of(int64_t step, double loss) {
+metrics::StepRecord step_of(int64_t step, double loss) {
   return {.step = step,
           .loss = loss,
           .grad_norm = 1.0,

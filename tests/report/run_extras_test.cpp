@@ -50,7 +50,7 @@ TEST_F(RunExtras, ASampleOfAStepThatWasDoneAgainStandsOnce) {
   const Path file = folder / "metrics.jsonl";
   for (const char* text : {" first", " second"}) {
     metrics::JsonlWriter writer(file);
-    metrics::Record validated;
+    metrics::StepRecord validated;
     validated.validation_loss = 3;
     writer.append(metrics::Event{.name = "resume", .step = 0});
     writer.append(validated);
@@ -127,7 +127,7 @@ TEST_F(RunExtras, TheMixtureIsThatOfTheSequencesOfTheRecordedSteps) {
   config.data.segment = {{.from_tokens = 4000, .weights = {0, 0, 1}}};
   run.planned_steps = 200;  // of 40 tokens
   for (int64_t step = 1; step <= 150; ++step) {
-    metrics::Record r;
+    metrics::StepRecord r;
     r.step = step;
     r.samples = 4;
     r.first_sample = static_cast<uint64_t>(4 * (step - 1));

@@ -22,8 +22,8 @@ using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-metrics::Record step_of_page(int64_t step) {
-  metrics::Record r;
+metrics::StepRecord step_of_page(int64_t step) {
+  metrics::StepRecord r;
   r.step = step;
   r.loss = 10.0 / static_cast<double>(step) + (step % 2 == 0 ? 0.5 : 0);
   r.lr = 1e-3;
@@ -266,7 +266,7 @@ TEST_F(RunPageInABrowser, NoShareOfTheProductsRateIsAboveOneHundredPercent) {
   make_folders(folder / "one");
   metrics::JsonlWriter writer(folder / "one/metrics.jsonl");
   for (int64_t step = 1; step <= 30; ++step) {
-    metrics::Record record = step_of_page(step);
+    metrics::StepRecord record = step_of_page(step);
     record.mfu = 1.21;
     writer.append(record);
   }
@@ -298,13 +298,13 @@ TEST_F(RunPageInABrowser, ADamagedRunIsShownWithANote) {
 }
 
 TEST(Bins, KeepTheLeastAndTheGreatestValue) {
-  std::vector<metrics::Record> records;
+  std::vector<metrics::StepRecord> records;
   for (int64_t step = 1; step <= 10; ++step) {
     records.push_back(step_of_page(step));
     records.back().loss = step == 7 ? 100 : static_cast<double>(step);
   }
   records[9].loss.reset();
-  const auto loss = [](const metrics::Record& r) { return r.loss; };
+  const auto loss = [](const metrics::StepRecord& r) { return r.loss; };
   const Bins bins = binned(records, 4, loss);
   EXPECT_EQ(bins.first, 0);
   EXPECT_THAT(bins.low, ElementsAre(1, 5, 9));

@@ -42,17 +42,17 @@ struct SeedMesh {
   std::string_view recipe;
   const char* device;
   int64_t replicate, shard, tensor, stage, sequences;
-  config::Recompute recompute;
+  config::RecomputeChoice recompute;
 };
 constexpr SeedMesh kSeedMeshes[] = {
-    {"llama3_1b_131k", "MI250X GCD", 1, 16, 8, 3, 1, config::Recompute::kBlock},
-    {"llama3_8b_layernorm", "MI250X GCD", 1, 64, 1, 3, 1, config::Recompute::kNorms},
-    {"llama3_8b_scratch", "MI250X GCD", 16, 32, 8, 3, 21, config::Recompute::kBlock},
-    {"llama3_8b_text", "MI250X GCD", 2, 32, 8, 3, 21, config::Recompute::kBlock},
-    {"llama3_8b_wikitext", "MI250X GCD", 1, 512, 1, 3, 4, config::Recompute::kBlock},
-    {"llemma_34b", "A100", 1, 32, 8, 1, 2, config::Recompute::kBlock},
-    {"llemma_7b", "A100", 1, 128, 2, 1, 4, config::Recompute::kBlock},
-    {"mlm_1b", "MI250X GCD", 2, 32, 8, 3, 12, config::Recompute::kBlock},
+    {"llama3_1b_131k", "MI250X GCD", 1, 16, 8, 3, 1, config::RecomputeChoice::kBlock},
+    {"llama3_8b_layernorm", "MI250X GCD", 1, 64, 1, 3, 1, config::RecomputeChoice::kNorms},
+    {"llama3_8b_scratch", "MI250X GCD", 16, 32, 8, 3, 21, config::RecomputeChoice::kBlock},
+    {"llama3_8b_text", "MI250X GCD", 2, 32, 8, 3, 21, config::RecomputeChoice::kBlock},
+    {"llama3_8b_wikitext", "MI250X GCD", 1, 512, 1, 3, 4, config::RecomputeChoice::kBlock},
+    {"llemma_34b", "A100", 1, 32, 8, 1, 2, config::RecomputeChoice::kBlock},
+    {"llemma_7b", "A100", 1, 128, 2, 1, 4, config::RecomputeChoice::kBlock},
+    {"mlm_1b", "MI250X GCD", 2, 32, 8, 3, 12, config::RecomputeChoice::kBlock},
 };
 
 std::vector<std::string> split_words(const std::string& text) {

@@ -17,7 +17,7 @@ using test::S3Server;
 using testing::HasSubstr;
 using Kind = StoreResult::Kind;
 
-Place place_of_tests() {
+StoreAccess place_of_tests() {
   return {.endpoint = std::getenv("AWS_ENDPOINT_URL"),
           .credentials = {"testing", "secret", "", "us-east-1"},
           .attempts = 2,
@@ -26,8 +26,8 @@ Place place_of_tests() {
 
 // For a request that the server never answers: it is given up after a second. A busy machine may answer the next one as
 // late, so there are more attempts.
-Place place_that_hangs() {
-  Place place = place_of_tests();
+StoreAccess place_that_hangs() {
+  StoreAccess place = place_of_tests();
   place.attempts = 6;
   place.request_timeout_s = 1;
   return place;
@@ -41,7 +41,7 @@ std::string noise(size_t size, std::string_view name) {
 }
 
 StoreResult upload(const std::string& name, std::string_view content, PartSizes sizes, size_t at_a_time = 1000,
-                   Place (*place)() = place_of_tests) {
+                   StoreAccess (*place)() = place_of_tests) {
   Upload upload(place, "bucket/" + name, {}, sizes);
   while (!content.empty()) {
     const StoreResult result = upload.write(std::as_bytes(std::span(content.substr(0, at_a_time))));

@@ -83,10 +83,10 @@ struct CommState {
 namespace {
 
 thread_local std::vector<Transfer> transfers;
-thread_local nccl::Comm transfers_of = nullptr;
+thread_local nccl::Communicator transfers_of = nullptr;
 thread_local bool in_group = false;
 
-nccl::Comm open_comm(const std::string& name, int rank, int size) {
+nccl::Communicator open_comm(const std::string& name, int rank, int size) {
   const int file = ::shm_open(name.c_str(), O_RDWR | O_CREAT, 0600);
   if (file < 0 || ::ftruncate(file, sizeof(Shared)) != 0) return nullptr;
   void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -94,7 +94,7 @@ nccl::Comm open_comm(const std::string& name, int rank, int size) {
   return new nccl::CommState{name, static_cast<Shared*>(memory), rank, size};
 }
 
-bool wait_for(nccl::Comm comm, std::atomic<uint32_t>* counters) {
+bool wait_for(nccl::Communicator comm, std::atomic<uint32_t>* counters) {
   for (int r = 0; r < comm->size; ++r) {
     while (counters[r].load() < comm->meetings) {
       if (comm->shared->aborted.load() != 0) return false;
@@ -105,23 +105,23 @@ bool wait_for(nccl::Comm comm, std::atomic<uint32_t>* counters) {
 }
 
 // All ranks have come. Then read others' places, and leave().
-bool arrive(nccl::Comm comm) {
+bool arrive(nccl::Communicator comm) {
   ++comm->meetings;
   comm->shared->arrived[comm->rank].store(comm->meetings);
   return wait_for(comm, comm->shared->arrived);
 }
-bool leave(nccl::Comm comm) {
+bool leave(nccl::Communicator comm) {
   comm->shared->left[comm->rank].store(comm->meetings);
   return wait_for(comm, comm->shared->left);
 }
 
-bool is_now(nccl::Comm comm, const char* knob) {
+bool is_now(nccl::Communicator comm, const char* knob) {
   const char* const text = std::getenv(knob);
   return text != nullptr && comm->first &&
          std::string(text) == std::to_string(comm->rank) + ":" + std::to_string(comm->calls);
 }
 
-int begin_call(nccl::Comm comm, const char* operation, size_t count, int type) {
+int begin_call(nccl::Communicator comm, const char* operation, size_t count, int type) {
   ++comm->calls;
   if (is_now(comm, "HEARTH_FAKE_NCCL_DIE")) ::raise(SIGKILL);
   while (is_now(comm, "HEARTH_FAKE_NCCL_HANG")) ::usleep(10'000);
@@ -144,7 +144,7 @@ int begin_call(nccl::Comm comm, const char* operation, size_t count, int type) {
 
 // Calls read(r, offset, bytes) for each rank's place, piece by piece; `from(offset, bytes)` fills this rank's.
 template <class From, class Read>
-int in_pieces(nccl::Comm comm, size_t bytes, const From& from, const Read& read) {
+int in_pieces(nccl::Communicator comm, size_t bytes, const From& from, const Read& read) {
   for (size_t offset = 0; offset < bytes; offset += kPlaceBytes) {
     const size_t piece = std::min(kPlaceBytes, bytes - offset);
     std::memcpy(comm->shared->place[comm->rank], from(offset), piece);
@@ -183,7 +183,7 @@ void add(std::byte* sum, const std::byte* more, size_t bytes, int type) {
 }
 
 // to [bytes] = the sum over ranks of from [bytes]. In the order of ranks, which is not that of pairs.
-int sum(nccl::Comm comm, const std::byte* from, std::byte* to, size_t bytes, int type) {
+int sum(nccl::Communicator comm, const std::byte* from, std::byte* to, size_t bytes, int type) {
   return in_pieces(
       comm, bytes, [&](size_t offset) { return from + offset; },
       [&](int r, size_t offset, size_t piece) {
@@ -198,7 +198,7 @@ int sum(nccl::Comm comm, const std::byte* from, std::byte* to, size_t bytes, int
 
 // Makes the transfers, in which every send has its receive at the peer. A rank sends one after the other, and takes
 // what comes meanwhile, as NCCL's groups do. A send waits until its last piece was taken.
-int make_transfers(nccl::Comm comm, std::vector<Transfer> all) {
+int make_transfers(nccl::Communicator comm, std::vector<Transfer> all) {
   Shared& shared = *comm->shared;
   const int me = comm->rank;
   const auto send_to_me = std::find_if(all.begin(), all.end(), [&](auto&t) { return t.send && t.peer == me; }),
@@ -246,7 +246,7 @@ int make_transfers(nccl::Comm comm, std::vector<Transfer> all) {
   }
 }
 
-int add_transfer(nccl::Comm comm, const Transfer& t) {
+int add_transfer(nccl::Communicator comm, const Transfer& t) {
   if (!in_group) return make_transfers(comm, {t});
   transfers_of = comm;
   transfers.push_back(t);
@@ -269,7 +269,7 @@ int ncclGetUniqueId(UniqueId* id) {
   return nccl::kSuccess;
 }
 
-int ncclCommInitRankConfig(nccl::Comm* comm, int num_ranks, UniqueId id, int rank, nccl::Config*) {
+int ncclCommInitRankConfig(nccl::Communicator* comm, int num_ranks, UniqueId id, int rank, nccl::Config*) {
   const char* const hangs = std::getenv("HEARTH_FAKE_NCCL_HANG_AT_START");
   while (hangs != nullptr && std::atoi(hangs) == rank) ::usleep(10'000);
   *comm = open_comm(id.internal, rank, num_ranks);
@@ -280,7 +280,7 @@ int ncclCommInitRankConfig(nccl::Comm* comm, int num_ranks, UniqueId id, int ran
   return nccl::kSuccess;
 }
 
-int ncclCommSplit(nccl::Comm comm, int color, int, nccl::Comm* part, nccl::Config*) {
+int ncclCommSplit(nccl::Communicator comm, int color, int, nccl::Communicator* part, nccl::Config*) {
   std::vector<int> colors(static_cast<size_t>(comm->size));
   const int number = ++comm->splits;
   if (const int result = begin_call(comm, "split", 0, 0); result != nccl::kSuccess) return result;
@@ -302,26 +302,26 @@ int ncclCommSplit(nccl::Comm comm, int color, int, nccl::Comm* part, nccl::Confi
   return nccl::kSuccess;
 }
 
-int ncclCommDestroy(nccl::Comm comm) {
+int ncclCommDestroy(nccl::Communicator comm) {
   ::munmap(comm->shared, sizeof(Shared));
   delete comm;
   return nccl::kSuccess;
 }
-int ncclCommAbort(nccl::Comm comm) {
+int ncclCommAbort(nccl::Communicator comm) {
   while (std::getenv("HEARTH_FAKE_NCCL_HANG_IN_ABORT") != nullptr) ::usleep(10'000);
   comm->shared->aborted.store(1);
   return nccl::kSuccess;
 }
-int ncclCommGetAsyncError(nccl::Comm comm, int* error) {
+int ncclCommGetAsyncError(nccl::Communicator comm, int* error) {
   *error = comm->shared->aborted.load() != 0 ? kRemoteError : nccl::kSuccess;
   return nccl::kSuccess;
 }
 const char* ncclGetErrorString(int error) {
   return error == kInvalidUsage ? "invalid usage" : error == kRemoteError ? "remote process exited" : "system error";
 }
-const char* ncclGetLastError(nccl::Comm) { return last_error.c_str(); }
+const char* ncclGetLastError(nccl::Communicator) { return last_error.c_str(); }
 
-int ncclAllGather(const void* from, void* to, size_t count, int type, nccl::Comm comm, nccl::Stream) {
+int ncclAllGather(const void* from, void* to, size_t count, int type, nccl::Communicator comm, nccl::StreamHandle) {
   if (const int result = begin_call(comm, "all_gather", count, type); result != nccl::kSuccess) return result;
   const size_t bytes = count * size_of(type);
   const std::vector<std::byte> mine(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
@@ -333,7 +333,8 @@ int ncclAllGather(const void* from, void* to, size_t count, int type, nccl::Comm
       });
 }
 
-int ncclReduceScatter(const void* from, void* to, size_t count, int type, int, nccl::Comm comm, nccl::Stream) {
+int ncclReduceScatter(const void* from, void* to, size_t count, int type, int, nccl::Communicator comm,
+                      nccl::StreamHandle) {
   if (const int result = begin_call(comm, "reduce_scatter", count, type); result != nccl::kSuccess) return result;
   const size_t bytes = count * size_of(type);
   const std::byte* const all = static_cast<const std::byte*>(from);
@@ -347,17 +348,18 @@ int ncclReduceScatter(const void* from, void* to, size_t count, int type, int, n
   return nccl::kSuccess;
 }
 
-int ncclAllReduce(const void* from, void* to, size_t count, int type, int, nccl::Comm comm, nccl::Stream) {
+int ncclAllReduce(const void* from, void* to, size_t count, int type, int, nccl::Communicator comm,
+                  nccl::StreamHandle) {
   if (const int result = begin_call(comm, "all_reduce", count, type); result != nccl::kSuccess) return result;
   const size_t bytes = count * size_of(type);
   const std::vector<std::byte> mine(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
   return sum(comm, mine.data(), static_cast<std::byte*>(to), bytes, type);
 }
 
-int ncclSend(const void* from, size_t count, int type, int peer, nccl::Comm comm, nccl::Stream) {
+int ncclSend(const void* from, size_t count, int type, int peer, nccl::Communicator comm, nccl::StreamHandle) {
   return add_transfer(comm, {true, static_cast<std::byte*>(const_cast<void*>(from)), count * size_of(type), peer});
 }
-int ncclRecv(void* to, size_t count, int type, int peer, nccl::Comm comm, nccl::Stream) {
+int ncclRecv(void* to, size_t count, int type, int peer, nccl::Communicator comm, nccl::StreamHandle) {
   return add_transfer(comm, {false, static_cast<std::byte*>(to), count * size_of(type), peer});
 }
 int ncclGroupStart() {

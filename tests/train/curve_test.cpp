@@ -57,14 +57,14 @@ void compare_curve(bool tied) {
                          {"weight_decay", c.optimizer.weight_decay},
                          {"max_norm", c.training.max_norm},
                          {"lr", nlohmann::json::array()}};
-  for (const metrics::Record& r : records) spec["lr"].push_back(*r.lr);
+  for (const metrics::StepRecord& r : records) spec["lr"].push_back(*r.lr);
   write_file_atomic(scratch / "spec.json", spec.dump());
   const auto result = test::run_python(fmt::format("tests/train/llama_curve.py {} {} {}", initial.string(),
                                                    (scratch / "batches").string(), (scratch / "spec.json").string()));
   ASSERT_EQ(result.exit_code, 0) << result.output;
   std::istringstream lines(result.output);
   double worst = 0;
-  for (const metrics::Record& r : records) {
+  for (const metrics::StepRecord& r : records) {
     double theirs = 0;
     ASSERT_TRUE(lines >> theirs) << result.output;
     worst = std::max(worst, std::abs(*r.loss - theirs) / theirs);

@@ -99,7 +99,7 @@ Numbers steps_of(const config::RunConfig& c, comm::Group& world, at::Device devi
   parallel::ShardedWeights weights(parameters, shape.precision, groups.loss(),
                                    parallel::ShardedWeights::Mode::kTraining, {}, plan::sharding_of(c), device, {},
                                    {groups.tensor(), groups.pipeline(), groups.embedding()});
-  optim::Optimizer optimizer(c.optimizer, weights);
+  optim::ShardedOptimizer optimizer(c.optimizer, weights);
   model::Transformer model(plan::model_part(shape.model, part, ranks.context_parallel_degree), parameters,
                            config::micro_batch_size(c), c.training.seq_len,
                            {.dtype = shape.precision.compute,

@@ -33,7 +33,7 @@ class TrainingOnGpu : public testing::TestWithParam<test::GpuKind> {
     c.checkpoint.interval = 2;
     return c;
   }
-  std::vector<metrics::Record> on_gpu(config::RunConfig c) {
+  std::vector<metrics::StepRecord> on_gpu(config::RunConfig c) {
     const test::TestGpu gpu(GetParam());
     c.training.device = *config::find_choice<config::DeviceKind>(gpu.name());
     return train(c);
@@ -41,7 +41,7 @@ class TrainingOnGpu : public testing::TestWithParam<test::GpuKind> {
 
   // The same run on the CPU and on the GPU, into folders of these names.
   struct Both {
-    std::vector<metrics::Record> cpu, gpu;
+    std::vector<metrics::StepRecord> cpu, gpu;
   };
   Both on_both(const config::RunConfig& c) {
     config::RunConfig there = c;
@@ -52,7 +52,7 @@ class TrainingOnGpu : public testing::TestWithParam<test::GpuKind> {
   test::ScratchFolder scratch;
 };
 
-double largest_difference(const std::vector<metrics::Record>& a, const std::vector<metrics::Record>& b) {
+double largest_difference(const std::vector<metrics::StepRecord>& a, const std::vector<metrics::StepRecord>& b) {
   double largest = 0;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
     largest = std::max(largest, std::abs(*a[i].loss / *b[i].loss - 1));

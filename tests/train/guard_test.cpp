@@ -151,8 +151,8 @@ struct GuardPolicy : ::testing::Test {
   test::ScratchFolder scratch;
 };
 
-int64_t skipped(const std::vector<metrics::Record>& records) {
-  return std::count_if(records.begin(), records.end(), [](const metrics::Record& r) { return !r.skipped.empty(); });
+int64_t skipped(const std::vector<metrics::StepRecord>& records) {
+  return std::count_if(records.begin(), records.end(), [](const metrics::StepRecord& r) { return !r.skipped.empty(); });
 }
 
 // All rewinds in the metrics file, undone or not.
@@ -178,7 +178,7 @@ TEST_F(GuardPolicy, SkipLeavesOutTheUpdatesOfSuchStepsOnAnyNumberOfRanks) {
   const int64_t count = skipped(records);
   EXPECT_GE(count, 2);
   EXPECT_LE(count, 12);
-  for (const metrics::Record& r : records) EXPECT_EQ(r.loss.has_value(), r.skipped.empty()) << "step " << r.step;
+  for (const metrics::StepRecord& r : records) EXPECT_EQ(r.loss.has_value(), r.skipped.empty()) << "step " << r.step;
   EXPECT_EQ(health_at(step_of(c, 24)).skipped, count);
   EXPECT_EQ(manifest_of(c, 24).optimizer_start, count) << "Adam counts the updates that were made";
   EXPECT_LT(*records.back().loss, *records.front().loss);
@@ -224,14 +224,14 @@ TEST_F(GuardPolicy, RewindGoesBackToTheLastCheckpointAndOnBehindTheData) {
     const auto records = train(c);
     ASSERT_EQ(records.size(), 24u);
     for (size_t i = 0; i < records.size(); ++i) EXPECT_EQ(records[i].step, static_cast<int64_t>(i + 1));
-    for (const metrics::Record& r : records) EXPECT_TRUE(r.loss && r.skipped.empty());
+    for (const metrics::StepRecord& r : records) EXPECT_TRUE(r.loss && r.skipped.empty());
     const int64_t rewinds = health_at(step_of(c, 24)).rewinds;
     const uint64_t next_sample = data_state_at(step_of(c, 24)).next_sample;
     EXPECT_GE(rewinds, 1);
     EXPECT_GT(next_sample, 2u * 24) << "samples were left out";
     EXPECT_EQ(manifest_of(c, 24).tokens_seen, 24 * 2 * 32) << "and not counted";
     uint64_t next = 0;
-    for (const metrics::Record& r : records) {
+    for (const metrics::StepRecord& r : records) {
       EXPECT_GE(r.first_sample, next) << "step " << r.step;
       EXPECT_EQ(r.samples, 2);
       next = r.first_sample + 2;

@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(All, WeightedRun, ::testing::Values("", "w"),
 
 TEST_P(WeightedRun, HasOneLossAndGradientHoweverAStepIsCut) {
   build_prompts(scratch, GetParam());
-  std::vector<metrics::Record> one;
+  std::vector<metrics::StepRecord> one;
   // Ranks, and sequences of a micro-batch: 4, 2, 1 micro-batches on one rank, then 2 and 1 on each of several ranks.
   const std::vector<std::pair<int64_t, int64_t>> cuts = {{1, 2}, {1, 4}, {1, 8}, {2, 2}, {4, 2}};
   for (const auto& [ranks, sequences] : cuts) {
@@ -215,7 +215,7 @@ TEST(TokenWeightsOfZero, StepsInWhichNoLabelCountsAreLeftOutAndNamed) {
   data::write_npy_vector(scratch / "weights.npy", weights);
   c.training.token_weights = "weights.npy";
   c.training.steps = 3;
-  for (const metrics::Record& record : train(c)) {
+  for (const metrics::StepRecord& record : train(c)) {
     if (record.step == 0) continue;
     EXPECT_EQ(record.skipped, "no_labels");
     EXPECT_FALSE(record.loss.has_value());

@@ -30,7 +30,7 @@ struct MaskedRun : TinyData {};
 
 // Every row hides a different number of positions, so ranks and micro-batches count differently.
 TEST_F(MaskedRun, LearnsAndHasOneLossAndGradientHoweverAStepIsCut) {
-  std::vector<metrics::Record> one;
+  std::vector<metrics::StepRecord> one;
   // Ranks, and sequences of a micro-batch: 4, 2, 1 micro-batches on one rank, then 2 and 1 on each of several ranks.
   const std::vector<std::pair<int64_t, int64_t>> cuts = {{1, 2}, {1, 4}, {1, 8}, {2, 2}, {4, 2}};
   for (const auto& [ranks, sequences] : cuts) {
@@ -66,7 +66,7 @@ TEST_F(MaskedRun, ValidationHidesTheSamePositionsEveryTime) {
   config::RunConfig c = masked(scratch, "run");
   c.optimizer.lr = 0;
   std::vector<double> losses;
-  for (const metrics::Record& record : train(c))
+  for (const metrics::StepRecord& record : train(c))
     if (record.validation_loss) losses.push_back(*record.validation_loss);
   ASSERT_EQ(losses.size(), 3u);
   EXPECT_EQ(losses[0], losses[1]);

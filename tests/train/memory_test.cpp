@@ -25,7 +25,7 @@ struct TrainMemory : TinyData {};
 // The start shows a step's time: its FLOPs divided by the measured speed and the efficiency.
 TEST_F(TrainMemory, ATrainingStartSaysWhatItTakes) {
   config::RunConfig c = tiny_config(scratch);
-  c.memory.recompute = config::Recompute::kBlock;
+  c.memory.recompute = config::RecomputeChoice::kBlock;
   const run::Run run = run::open_run(c);
   const std::string text = run.describe(true);
   EXPECT_THAT(text, HasSubstr("\n  compute      ")) << text;
@@ -78,8 +78,8 @@ config::RunConfig with_normed_heads(config::RunConfig c) {
 void plans_what_weights_and_activations_allocate(config::RunConfig c) {
   c.model.vocab_size = 300;
   for (const int64_t ranks : {1, 2, 3}) {
-    for (const auto level : {config::Recompute::kNone, config::Recompute::kNorms, config::Recompute::kAttention,
-                             config::Recompute::kBlock}) {
+    for (const auto level : {config::RecomputeChoice::kNone, config::RecomputeChoice::kNorms,
+                             config::RecomputeChoice::kAttention, config::RecomputeChoice::kBlock}) {
       for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
         c.parallelism.data_parallel_shard_degree = ranks;
         c.memory.recompute = level;
@@ -162,7 +162,7 @@ void plans_what_ranks_of_a_pipeline_allocate(config::RunConfig c) {
   c.training.global_batch_size = 12;
   c.memory.recompute_layers = 3;
   for (const auto schedule : {config::PipelineSchedule::k1F1B, config::PipelineSchedule::kInterleavedZeroBubble}) {
-    for (const auto level : {config::Recompute::kNone, config::Recompute::kAttention}) {
+    for (const auto level : {config::RecomputeChoice::kNone, config::RecomputeChoice::kAttention}) {
       c.parallelism = {.data_parallel_shard_degree = 2,
                        .pipeline_parallel_degree = 3,
                        .pipeline_parallel_schedule = schedule,
@@ -250,11 +250,11 @@ TEST_F(TrainMemory, RecomputationChangesNoLossAndMayChangeAtAResume) {
   config::RunConfig c = tiny_config(scratch);
   const auto plain = train(c);
   c.job.dump_folder = "again";
-  c.memory.recompute = config::Recompute::kBlock;
+  c.memory.recompute = config::RecomputeChoice::kBlock;
   c.memory.recompute_layers = 1;
   c.training.steps = 5;
   train(c);
-  c.memory.recompute = config::Recompute::kAuto;
+  c.memory.recompute = config::RecomputeChoice::kAuto;
   c.memory.recompute_layers = -1;
   c.training.steps = 12;
   const auto again = train(c);
@@ -284,7 +284,7 @@ TEST_F(TrainMemory, AWindowOf16384TokensTrainsOnOneRankAndOnFour) {
   c.training.global_batch_size = 1;
   c.training.steps = 2;
   c.lr_scheduler.warmup_steps = 1;
-  c.memory.recompute = config::Recompute::kBlock;
+  c.memory.recompute = config::RecomputeChoice::kBlock;
   const auto records = train(c);
   ASSERT_EQ(records.size(), 2U);
   EXPECT_LT(*records[1].loss, *records[0].loss);

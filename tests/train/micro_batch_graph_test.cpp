@@ -61,7 +61,7 @@ Outcome outcome_of_rank(comm::Group& group, at::Device device, const GraphCase& 
   trained.front() = !c.frozen;
   parallel::ShardedWeights weights(plan, precision, group, parallel::ShardedWeights::Mode::kTraining, trained,
                                    {.reproducible = c.reproducible}, device);
-  optim::Optimizer optimizer({}, weights);
+  optim::ShardedOptimizer optimizer({}, weights);
   model::Transformer model(shape, plan, kGraphB, kGraphS,
                            {.dtype = precision.compute, .loss_chunk_tokens = 12, .training = true, .device = device});
   run::initialize_weights(weights, 3);

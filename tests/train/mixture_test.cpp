@@ -177,7 +177,7 @@ TEST(TrainMixture, DamageStopsARunAndWithSubstitutesItGoesOnAndCountsThem) {
   test::ScratchFolder scratch;
   build_tiny_data(scratch, 4000);
   config::RunConfig c = tiny_config(scratch);
-  const data::Manifest manifest = data::read_manifest(scratch / "data");
+  const data::DatasetManifest manifest = data::read_manifest(scratch / "data");
   const data::ShardEntry& entry = manifest.find_split("train")->shards.front();
   std::string bytes = read_file(scratch / "data" / entry.file);
   bytes[bytes.size() / 2] ^= 1;  // one block of several

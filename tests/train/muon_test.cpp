@@ -148,7 +148,7 @@ TEST(MuonMemory, ThePlanIsTheAllocation) {
         parallel::ShardedWeights weights(parameters, precision, *group, parallel::ShardedWeights::Mode::kTraining,
                                          plan::trained_parameters(freeze, parameters), {}, at::kCPU,
                                          plan::muon_matrices(c.optimizer, parameters));
-        const optim::Optimizer optimizer(c.optimizer, weights);
+        const optim::ShardedOptimizer optimizer(c.optimizer, weights);
         EXPECT_EQ(weights.memory_bytes(), planned.weights_bytes);
         EXPECT_EQ(optimizer.memory_bytes(), planned.work_bytes);
         EXPECT_EQ(optimizer.memory_bytes() > 0, freeze != std::vector<std::string>{"layers"});
@@ -184,7 +184,7 @@ TEST(MuonStep, ASkippedStepChangesNothing) {
   parallel::ShardedWeights weights(plan, DType::kFloat32, *group, parallel::ShardedWeights::Mode::kTraining, {}, {},
                                    at::kCPU, plan::muon_matrices(config, plan));
   run::initialize_weights(weights, 3);
-  optim::Optimizer optimizer(config, weights);
+  optim::ShardedOptimizer optimizer(config, weights);
   const auto state = [&] {
     std::vector<std::string> bytes;
     for (int64_t i = 0; i < static_cast<int64_t>(plan.parameters.size()); ++i) {

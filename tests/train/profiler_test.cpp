@@ -55,7 +55,7 @@ TEST_F(Profiles, ATraceHasTheStepsAndWhatHappensInThem) {
   c.validation.steps = 1;
   c.validation.generate = {"ka lo"};
   c.validation.generate_tokens = 2;
-  const std::vector<metrics::Record> records = train(c);
+  const std::vector<metrics::StepRecord> records = train(c);
   EXPECT_THAT(list_folder(c.run_folder() / "profile_traces"), ElementsAre("iteration_12", "iteration_6"));
   const json traces = read_traces({trace_of(c, 6), trace_of(c, 12)});
   for (const json& trace : traces) {

@@ -30,7 +30,7 @@ std::vector<float> floats(const std::vector<std::byte>& bytes) {
 struct Ranks : TinyData {};
 
 TEST_F(Ranks, InFloat64OneTwoAndFourRanksGiveTheSameLosses) {
-  std::vector<metrics::Record> one;
+  std::vector<metrics::StepRecord> one;
   for (const int64_t ranks : {1, 2, 4}) {
     config::RunConfig c = with_ranks(scratch, ranks, fmt::format("run{}", ranks));
     c.training.dtype = DType::kFloat64;
@@ -50,7 +50,7 @@ TEST_F(Ranks, InFloat64OneTwoAndFourRanksGiveTheSameLosses) {
 
 TEST_F(Ranks, WhereAttentionKeepsToDocumentsTheyGiveTheSameLossesAndOtherOnesThanWithWindows) {
   build_tiny_data(scratch / "short", /*words_per_document=*/9);  // some four documents a window
-  std::vector<metrics::Record> one;
+  std::vector<metrics::StepRecord> one;
   for (const int64_t ranks : {1, 2, 4}) {
     config::RunConfig c = with_ranks(scratch, ranks, fmt::format("run{}", ranks));
     c.data.path = "short/data";
@@ -71,7 +71,7 @@ TEST_F(Ranks, WhereAttentionKeepsToDocumentsTheyGiveTheSameLossesAndOtherOnesTha
 
 // A tied model without parameters in its norms: its last unit is empty.
 TEST_F(Ranks, AModelWhoseNormsHaveNoParametersTrainsOnAnyOfThemAndGoesOnFromItsCheckpoint) {
-  std::vector<metrics::Record> one;
+  std::vector<metrics::StepRecord> one;
   for (const int64_t ranks : {1, 2, 4}) {
     config::RunConfig c = with_ranks(scratch, ranks, fmt::format("run{}", ranks));
     c.model.norm_type = config::NormType::kNpLayerNorm;
@@ -115,7 +115,7 @@ TEST_F(Ranks, InFloat32TheGradientsOfStepOneAgreeTo1e6) {
 }
 
 TEST_F(Ranks, InFloat32TwoHundredStepsAgreeTo1e3) {
-  std::vector<metrics::Record> one;
+  std::vector<metrics::StepRecord> one;
   for (const int64_t ranks : {1, 2, 4}) {
     config::RunConfig c = with_ranks(scratch, ranks, fmt::format("run{}", ranks));
     c.training.steps = 200;

@@ -21,7 +21,7 @@ struct SentBytes : TinyData {
 // those of the whole buffer, of which each of two ranks sends a half; an all-reduce's are sent whole.
 TEST_F(SentBytes, InsideLayersAreThoseOfThePlan) {
   for (const char* family : {"llama", "olmo2"}) {
-    for (const config::Recompute level : {config::Recompute::kNone, config::Recompute::kBlock}) {
+    for (const config::RecomputeChoice level : {config::RecomputeChoice::kNone, config::RecomputeChoice::kBlock}) {
       config::RunConfig c = tiny_config(scratch);
       c.job.dump_folder = fmt::format("{}-{}", family, config::name_of(level));
       c.training.threads = c.parallelism.tensor_parallel_degree = 2;
@@ -43,7 +43,7 @@ TEST_F(SentBytes, InsideLayersAreThoseOfThePlan) {
         if (name == "all_reduce" && call.bytes == sums) sent += static_cast<double>(sums);
       }
       const plan::RunShape run = plan::run_shape(c, data::data_facts(c));
-      const bool again = level == config::Recompute::kBlock;
+      const bool again = level == config::RecomputeChoice::kBlock;
       const std::vector<plan::Recompute> levels(static_cast<size_t>(run.model.L()),
                                                 again ? plan::Recompute::kBlock : plan::Recompute::kNone);
       EXPECT_GT(sent, 0);

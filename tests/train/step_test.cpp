@@ -42,7 +42,7 @@ struct Training {
   }
   const c10::InferenceMode no_gradients;
   parallel::ShardedWeights weights;
-  optim::Optimizer optimizer;
+  optim::ShardedOptimizer optimizer;
   model::Transformer model;
 };
 

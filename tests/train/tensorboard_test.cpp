@@ -31,7 +31,7 @@ TEST_F(TensorboardOfARun, AResumedTrainingHasEveryPointOnceAndTheValuesOfItsMetr
   train(c);
   remove_tree(step_of(c, 7));  // it goes on from step 4
   c.training.steps = 12;
-  const std::vector<metrics::Record> records = train(c);
+  const std::vector<metrics::StepRecord> records = train(c);
   const json scalars = tensorboard_reads(c.run_folder() / "board");
   const json& loss = scalars.at("loss_metrics/global_avg_loss");
   ASSERT_EQ(records.size(), 13u);

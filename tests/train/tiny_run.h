@@ -94,7 +94,8 @@ inline config::RunConfig tiny_config(const Path& folder) {
 }
 
 // Trains and returns the records of the metrics file since the beginning.
-inline std::vector<metrics::Record> train(const config::RunConfig& config, const config::TrainOptions& options = {}) {
+inline std::vector<metrics::StepRecord> train(const config::RunConfig& config,
+                                              const config::TrainOptions& options = {}) {
   EXPECT_EQ(run_training(config, options), ExitCode::kDone);
   return metrics::read_metrics(config.run_folder() / "metrics.jsonl");
 }
@@ -117,7 +118,7 @@ inline Path step_of(const config::RunConfig& config, int64_t step) {
 }
 
 // Compares all values that must not depend on interruptions, step by step; times may.
-inline void expect_same_training(const std::vector<metrics::Record>& a, const std::vector<metrics::Record>& b) {
+inline void expect_same_training(const std::vector<metrics::StepRecord>& a, const std::vector<metrics::StepRecord>& b) {
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {
     EXPECT_EQ(a[i].step, b[i].step);
@@ -130,7 +131,7 @@ inline void expect_same_training(const std::vector<metrics::Record>& a, const st
 }
 
 // Curves that differ only by the order of float64 sums.
-inline void expect_curves_near(const std::vector<metrics::Record>& a, const std::vector<metrics::Record>& b) {
+inline void expect_curves_near(const std::vector<metrics::StepRecord>& a, const std::vector<metrics::StepRecord>& b) {
   const auto expect_near = [](const std::optional<double>& x, const std::optional<double>& y, double tolerance) {
     EXPECT_EQ(x.has_value(), y.has_value());
     if (x && y) {

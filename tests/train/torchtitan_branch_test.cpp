@@ -30,7 +30,7 @@ struct TorchtitanBranch : TinyData {
     return c;
   }
   void to_torchtitan(const std::string& in, const std::string& out, bool resume = true) const {
-    convert::Progress progress;
+    convert::ConvertProgress progress;
     convert::Options options{};
     options.in = scratch / in;
     options.out = scratch / out;
@@ -80,7 +80,7 @@ TEST_F(TorchtitanBranch, MakesTheStepsOfABranchFromOurCheckpoint) {
     keys.model.rope_pairs = config::RopePairs::kInterleaved;
     keys.model.vocab_size = 258;
     write_file_atomic(scratch / (kind + "run.toml"), config::to_toml(keys));
-    convert::Progress progress;
+    convert::ConvertProgress progress;
     convert::Options options{};
     options.in = scratch / folder;
     options.out = scratch / (kind + "native");

@@ -51,7 +51,7 @@ TEST_F(Utilisation, NoShareIsAboveOneHoweverSlowTheProductsSeemed) {
       EXPECT_LE(std::stod((*it)[1]), 100) << output;
     EXPECT_EQ(shown, c.training.steps) << output;
     int64_t recorded = 0;
-    for (const metrics::Record& record : metrics::read_metrics(c.run_folder() / "metrics.jsonl")) {
+    for (const metrics::StepRecord& record : metrics::read_metrics(c.run_folder() / "metrics.jsonl")) {
       if (record.step == 0) continue;  // only validates
       EXPECT_GT(record.mfu, 0) << "step " << record.step;
       EXPECT_LE(record.mfu, 1) << "step " << record.step;
@@ -64,7 +64,7 @@ TEST_F(Utilisation, NoShareIsAboveOneHoweverSlowTheProductsSeemed) {
 TEST_F(Utilisation, ARateThatHoldsStaysAndNothingIsSaid) {
   const config::RunConfig c = tiny_config(scratch);
   EXPECT_THAT(train_with_rate(c, 1e18), testing::Not(HasSubstr("mfu is the share")));
-  for (const metrics::Record& record : metrics::read_metrics(c.run_folder() / "metrics.jsonl"))
+  for (const metrics::StepRecord& record : metrics::read_metrics(c.run_folder() / "metrics.jsonl"))
     EXPECT_LT(record.mfu, 1e-3);
 }
 

@@ -14,7 +14,7 @@ namespace hearth::comm {
 
 struct Note {
   std::string operation, bytes;
-  Merge merge = nullptr;  // null in a note of another rank: it is the same on all
+  NoteMerge merge = nullptr;  // null in a note of another rank: it is the same on all
   Answers to = Answers::kAll;
 };
 

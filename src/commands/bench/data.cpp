@@ -89,7 +89,7 @@ double time_sample(size_t sources) {
 // `shards` copies of one small shard, as a dataset.
 void time_many_shards(const Path& folder, Results& results) {
   const data::Dataset small = build(folder / "small", corpus(4096), 0);
-  data::Manifest manifest = small.manifest();
+  data::DatasetManifest manifest = small.manifest();
   data::SplitEntry& split = manifest.splits.front();
   const data::ShardEntry shard = split.shards.front();
   const std::string content = read_file(small.folder() / shard.file);

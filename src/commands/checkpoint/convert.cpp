@@ -132,14 +132,14 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
   return all;
 }
 
-std::string conversion_bar(const convert::Progress& progress, double seconds) {
+std::string conversion_bar(const convert::ConvertProgress& progress, double seconds) {
   if (const int64_t all = progress.upload.all_bytes; all > 0)
     return bytes_bar("upload", progress.upload.done_bytes, all);
   return bytes_bar("writing", progress.done_bytes, progress.all_bytes, seconds);
 }
 
 int run_convert(const convert::Options& options) {
-  convert::Progress progress;
+  convert::ConvertProgress progress;
   const Stopwatch clock;
   const convert::Result result = with_progress([&] { return conversion_bar(progress, clock.seconds()); },
                                                [&] { return convert::convert(options, progress); });

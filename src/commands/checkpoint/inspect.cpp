@@ -55,7 +55,7 @@ data::DataState data_state_of(const checkpoint::Reader& reader) {
                                 (reader.folder() / checkpoint::kManifestFile).string());
 }
 
-void add_manifest(std::vector<Row>& rows, const checkpoint::Reader& reader) {
+void add_manifest(std::vector<TextRow>& rows, const checkpoint::Reader& reader) {
   const checkpoint::Manifest& m = reader.manifest();
   const data::DataState data = data_state_of(reader);
   rows.push_back({"step", fmt::format("{}, {} tokens seen", m.step, m.tokens_seen)});
@@ -183,7 +183,7 @@ void print_text(const convert::Source& source, bool all) {
   const checkpoint::Reader& reader = source.reader;
   const formats::Metadata& metadata = reader.metadata();
   const Totals totals = count(metadata);
-  std::vector<Row> rows;
+  std::vector<TextRow> rows;
   if (reader.has_manifest())
     add_manifest(rows, reader);
   else

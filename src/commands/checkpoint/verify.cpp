@@ -34,8 +34,8 @@ void verify_dcp(const Path& folder) {
 }
 
 // What `hearth fetch` noted about the folder: the Hub's hash of each file.
-void check_record(const Path& folder, convert::Verification& found) {
-  const std::optional<hub::Record> record = hub::read_record(folder);
+void check_record(const Path& folder, convert::WeightsCheck& found) {
+  const std::optional<hub::FetchRecord> record = hub::read_record(folder);
   if (!record) return;
   std::atomic<int64_t> done_bytes = 0;
   const hub::Differences differences = hub::compare_files(folder, record->files, done_bytes);
@@ -47,12 +47,12 @@ void check_record(const Path& folder, convert::Verification& found) {
   found.unchecked.clear();
 }
 
-void verify_foreign(const convert::Found& weights) {
-  convert::Progress progress;
-  const convert::Verification found =
+void verify_foreign(const convert::FoundWeights& weights) {
+  convert::ConvertProgress progress;
+  const convert::WeightsCheck found =
       with_progress([&] { return fmt::format("verifying  {}", format_bytes(progress.done_bytes)); },
                     [&] {
-                      convert::Verification result = convert::verify_weights(weights, progress);
+                      convert::WeightsCheck result = convert::verify_weights(weights, progress);
                       check_record(weights.folder, result);
                       return result;
                     });
@@ -86,7 +86,7 @@ int verify(CommandLine& line) {
     verify_dcp(folder);
     return 0;
   }
-  const convert::Found weights = convert::find_weights(folder, wanted);
+  const convert::FoundWeights weights = convert::find_weights(folder, wanted);
   if (weights.kind == convert::Kind::kNative || weights.kind == convert::Kind::kDcp)
     verify_dcp(weights.folder);
   else

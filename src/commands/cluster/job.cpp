@@ -115,7 +115,7 @@ int after_end(const JobOptions& options) {
     fmt::print("{}\n", name_of(cluster::Next::kLeave));
     return 0;
   }
-  const cluster::Decision decision = cluster::decide(events, ended, options.max_restarts);
+  const cluster::RestartDecision decision = cluster::decide(events, ended, options.max_restarts);
   cluster::append_start(options.run, {.name = "end",
                                       .job = options.job,
                                       .step = ended.step,
@@ -138,7 +138,7 @@ int is_current(const JobOptions& options) {
 }
 
 std::string dataset_found(const Path& folder) {
-  const data::Manifest manifest = data::read_manifest(folder);
+  const data::DatasetManifest manifest = data::read_manifest(folder);
   return fmt::format("{} with the identity {}, tokenizer {}", folder.string(), manifest.identity,
                      manifest.tokenizer_hash);
 }

@@ -36,9 +36,9 @@ void check_parts(const config::RunConfig& config) {
 
 // The weights that the run begins with, and what is not taken over; errors where they do not fit the model. Nothing for
 // a run that has checkpoints, which goes on from those, and for one that begins with random weights.
-std::vector<Row> first_weights(const config::RunConfig& config, ErrorList& errors) {
+std::vector<TextRow> first_weights(const config::RunConfig& config, ErrorList& errors) {
   if (config.checkpoint.initial_load_path.empty() || path_exists(config.checkpoint_folder())) return {};
-  std::vector<Row> rows;
+  std::vector<TextRow> rows;
   errors.attempt_about("checkpoint.initial_load_path", [&] {
     const convert::Source source = convert::open_for_run(normal_path(config.initial_load_path()), config.model);
     rows.push_back({"first weights", source.reader.folder().string()});
@@ -71,11 +71,11 @@ int config_check(CommandLine& line) {
   config::throw_all(loaded, {});
   const config::RunConfig& config = loaded.config;
   ErrorList errors;
-  std::vector<Row> weights;
+  std::vector<TextRow> weights;
   if (errors.attempt([&] { check_parts(config); })) weights = first_weights(config, errors);
   config::throw_all(loaded, errors.list());
   fmt::print("{} has no errors\n", toml.string());
-  std::vector<Row> rows = {
+  std::vector<TextRow> rows = {
       {"run folder", config.run_folder().lexically_normal().string()},
       {"data", data_text(config)},
       {"step",

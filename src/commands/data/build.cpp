@@ -73,7 +73,7 @@ void print_first_array(const data::Split& split) {
 // The tokens around documents, the count of special text, and the first document's first tokens: they show a wrong BOS
 // or EOS before a training.
 void print_first_document(const data::Dataset& dataset) {
-  const data::Manifest& m = dataset.manifest();
+  const data::DatasetManifest& m = dataset.manifest();
   const auto tokenizer = dataset.open_tokenizer();
   if (dataset.has_split("train") && dataset.split("train").arrays() != nullptr)
     return print_first_array(dataset.split("train"));
@@ -101,7 +101,7 @@ void print_first_document(const data::Dataset& dataset) {
 }
 
 void print_found(const data::BuildResult& result) {
-  const data::Manifest& m = result.manifest;
+  const data::DatasetManifest& m = result.manifest;
   int64_t bytes = 0;
   for (const data::SourceFile& source : m.sources) bytes += source.size_bytes;
   fmt::print("found {}, {}", counted(std::ssize(m.sources), "file"), format_bytes(bytes));

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kSourcesShown = 10;
 
-void print_rules(const data::Manifest& m) {
+void print_rules(const data::DatasetManifest& m) {
   fmt::print("identity    {}\n", m.identity);
   fmt::print("tokenizer   {}, {} tokens, hash {}\n", m.rules.tokenizer, m.vocab_size, m.tokenizer_hash);
   if (tokenizer::is_name_of_arrays(m.rules.tokenizer))
@@ -33,7 +33,7 @@ void print_rules(const data::Manifest& m) {
              m.invalid_bytes_replaced > 0 ? "replaced by U+FFFD" : "kept");
 }
 
-void print_splits(const data::Manifest& m) {
+void print_splits(const data::DatasetManifest& m) {
   fmt::print("\n{:<12}{:>10}{:>16}{:>16}{:>8}{:>12}\n", "split", "documents", "tokens", "text bytes", "shards",
              "on disk");
   for (const data::SplitEntry& split : m.splits) {
@@ -47,7 +47,7 @@ void print_splits(const data::Manifest& m) {
       fmt::print("{:<12}{}\n", split.name, data::describe_weights(*weights, split.tokens));
 }
 
-void print_sources(const data::Manifest& m, bool all) {
+void print_sources(const data::DatasetManifest& m, bool all) {
   fmt::print("\n{}\n", counted(std::ssize(m.sources), "source"));
   const size_t shown = all ? m.sources.size() : std::min(m.sources.size(), kSourcesShown);
   for (size_t i = 0; i < shown; ++i)

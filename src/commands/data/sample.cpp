@@ -63,7 +63,7 @@ void print_text(const data::Split& split, const tokenizer::Tokenizer& tokenizer,
 void print_sample(const data::Dataset& dataset, const data::Split& split, const tokenizer::Tokenizer& tokenizer,
                   uint64_t g, const data::Sampler& sampler, uint64_t seed, const std::string& source) {
   const data::Sample sample = sampler.sample(g);
-  std::vector<data::Part> parts;
+  std::vector<data::RowPart> parts;
   sampler.parts(sample, parts);
   fmt::print("sample {}: {}{} {}, window {}, ", g, source, sampler.has_table(sample.source) ? "pass" : "epoch",
              sample.epoch, sample.window);
@@ -72,7 +72,7 @@ void print_sample(const data::Dataset& dataset, const data::Split& split, const 
                split.name());
   else
     fmt::print("{} parts of {}\n", parts.size(), split.name());
-  for (const data::Part& part : parts) {
+  for (const data::RowPart& part : parts) {
     const int64_t end = part.first_token + part.num_tokens();
     for (int64_t token = part.first_token; token < end;) {
       const int64_t document = split.locate(token).document;
@@ -140,7 +140,7 @@ Samples samples_of(const config::RunConfig& run, int64_t step) {
   const int64_t batch = config::global_batch_size(run), seq_len = run.training.seq_len;
   const Path file = run.run_folder() / runfolder::kMetricsFile;
   std::optional<Position> before;
-  for (const metrics::Record& record : metrics::read_metrics(file)) {
+  for (const metrics::StepRecord& record : metrics::read_metrics(file)) {
     // An older Hearth wrote no samples. Without a rewind they follow from the tokens.
     const auto end = record.samples > 0 ? record.first_sample + static_cast<uint64_t>(record.samples)
                                         : static_cast<uint64_t>(record.tokens / seq_len);

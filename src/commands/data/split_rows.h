@@ -10,7 +10,7 @@
 
 namespace hearth::commands {
 
-inline void print_split_rows(const data::Manifest& manifest) {
+inline void print_split_rows(const data::DatasetManifest& manifest) {
   const bool arrays = tokenizer::is_name_of_arrays(manifest.rules.tokenizer);
   const char* many = arrays ? "arrays" : "documents";
   const char* one = arrays ? "array " : "document ";

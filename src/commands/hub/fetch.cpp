@@ -14,8 +14,8 @@ namespace hearth::commands {
 namespace {
 
 // The repository of a short name, with its patterns, or of an hf: name.
-hub::Request requested(const std::string& name, const std::string& out) {
-  hub::Request request;
+hub::FetchRequest requested(const std::string& name, const std::string& out) {
+  hub::FetchRequest request;
   const hub::Known* known = hub::find_known(name);
   if (known == nullptr && !hub::is_name(name))
     throw user_error(fmt::format("there is no \"{}\" to fetch", name),
@@ -37,7 +37,7 @@ bool is_confirmed() {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-void print_offer(const hub::Request& request, const hub::Offer& offer, const hub::Known* known) {
+void print_offer(const hub::FetchRequest& request, const hub::Offer& offer, const hub::Known* known) {
   const std::string& licence = offer.record.licence;
   fmt::print("{}\n  licence  {}\n", offer.record.name,
              licence.empty() ? "none named: see the repository's page" : licence);
@@ -76,13 +76,13 @@ int fetch(CommandLine& line) {
     return 0;
   }
   if (name.empty()) throw user_error("there is nothing to fetch", "", "give NAME; --list prints the known ones");
-  hub::Request request = requested(name, out);
+  hub::FetchRequest request = requested(name, out);
   if (!include.empty()) request.include = include;
   request.exclude = exclude;
 
   hub::FetchProgress progress;
   if (offline) {
-    const hub::Record record = hub::check_offline(request, progress);
+    const hub::FetchRecord record = hub::check_offline(request, progress);
     fmt::print("{}: {} of {}, commit {}, with the Hub's hashes\n", request.folder.string(),
                counted(std::ssize(record.files), "file"), record.name, record.commit);
     return 0;

@@ -25,7 +25,7 @@ convert::Result convert_into(const Path& folder, const Path& checkpoint, const P
   options.to = push.card.is_native ? convert::Kind::kNative : convert::Kind::kHuggingFace;
   options.is_published = true;
   if (push.prove) options.prove = [&](const convert::Written& written) { return push.prove(options, written); };
-  convert::Progress progress;
+  convert::ConvertProgress progress;
   const Stopwatch clock;
   return with_progress([&] { return bytes_bar("writing", progress.done_bytes, progress.all_bytes, clock.seconds()); },
                        [&] { return convert::convert(options, progress); });
@@ -38,7 +38,7 @@ void add_origin(CardInput& card) {
   if (card.base_model.empty() && hub::is_name(first)) card.base_model = hub::parse_name(first).repository;
 }
 
-void print_dry_run(const Path& folder, const hub::Upload& upload) {
+void print_dry_run(const Path& folder, const hub::PushRequest& upload) {
   const std::vector<FileEntry> files = files_under(folder);
   int64_t bytes = 0;
   for (const FileEntry& file : files) bytes += file.bytes;
@@ -53,7 +53,7 @@ void print_dry_run(const Path& folder, const hub::Upload& upload) {
 std::optional<PushOptions> push_options(CommandLine& line) {
   PushOptions options;
   CardInput& card = options.card;
-  hub::Upload& upload = options.upload;
+  hub::PushRequest& upload = options.upload;
   std::string to, format = "hf";
   line.positional("CHECKPOINT", &options.checkpoint, "folder of one step, or a run's folder: its newest checkpoint");
   line.option("--to ORG/NAME", &to, "the model's repository on the Hugging Face Hub; it is made if it is not there")
@@ -85,8 +85,8 @@ std::optional<PushOptions> push_options(CommandLine& line) {
 
 int run_push(PushOptions options) {
   CardInput& card = options.card;
-  hub::Upload& upload = options.upload;
-  const convert::Found found = convert::find_weights(options.checkpoint);
+  hub::PushRequest& upload = options.upload;
+  const convert::FoundWeights found = convert::find_weights(options.checkpoint);
   std::optional<checkpoint::Manifest> manifest;
   if (found.kind == convert::Kind::kNative) {
     manifest = checkpoint::Reader::open(found.folder).manifest();

@@ -39,7 +39,7 @@ double last_change(const Path& file) {
 
 // Every step of `run` as a point, in a folder of its name.
 void write_tensorboard(const GivenRun& run, const Path& folder) {
-  std::vector<metrics::Record> records = metrics::read_metrics(run.metrics_file);
+  std::vector<metrics::StepRecord> records = metrics::read_metrics(run.metrics_file);
   if (records.empty())
     throw user_error(fmt::format("{} has no steps", run.metrics_file.string()), "TensorBoard would show nothing",
                      "wait for the training's first step");

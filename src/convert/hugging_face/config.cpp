@@ -154,9 +154,9 @@ class ConfigReader {
 
   // Tokens that a position sees back to, itself included; 0: all.
   int64_t window() const {
-    const bool is_switched = type().window == config::Window::kSwitched;
+    const bool is_switched = type().window == config::SlidingWindowUse::kSwitched;
     const bool sliding_types = has("layer_types") && windowed_layers() > 0;
-    const bool used = flag("use_sliding_window", !is_switched) || type().window == config::Window::kAlways;
+    const bool used = flag("use_sliding_window", !is_switched) || type().window == config::SlidingWindowUse::kAlways;
     if (sliding_types && (!is_switched || !used))
       refuse("layer_types has a layer without full_attention",
              is_switched ? "use_sliding_window is false, and transformers refuses both together" : kOtherModel);
@@ -168,10 +168,10 @@ class ConfigReader {
   // The key stays also where no sequence of the model reaches its window: a training may have longer ones.
   void read_window() {
     const int64_t length = window();
-    const bool has_window = type().window != config::Window::kNever;
+    const bool has_window = type().window != config::SlidingWindowUse::kNever;
     if (length == 0 || (!has_window && length >= found_.max_positions)) return;
     if (!has_window) refuse(fmt::format("sliding_window = {}", length));
-    if (type().window == config::Window::kSwitched && windowed_layers() < found_.model.n_layers)
+    if (type().window == config::SlidingWindowUse::kSwitched && windowed_layers() < found_.model.n_layers)
       refuse(fmt::format("{} of {} layers have a window (sliding_window = {})", windowed_layers(),
                          found_.model.n_layers, length),
              "Hearth keeps one window for all layers",

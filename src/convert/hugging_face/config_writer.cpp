@@ -95,9 +95,9 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
   if (family.find("norm_eps") == nullptr) j["rms_norm_eps"] = m.norm_eps;
   for (const config::Setting& field : type.writes)
     std::visit([&](const auto& value) { j[field.key] = value; }, field.value);
-  if (type.window == config::Window::kAlways)
+  if (type.window == config::SlidingWindowUse::kAlways)
     j["sliding_window"] = m.sliding_window > 0 ? OutJson(m.sliding_window) : OutJson();
-  if (type.window == config::Window::kSwitched) add_switched_window(j, m);
+  if (type.window == config::SlidingWindowUse::kSwitched) add_switched_window(j, m);
   if (type.no_rope_layer_interval > 0) add_no_rope(j, m);
   if (d.objective == config::ObjectiveKind::kMaskedLm) j["is_causal"] = false;
   if (d.mask) j["mask_token_id"] = *d.mask;

@@ -19,7 +19,7 @@ namespace {
 using CardJson = nlohmann::ordered_json;
 
 // The tensors of each file: as many as fit, and at least one.
-std::vector<std::vector<Transfer>> cut_into_files(const Model& model) {
+std::vector<std::vector<Transfer>> cut_into_files(const TargetModel& model) {
   const std::string_view family = config::nearest_family(model.description.model).name;
   std::vector<std::vector<Transfer>> files;
   int64_t bytes = 0;
@@ -38,7 +38,7 @@ std::vector<std::vector<Transfer>> cut_into_files(const Model& model) {
   return files;
 }
 
-void write_weights(const Path& folder, const Model& model, Progress& progress) {
+void write_weights(const Path& folder, const TargetModel& model, ConvertProgress& progress) {
   const std::vector<std::vector<Transfer>> files = cut_into_files(model);
   std::map<std::string, std::string> index;
   int64_t total = 0;
@@ -70,7 +70,7 @@ CardJson token_text(const tokenizer::Tokenizer& tokenizer, const std::optional<u
   return {};
 }
 
-std::vector<std::string> write_tokenizer(const Path& folder, const Model& model) {
+std::vector<std::string> write_tokenizer(const Path& folder, const TargetModel& model) {
   if (model.tokenizer == nullptr || model.tokenizer->kind() == "ids") return {};
   const tokenizer::Tokenizer& tokenizer = *model.tokenizer;
   CardJson config = {{"model_max_length", model.description.max_positions},
@@ -110,7 +110,7 @@ std::vector<std::string> write_tokenizer(const Path& folder, const Model& model)
   return notes;
 }
 
-std::string card(const Model& model) {
+std::string card(const TargetModel& model) {
   const config::Model& m = model.description.model;
   int64_t parameters = 0;
   for (const Transfer& tensor : model.tensors) parameters += mesh::Box{{}, tensor.to.shape}.numel();
@@ -137,7 +137,7 @@ std::string card(const Model& model) {
 
 }  // namespace
 
-std::vector<std::string> write_hugging_face(const Path& folder, const Model& model, Progress& progress) {
+std::vector<std::string> write_hugging_face(const Path& folder, const TargetModel& model, ConvertProgress& progress) {
   const std::string config = format_hugging_face_config(model.description, model.dtype);  // may refuse
   write_text_file(folder / "generation_config.json", format_generation_config(model.description));
   std::vector<std::string> notes = write_tokenizer(folder, model);

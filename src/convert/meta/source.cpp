@@ -57,7 +57,7 @@ const mesh::TensorInfo* find_cut(const checkpoint::Reader& reader, const RankCut
 
 // Files at the end of the count are missed only by what the joined weights lack.
 void require_all_files(const Path& folder, const checkpoint::Reader& reader, int64_t files, int64_t dim) {
-  const mesh::TensorInfo* queries = find_cut(reader, {0, Heads::kQueries});
+  const mesh::TensorInfo* queries = find_cut(reader, {0, HeadKind::kQueries});
   if (queries == nullptr || queries->shape[0] == 0 || queries->shape[0] >= dim || dim % queries->shape[0] != 0) return;
   throw user_error(fmt::format("{} has {} of {} files", folder.string(), files, files * dim / queries->shape[0]),
                    fmt::format("consolidated.{:02}.pth is missing", files), "download the missing files");
@@ -107,7 +107,7 @@ Source open_meta(const Path& folder) {
     tensors.push_back(join(folder, shards, description.model, tensor.name));
   checkpoint::Reader reader = checkpoint::Reader::over(folder, std::move(tensors));
   require_all_files(folder, reader, std::ssize(shards), description.model.dim);
-  const mesh::TensorInfo *gate = find_cut(reader, {0, Heads::kNone}), *embedding = reader.find(kEmbedding);
+  const mesh::TensorInfo *gate = find_cut(reader, {0, HeadKind::kNone}), *embedding = reader.find(kEmbedding);
   if (gate == nullptr || embedding == nullptr || embedding->shape.size() != 2)
     throw user_error(fmt::format("{} is not a model of Meta's", folder.string()),
                      "it lacks the feed-forward of its first layer or tok_embeddings.weight");

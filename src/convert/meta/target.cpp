@@ -13,11 +13,11 @@ namespace {
 
 // The code of Llama 1 and 2 and Code Llama shares the columns of the embedding, that of Llama 3 its rows. The former
 // reads tokens of SentencePiece only, the latter of tiktoken only.
-bool shares_columns(const Model& model) {
+bool shares_columns(const TargetModel& model) {
   return model.tokenizer != nullptr && model.tokenizer->kind() == "sentencepiece";
 }
 
-std::vector<RankTensor> tensors_of(const Model& model, const plan::ModelShape& s, int64_t file) {
+std::vector<RankTensor> tensors_of(const TargetModel& model, const plan::ModelShape& s, int64_t file) {
   const RankLayout layout(s.H, s.G, model.tensor_parallel);
   std::vector<RankTensor> tensors;
   for (const Transfer& transfer : model.tensors) {
@@ -31,7 +31,7 @@ std::vector<RankTensor> tensors_of(const Model& model, const plan::ModelShape& s
 
 }  // namespace
 
-std::vector<std::string> write_meta(const Path& folder, const Model& model, Progress& progress) {
+std::vector<std::string> write_meta(const Path& folder, const TargetModel& model, ConvertProgress& progress) {
   const plan::ModelShape s = plan::model_shape(model.description.model, 0);
   const std::string params = format_meta_params(model.description);  // may refuse
   require_ranks(s, model.tensor_parallel, /*has_copies=*/true);

@@ -77,15 +77,15 @@ ZeroParts zero_parts(const ZeroState& zero, const Parts& model, const Path& fold
 }
 
 // The same tensors with other values of the same shapes: runs of ZeRO's slices.
-Parts parts_of(const ZeroState& zero, std::vector<FlatRun> ZeroParameter::*runs, const Parts& model,
+Parts parts_of(const ZeroState& zero, std::vector<FileRun> ZeroParameter::*runs, const Parts& model,
                const Path& folder) {
   ZeroParts by_place = zero_parts(zero, model, folder);
   Parts parts;
   for (const auto& [key, of_ranks] : model) {
     for (const auto& [rank, part] : of_ranks) {
       const auto found = by_place[key].find(rank);
-      const std::vector<FlatRun> none;
-      const std::vector<FlatRun>& there = found == by_place[key].end() ? none : found->second->*runs;
+      const std::vector<FileRun> none;
+      const std::vector<FileRun>& there = found == by_place[key].end() ? none : found->second->*runs;
       const int64_t numel = mesh::Box{{}, part.layout.sizes}.numel(),
                     covered = there.empty() ? 0 : there.back().begin + there.back().count;
       if (covered != numel)
@@ -145,7 +145,7 @@ std::vector<OutsideTensor> joined_layers(const Path& folder, Parts all, const pl
       const RankParts parts = std::move(all.extract(found).mapped());
       check_parts(parts, ranks, folder, row.name);
       const std::vector<int64_t> sizes = required_sizes(row, layout, parts, s, folder, row.name);
-      if (row.alternate_by != Heads::kNone && s.G * s.K % s.H != 0)
+      if (row.alternate_by != HeadKind::kNone && s.G * s.K % s.H != 0)
         throw user_error(fmt::format("{}: {} heads cannot share {} keys in slots", folder.string(), s.H, s.G));
       for (OutsideTensor& tensor : joined(row, layout, parts, sizes).tensors) tensors.push_back(std::move(tensor));
     }
@@ -183,7 +183,7 @@ Source open_neox(const Path& folder, const Description* described, std::optional
   std::vector<OutsideTensor> tensors = read(parts_of(*zero, &ZeroParameter::weight, parts, step));
   using Name = std::string (*)(const std::string&);
   for (const auto& [runs, name] :
-       {std::pair<std::vector<FlatRun> ZeroParameter::*, Name>{&ZeroParameter::exp_avg, plan::exp_avg_name},
+       {std::pair<std::vector<FileRun> ZeroParameter::*, Name>{&ZeroParameter::exp_avg, plan::exp_avg_name},
         {&ZeroParameter::exp_avg_sq, plan::exp_avg_sq_name}}) {
     for (OutsideTensor& tensor : read(parts_of(*zero, runs, parts, step))) {
       tensor.info.name = name(tensor.info.name);

@@ -20,9 +20,9 @@ namespace {
 
 constexpr std::string_view kNeoxFormat = "GPT-NeoX";
 
-int64_t iteration_of(const Model& model) { return model.training != nullptr ? model.training->step : 0; }
+int64_t iteration_of(const TargetModel& model) { return model.training != nullptr ? model.training->step : 0; }
 
-void refuse_without_home(const Model& model) {
+void refuse_without_home(const TargetModel& model) {
   const Description& d = model.description;
   const config::Model& m = d.model;
   if (m.norm_type != config::NormType::kRmsNorm && m.norm_type != config::NormType::kRmsNormNeox)
@@ -47,7 +47,7 @@ void refuse_without_home(const Model& model) {
 }
 
 // The code of Llemma's branch loads the frequencies with the weights, and lacks nothing else.
-RankTensor frequencies(const Model& model, int64_t K) {
+RankTensor frequencies(const TargetModel& model, int64_t K) {
   std::vector<float> values;
   for (int64_t i = 0; i < K; i += 2)
     values.push_back(static_cast<float>(
@@ -62,7 +62,7 @@ RankTensor frequencies(const Model& model, int64_t K) {
 
 // The state of a model-parallel rank, before its first step or that of a training. "module": None lets DeepSpeed read
 // the layers' files.
-PythonDict rank_state(const Model& model) {
+PythonDict rank_state(const TargetModel& model) {
   const int64_t step = iteration_of(model);
   PythonDict state = {{"module", PythonNone{}}, {"optimizer", PythonNone{}}};
   if (model.training != nullptr) {
@@ -80,7 +80,7 @@ PythonDict rank_state(const Model& model) {
   return state;
 }
 
-void write_step(const Path& folder, const Model& model, Progress& progress) {
+void write_step(const Path& folder, const TargetModel& model, ConvertProgress& progress) {
   const plan::ModelShape shape = plan::model_shape(model.description.model, 0);
   for (int64_t r = 0; r < model.tensor_parallel; ++r) {
     const NeoxRank rank(model.tensors, shape, model.qkv_layout, model.tensor_parallel, r);
@@ -114,7 +114,7 @@ std::string as_yaml(const nlohmann::ordered_json& keys) {
 }
 
 // The keys of a run of GPT-NeoX that decide what the weights compute.
-std::string neox_keys(const Model& model) {
+std::string neox_keys(const TargetModel& model) {
   const config::Model& m = model.description.model;
   nlohmann::ordered_json keys = {{"model_parallel_size", model.tensor_parallel},
                                  {"num_layers", m.n_layers},
@@ -142,7 +142,7 @@ std::string neox_keys(const Model& model) {
 
 }  // namespace
 
-std::vector<std::string> write_neox(const Path& folder, const Model& model, Progress& progress) {
+std::vector<std::string> write_neox(const Path& folder, const TargetModel& model, ConvertProgress& progress) {
   refuse_without_home(model);
   std::vector<std::string> notes;
   if (model.training != nullptr) {

@@ -32,9 +32,9 @@ struct NeoxSchedule {
   std::string style;
 };
 
-bool is_llemma(const Model& model) { return model.qkv_layout == QkvLayout::kSlots; }
+bool is_llemma(const TargetModel& model) { return model.qkv_layout == QkvLayout::kSlots; }
 
-NeoxSchedule neox_schedule(const Model& model) {
+NeoxSchedule neox_schedule(const TargetModel& model) {
   const config::RunConfig& run = *model.run;
   const plan::LrSchedule schedule = schedule_of(model);
   const bool is_constant = schedule.decay_type == config::DecayType::kConstant;
@@ -67,7 +67,7 @@ NeoxSchedule neox_schedule(const Model& model) {
 
 // Says where the rates of that program's formula leave those of the training's own. The next step's rate is in the
 // optimizer's state, so it is the training's.
-void note_other_rates(const Model& model, std::vector<std::string>& notes) {
+void note_other_rates(const TargetModel& model, std::vector<std::string>& notes) {
   const plan::LrSchedule ours = schedule_of(model);
   const NeoxSchedule s = neox_schedule(model);
   plan::LrSchedule theirs = ours;
@@ -93,7 +93,7 @@ void note_other_rates(const Model& model, std::vector<std::string>& notes) {
 // GPT-NeoX has one group of matrices and one of norms, and a single one where nothing decays.
 bool has_single_group(const Decay& decay) { return decay.matrices == 0; }
 
-Decay neox_decay(const Model& model) {
+Decay neox_decay(const TargetModel& model) {
   const Decay found = decay_of(model, "GPT-NeoX");
   if (has_single_group(found) && found.norms != 0)
     throw user_error("a decay of norms alone has no home in GPT-NeoX's state",
@@ -103,7 +103,7 @@ Decay neox_decay(const Model& model) {
 
 }  // namespace
 
-std::vector<std::string> check_neox_state(const Model& model) {
+std::vector<std::string> check_neox_state(const TargetModel& model) {
   std::vector<std::string> notes;
   updates_of_all_weights(model, "DeepSpeed");
   neox_decay(model);
@@ -117,8 +117,8 @@ std::vector<std::string> check_neox_state(const Model& model) {
   return notes;
 }
 
-void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t stage, int64_t rank,
-                          Progress& progress) {
+void write_neox_optimizer(const Path& step_folder, const TargetModel& model, int64_t stage, int64_t rank,
+                          ConvertProgress& progress) {
   const plan::ModelShape shape = plan::model_shape(model.description.model, 0);
   const std::vector<Transfer> weights = in_float32(model, plan::weight_name),
                               exp_avg = in_float32(model, plan::exp_avg_name),
@@ -150,7 +150,7 @@ void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t s
                    model.data_parallel, groups, settings, model.reader, progress);
 }
 
-PythonDict neox_scheduler(const Model& model) {
+PythonDict neox_scheduler(const TargetModel& model) {
   const NeoxSchedule s = neox_schedule(model);
   const PythonValue warmup = is_llemma(model) ? PythonValue(int64_t{std::llround(s.warmup)}) : PythonValue(s.warmup);
   return {{"start_lr", s.start_lr}, {"min_lr", s.min_lr},
@@ -158,7 +158,7 @@ PythonDict neox_scheduler(const Model& model) {
           {"end_iter", s.end},      {"decay_style", s.style}};
 }
 
-void add_neox_training(nlohmann::ordered_json& keys, const Model& model) {
+void add_neox_training(nlohmann::ordered_json& keys, const TargetModel& model) {
   const config::RunConfig& run = *model.run;
   const NeoxSchedule s = neox_schedule(model);
   const config::Optimizer& optimizer = run.optimizer;
@@ -184,7 +184,7 @@ void add_neox_training(nlohmann::ordered_json& keys, const Model& model) {
   keys["no_load_rng"] = true;
 }
 
-int64_t neox_optimizer_bytes(const Model& model) {
+int64_t neox_optimizer_bytes(const TargetModel& model) {
   int64_t numel = 0;
   for (const std::string& parameter : trained_weights(model)) {
     const mesh::TensorInfo* weight = model.reader.find(parameter);

@@ -17,7 +17,7 @@ namespace hearth::convert {
 // One parameter: runs of its weights and moments that cover it, of one type.
 struct ZeroParameter {
   DType dtype = DType::kFloat32;
-  std::vector<FlatRun> weight, exp_avg, exp_avg_sq;
+  std::vector<FileRun> weight, exp_avg, exp_avg_sq;
 };
 
 struct ZeroState {
@@ -54,6 +54,6 @@ struct ZeroSettings {
 // DeepSpeed's FusedAdam read.
 void write_zero_files(const Path& folder, const std::string& prefix, int64_t rank, int64_t slices,
                       const std::vector<ZeroGroup>& groups, const ZeroSettings& settings, checkpoint::Reader& reader,
-                      Progress& progress);
+                      ConvertProgress& progress);
 
 }  // namespace hearth::convert

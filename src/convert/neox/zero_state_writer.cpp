@@ -21,7 +21,8 @@ int64_t zero_numel(const RankTensor& tensor) { return mesh::Box{{}, tensor.info.
 // A group's flat buffer of one slice.
 class ZeroSlice {
  public:
-  ZeroSlice(const ZeroGroup& group, int64_t slice, int64_t slices, checkpoint::Reader& reader, Progress& progress)
+  ZeroSlice(const ZeroGroup& group, int64_t slice, int64_t slices, checkpoint::Reader& reader,
+            ConvertProgress& progress)
       : group_(group), reader_(reader), progress_(progress) {
     for (const ZeroTensor& tensor : group.tensors) numel_ += zero_numel(tensor.weight);
     length_ = round_up(numel_, kAlignment * slices) / slices;
@@ -34,7 +35,7 @@ class ZeroSlice {
   int64_t said_padding() const { return said_padding_; }
 
   PythonTensor buffer(RankTensor ZeroTensor::*of) const {
-    return {{{}, DType::kFloat32, {length_}}, [this, of](const ByteSink& sink) {
+    return {{{}, DType::kFloat32, {length_}}, [this, of](const ByteWriter& sink) {
               each([&](const ZeroTensor& tensor, int64_t first, int64_t last, int64_t) {
                 write_elements(reader_, tensor.*of, first, last, progress_, sink);
               });
@@ -66,7 +67,7 @@ class ZeroSlice {
 
   const ZeroGroup& group_;
   checkpoint::Reader& reader_;
-  Progress& progress_;
+  ConvertProgress& progress_;
   int64_t numel_ = 0;                                  // of all tensors
   int64_t begin_ = 0, length_ = 0, said_padding_ = 0;  // of this slice, padding included
 };
@@ -111,7 +112,7 @@ int64_t padded_numel(int64_t numel, int64_t slices) { return round_up(numel, kAl
 
 void write_zero_files(const Path& folder, const std::string& prefix, int64_t rank, int64_t slices,
                       const std::vector<ZeroGroup>& groups, const ZeroSettings& settings, checkpoint::Reader& reader,
-                      Progress& progress) {
+                      ConvertProgress& progress) {
   for (int64_t number = 0; number < slices; ++number) {
     std::vector<ZeroSlice> flat;
     for (const ZeroGroup& group : groups) flat.emplace_back(group, number, slices, reader, progress);

@@ -103,7 +103,7 @@ void require_known_keys(const RankRow& row, const RankParts& parts, const plan::
                                  hearth::counted(ranks, "rank"), hearth::counted(s.G, "key"), name),
                      "only the module qkv_proj has copies of keys", "check --config");
   const std::vector<int64_t>& sizes = parts.begin()->second.layout.sizes;
-  const bool is_key = row.sources.size() == 1 && row.sources[0].heads == Heads::kKeys;
+  const bool is_key = row.sources.size() == 1 && row.sources[0].heads == HeadKind::kKeys;
   if (is_key && !sizes.empty() && sizes[0] > std::max<int64_t>(1, s.G / ranks) * s.K)
     throw user_error(fmt::format("{}: {} has more rows than [model] has keys", folder.string(), name),
                      "kv_size_multiplier copied the keys for fewer ranks than it is read with, or [model] is another "

@@ -14,7 +14,7 @@
 namespace hearth::convert {
 namespace {
 
-void refuse_nxd_ranks(const plan::ModelShape& s, const Model& model) {
+void refuse_nxd_ranks(const plan::ModelShape& s, const TargetModel& model) {
   const int64_t ranks = model.tensor_parallel, stages = model.pipeline_parallel;
   require_ranks(s, ranks, /*has_copies=*/true);
   if (ranks > s.G && model.nxd.qkv == NxdQkv::kSeparate)
@@ -25,7 +25,7 @@ void refuse_nxd_ranks(const plan::ModelShape& s, const Model& model) {
                      "give a divisor");
 }
 
-void write_nxd_model(const Path& folder, const Model& model, Progress& progress) {
+void write_nxd_model(const Path& folder, const TargetModel& model, ConvertProgress& progress) {
   const plan::ModelShape s = plan::model_shape(model.description.model, 0);
   const int64_t ranks = model.tensor_parallel, stages = model.pipeline_parallel;
   std::map<std::string, std::vector<RankTensor>> files;
@@ -70,7 +70,7 @@ std::vector<RankTensor> nxd_tensors(const std::vector<Transfer>& tensors, const 
   return found;
 }
 
-std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progress& progress) {
+std::vector<std::string> write_nxd(const Path& folder, const TargetModel& model, ConvertProgress& progress) {
   const plan::ModelShape s = plan::model_shape(model.description.model, 0);
   require_plain_llama(model.description, "NxD");
   refuse_nxd_ranks(s, model);

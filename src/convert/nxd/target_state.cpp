@@ -20,7 +20,7 @@ const char* no_decay_word(const Decay& decay) { return decay.norms == 0 ? kNxdMa
 
 class NxdStateWriter {
  public:
-  NxdStateWriter(const Path& step, const Model& model, Progress& progress)
+  NxdStateWriter(const Path& step, const TargetModel& model, ConvertProgress& progress)
       : step_(step),
         model_(model),
         progress_(progress),
@@ -83,7 +83,7 @@ class NxdStateWriter {
     const int64_t rows = div_ceil(all, model_.data_parallel), first = std::min(dp * rows, all),
                   last = std::min(first + rows, all);
     info.shape[0] = rows;
-    return {info, [this, &tensor, rows, first, last, row](const ByteSink& sink) {
+    return {info, [this, &tensor, rows, first, last, row](const ByteWriter& sink) {
               write_elements(model_.reader, tensor, first * row, last * row, progress_, sink);
               write_zeros((rows - (last - first)) * row, sink);
             }};
@@ -123,8 +123,8 @@ class NxdStateWriter {
   }
 
   const Path& step_;
-  const Model& model_;
-  Progress& progress_;
+  const TargetModel& model_;
+  ConvertProgress& progress_;
   const Decay decay_;
   const int64_t updates_;
   const std::vector<Transfer> weights_, exp_avg_, exp_avg_sq_;
@@ -132,7 +132,7 @@ class NxdStateWriter {
 
 }  // namespace
 
-std::vector<std::string> check_nxd_state(const Model& model) {
+std::vector<std::string> check_nxd_state(const TargetModel& model) {
   updates_of_all_weights(model, "NxD");
   const Decay decay = decay_of(model, "NxD");
   if (decay.norms != 0 && decay.norms != decay.matrices)
@@ -157,7 +157,7 @@ std::vector<std::string> check_nxd_state(const Model& model) {
   return notes;
 }
 
-int64_t nxd_optimizer_bytes(const Model& model) {
+int64_t nxd_optimizer_bytes(const TargetModel& model) {
   int64_t numel = 0;
   const plan::ModelShape shape = plan::model_shape(model.description.model, 0);
   const std::vector<Transfer> weights = in_float32(model, plan::weight_name);
@@ -171,7 +171,7 @@ int64_t nxd_optimizer_bytes(const Model& model) {
   return 3 * numel * dtype_size(DType::kFloat32);
 }
 
-void write_nxd_optimizer(const Path& step_folder, const Model& model, Progress& progress) {
+void write_nxd_optimizer(const Path& step_folder, const TargetModel& model, ConvertProgress& progress) {
   NxdStateWriter(step_folder, model, progress).run();
 }
 

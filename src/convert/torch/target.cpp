@@ -22,7 +22,7 @@ namespace {
 
 // Writes how many updates the moments of each weight have seen, as torch's AdamW counts them. Muon's have no count.
 // Returns the largest.
-int64_t add_counts(checkpoint::RankFile& file, const Model& model) {
+int64_t add_counts(checkpoint::RankFile& file, const TargetModel& model) {
   int64_t most = 0;
   for (const Transfer& tensor : model.tensors) {
     if (!model.reader.find(plan::exp_avg_name(tensor.from))) continue;
@@ -34,7 +34,7 @@ int64_t add_counts(checkpoint::RankFile& file, const Model& model) {
   return most;
 }
 
-void add_tensors(checkpoint::RankFile& file, const Model& model, Progress& progress) {
+void add_tensors(checkpoint::RankFile& file, const TargetModel& model, ConvertProgress& progress) {
   for (const Transfer& tensor : model.tensors) {
     transfer(model.reader, tensor, progress, [&](const mesh::Box& box, std::span<const std::byte> bytes) {
       file.add({tensor.to, box, bytes});
@@ -43,7 +43,8 @@ void add_tensors(checkpoint::RankFile& file, const Model& model, Progress& progr
 }
 
 // The tensors for programs whose files have tied weights twice.
-std::vector<Transfer> with_output(const Model& model, Progress& progress, std::vector<std::string>& notes) {
+std::vector<Transfer> with_output(const TargetModel& model, ConvertProgress& progress,
+                                  std::vector<std::string>& notes) {
   std::vector<Transfer> tensors = model.tensors;
   if (!model.description.model.enable_weight_tying) return tensors;
   for (const Transfer& tensor : model.tensors) {
@@ -62,7 +63,7 @@ std::string torchtitan_name(const std::string& name) {
   return parts.of(to_torchtitan(parts.weight).value_or(parts.weight));
 }
 
-void finish_folder(const Path& folder, checkpoint::RankFile& file, const Model& model,
+void finish_folder(const Path& folder, checkpoint::RankFile& file, const TargetModel& model,
                    std::vector<std::string>& notes) {
   const std::string items = file.finish();
   check_source(model);
@@ -72,7 +73,7 @@ void finish_folder(const Path& folder, checkpoint::RankFile& file, const Model& 
 
 }  // namespace
 
-void check_source(const Model& model) { model.reader.check_members(/*read_rest=*/true); }
+void check_source(const TargetModel& model) { model.reader.check_members(/*read_rest=*/true); }
 
 void write_text_file(const Path& path, std::string_view text) {
   File file = File::create(path);
@@ -82,7 +83,7 @@ void write_text_file(const Path& path, std::string_view text) {
   if (is_object(path)) require_content(path, xxh3_128_hex(text));
 }
 
-std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress) {
+std::vector<std::string> write_dcp(const Path& folder, const TargetModel& model, ConvertProgress& progress) {
   checkpoint::RankFile file(folder, 0);
   add_tensors(file, model, progress);
   if (model.training != nullptr) {
@@ -98,8 +99,8 @@ std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progr
   return notes;
 }
 
-std::vector<std::string> write_torchtitan(const Path& folder, const Model& given, Progress& progress) {
-  Model model = given;
+std::vector<std::string> write_torchtitan(const Path& folder, const TargetModel& given, ConvertProgress& progress) {
+  TargetModel model = given;
   // torchtitan's Llama 3 and Qwen 3, and norms that its forks have under the same names.
   require_llama(model.description.model, "torchtitan",
                 {"model.norm_type", "model.qkv_bias", "model.qk_norm", "model.sliding_window"});
@@ -118,8 +119,8 @@ std::vector<std::string> write_torchtitan(const Path& folder, const Model& given
   return notes;
 }
 
-std::vector<std::string> write_native(const Path& folder, const Path& final_folder, const Model& model,
-                                      const checkpoint::Manifest* before, Progress& progress,
+std::vector<std::string> write_native(const Path& folder, const Path& final_folder, const TargetModel& model,
+                                      const checkpoint::Manifest* before, ConvertProgress& progress,
                                       const std::function<void()>& before_rename) {
   const Description& d = model.description;
   config::RunConfig config;

@@ -28,7 +28,7 @@ RankRow optimizer_row(const std::string& weight) {
 // A row comes where its first weight is. The other weights have none.
 bool is_first(const RankRow& row, const std::string& weight) { return row.sources.front().name == weight; }
 
-std::vector<RankRow> optimizer_rows(const Model& model) {
+std::vector<RankRow> optimizer_rows(const TargetModel& model) {
   std::vector<RankRow> rows;
   for (const Transfer& tensor : model.tensors) {
     if (is_training_state(tensor.from)) continue;
@@ -52,7 +52,7 @@ std::string join(checkpoint::Reader& reader, const RankRow& row, const NameParts
 }
 
 // The settings as torch's AdamW has them, with the rate of the next step.
-void add_settings(checkpoint::RankFile& file, const Model& model, const std::vector<RankRow>& rows,
+void add_settings(checkpoint::RankFile& file, const TargetModel& model, const std::vector<RankRow>& rows,
                   std::vector<std::string>& notes) {
   const config::Optimizer& optimizer = model.run->optimizer;
   const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(model.description.model, 0));
@@ -93,7 +93,7 @@ void add_settings(checkpoint::RankFile& file, const Model& model, const std::vec
 
 }  // namespace
 
-void join_moments(Model& model) {
+void join_moments(TargetModel& model) {
   std::vector<std::string> parameters;
   for (const RankRow& row : optimizer_rows(model)) {
     for (const std::string& name : row.source_names()) parameters.push_back(name);
@@ -114,7 +114,7 @@ void join_moments(Model& model) {
   model.tensors = std::move(tensors);
 }
 
-std::vector<std::string> add_torchtitan_state(checkpoint::RankFile& file, const Model& model) {
+std::vector<std::string> add_torchtitan_state(checkpoint::RankFile& file, const TargetModel& model) {
   const TrainingState& training = *model.training;
   std::vector<std::string> notes;
   const std::vector<RankRow> rows = optimizer_rows(model);

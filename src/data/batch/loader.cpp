@@ -35,13 +35,13 @@ struct Row {
   std::vector<int32_t> tokens, labels;   // as many as there are inputs
   std::vector<int32_t> document_starts;  // after the first position, ascending
   std::vector<float> weights;            // of each label; empty: all 1
-  std::vector<Part> parts;
+  std::vector<RowPart> parts;
   std::vector<int32_t> read;
   std::vector<float> read_weights;
 };
 
 // Appends the weights of a part's labels. The labels are the tokens after its first; with masking they are its tokens.
-void append_weights(const Split& split, const Part& part, bool masked, Row& row) {
+void append_weights(const Split& split, const RowPart& part, bool masked, Row& row) {
   row.read_weights.resize(row.read.size());
   split.read_weights(part.first_token, row.read_weights);
   const size_t at = row.weights.size();
@@ -53,7 +53,7 @@ void append_weights(const Split& split, const Part& part, bool masked, Row& row)
 }
 
 // Appends a part to the row: inputs, next tokens as labels, document starts.
-void append_part(const Split& split, const Part& part, const Draw& draw, bool masked, Row& row) {
+void append_part(const Split& split, const RowPart& part, const Draw& draw, bool masked, Row& row) {
   const size_t at = row.tokens.size();
   row.read.resize(static_cast<size_t>(part.num_tokens()));
   split.read(part.first_token, row.read, draw);
@@ -79,7 +79,8 @@ void read_row(const Split& split, const Sampler& sampler, const Sample& sample, 
   row.weights.clear();
   row.document_starts.clear();
   sampler.parts(sample, row.parts);
-  for (const Part& part : row.parts) append_part(split, part, {options.seed, sample.epoch}, options.order.masked, row);
+  for (const RowPart& part : row.parts)
+    append_part(split, part, {options.seed, sample.epoch}, options.order.masked, row);
 }
 
 // Multiplies the labels' weights by those of the predicted tokens: the next one, or with masking the one that may be

@@ -13,7 +13,7 @@ namespace {
 void append_label_column(ShardWriter& writer, const std::vector<Document>& documents, size_t label) {
   size_t width = 1;
   for (const Document& document : documents) width = std::max(width, document.array->labels[label].size());
-  writer.begin_column(kLabelNames[label], ElementType::kU8, Axis::kDocument, {width});
+  writer.begin_column(kLabelNames[label], ElementType::kU8, ColumnAxis::kDocument, {width});
   for (const Document& document : documents) {
     const std::string& text = document.array->labels[label];
     std::vector<uint8_t> row(text.begin(), text.end());
@@ -30,7 +30,7 @@ ShardHeader write_array_shard(const Path& path, const std::string& identity, con
   std::vector<uint64_t> ends, stream_ends, shapes, positions;
   std::vector<uint32_t> sources;
   uint64_t cells = 0, tokens = 0;
-  writer.begin_column(kTokensColumn, ElementType::kU8, Axis::kToken);
+  writer.begin_column(kTokensColumn, ElementType::kU8, ColumnAxis::kToken);
   for (const Document& document : documents) {
     const SpikeArray& array = *document.array;
     writer.append(array.counts);
@@ -44,12 +44,12 @@ ShardHeader write_array_shard(const Path& path, const std::string& identity, con
     progress.text_bytes_done += static_cast<int64_t>(array.counts.size());
     progress.tokens_done += static_cast<int64_t>(added);
   }
-  writer.add_column(kDocumentEndsColumn, Axis::kDocument, ends);
-  writer.add_column(kStreamEndsColumn, Axis::kDocument, stream_ends);
-  writer.begin_column(kArrayShapeColumn, ElementType::kU64, Axis::kDocument, {2});
+  writer.add_column(kDocumentEndsColumn, ColumnAxis::kDocument, ends);
+  writer.add_column(kStreamEndsColumn, ColumnAxis::kDocument, stream_ends);
+  writer.begin_column(kArrayShapeColumn, ElementType::kU64, ColumnAxis::kDocument, {2});
   writer.append(shapes);
-  writer.add_column(kSourceColumn, Axis::kDocument, sources);
-  writer.add_column(kSourceOffsetColumn, Axis::kDocument, positions);
+  writer.add_column(kSourceColumn, ColumnAxis::kDocument, sources);
+  writer.add_column(kSourceOffsetColumn, ColumnAxis::kDocument, positions);
   for (size_t label = 0; label < kLabelNames.size(); ++label) append_label_column(writer, documents, label);
   return writer.finish();
 }

@@ -103,8 +103,8 @@ class Build {
 };
 
 // The manifest's fields that the plan decides.
-Manifest planned_manifest(const BuildPlan& plan, const BuildOptions& options) {
-  Manifest m;
+DatasetManifest planned_manifest(const BuildPlan& plan, const BuildOptions& options) {
+  DatasetManifest m;
   m.build = plan.identity;
   m.tokenizer_hash = plan.tokenizer->content_hash();
   m.vocab_size = plan.tokenizer->vocab_size();
@@ -127,7 +127,7 @@ Manifest planned_manifest(const BuildPlan& plan, const BuildOptions& options) {
 }
 
 // Adds the counts of the portions.
-void add_units(Manifest& m, const std::vector<BuiltPortion>& portions) {
+void add_units(DatasetManifest& m, const std::vector<BuiltPortion>& portions) {
   const size_t num_splits = !m.rules.split.empty() ? kNumSplits : m.rules.validation > 0 ? 2 : 1;
   std::vector<SequenceHash> content(num_splits);
   for (size_t s = 0; s < num_splits; ++s) m.splits.emplace_back().name = kSplitNames[s];
@@ -151,7 +151,7 @@ void add_units(Manifest& m, const std::vector<BuiltPortion>& portions) {
   m.identity = dataset_identity(m);
 }
 
-void refuse_empty(const Manifest& m) {
+void refuse_empty(const DatasetManifest& m) {
   int64_t documents = 0;
   for (const SplitEntry& split : m.splits) documents += split.documents;
   if (documents > 0) return;

@@ -43,7 +43,7 @@ struct BuildProgress {
 };
 
 struct BuildResult {
-  Manifest manifest;
+  DatasetManifest manifest;
   int64_t shards_written = 0, shards_kept = 0;
   bool was_complete = false;  // `out` was this dataset already; nothing was written
   std::vector<LeftOut> left_out;

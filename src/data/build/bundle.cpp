@@ -23,7 +23,7 @@ class TokenColumn {
         encoder_(tokenizer.encoder()),
         weigher_(tokenizer),
         type_(token_type(tokenizer.vocab_size())) {
-    writer_.begin_column(kTokensColumn, type_, Axis::kToken);
+    writer_.begin_column(kTokensColumn, type_, ColumnAxis::kToken);
   }
 
   // `weights` are those of the text's bytes, or of the ids; empty: each is 1.
@@ -88,7 +88,7 @@ class TokenColumn {
 // A column that is mostly zeros. It is left out if all values are 0.
 void append_rare_column(ShardWriter& writer, std::string_view name, const std::vector<uint32_t>& values) {
   if (std::ranges::all_of(values, [](uint32_t value) { return value == 0; })) return;
-  writer.add_column(name, Axis::kDocument, values);
+  writer.add_column(name, ColumnAxis::kDocument, values);
 }
 
 int64_t sum_of_rare_column(const ShardReader& shard, std::string_view name) {

@@ -106,7 +106,8 @@ bool same_order(const std::vector<SourceFile>& first, const std::vector<SourceFi
                     });
 }
 
-std::vector<std::string> option_differences(const Manifest& first, const Manifest& second, TwoNames names) {
+std::vector<std::string> option_differences(const DatasetManifest& first, const DatasetManifest& second,
+                                            TwoNames names) {
   std::vector<std::string> lines;
   const auto one = typed_options(first.rules), other = typed_options(second.rules);
   for (size_t i = 0; i < one.size(); ++i) {
@@ -122,7 +123,8 @@ std::vector<std::string> option_differences(const Manifest& first, const Manifes
   return lines;
 }
 
-std::vector<std::string> source_differences(const Manifest& first, const Manifest& second, TwoNames names) {
+std::vector<std::string> source_differences(const DatasetManifest& first, const DatasetManifest& second,
+                                            TwoNames names) {
   const PairedSources sources = pair_sources(first.sources, second.sources);
   std::vector<std::string> content, reading, moved;
   for (const auto& [one, other] : sources.same_place) {
@@ -151,7 +153,7 @@ std::vector<std::string> source_differences(const Manifest& first, const Manifes
 
 }  // namespace
 
-std::string differences(const Manifest& first, const Manifest& second, TwoNames names) {
+std::string differences(const DatasetManifest& first, const DatasetManifest& second, TwoNames names) {
   std::vector<std::string> lines = option_differences(first, second, names);
   const std::vector<std::string> sources = source_differences(first, second, names);
   lines.insert(lines.end(), sources.begin(), sources.end());

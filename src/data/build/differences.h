@@ -18,6 +18,6 @@ struct TwoNames {
 // ("--eos: document there, none here"). Sources are listed by kind of difference, with the first files of each ("input:
 // a.txt and 3 more only here"). Files at another place count only where the shards refer to them
 // (BuildRules::in_place).
-std::string differences(const Manifest& first, const Manifest& second, TwoNames names);
+std::string differences(const DatasetManifest& first, const DatasetManifest& second, TwoNames names);
 
 }  // namespace hearth::data

@@ -28,7 +28,7 @@ std::string readable_identity(const Path& path) {
   }
 }
 
-bool all_shards_are_whole(const Path& folder, const BuildPlan& plan, const Manifest& manifest, int64_t threads) {
+bool all_shards_are_whole(const Path& folder, const BuildPlan& plan, const DatasetManifest& manifest, int64_t threads) {
   const std::vector<const ShardEntry*> shards = manifest.shards();
   std::atomic<bool> whole{true};
   for_each_index(static_cast<int64_t>(shards.size()), threads, [&](int64_t i) {
@@ -48,7 +48,7 @@ bool tokenizer_is_kept(const Path& folder, const tokenizer::Tokenizer& tokenizer
 }
 
 // Differences between the dataset in a folder ("there") and the planned one ("here").
-std::string what_differs(const Manifest& stored, const Manifest& planned) {
+std::string what_differs(const DatasetManifest& stored, const DatasetManifest& planned) {
   if (!stored.merged.empty())
     return fmt::format("`hearth data merge` made it from {}", counted(std::ssize(stored.merged), "dataset"));
   const std::string lines = differences(stored, planned, {"there", "here"});
@@ -79,10 +79,10 @@ bool BuildFolder::is_ours(const std::string& name) const {
   return is_shard(shard) && (options_.num_parts == 1 || !is_of_another_part(plan_, shard));
 }
 
-bool BuildFolder::complete(Manifest& manifest) {
+bool BuildFolder::complete(DatasetManifest& manifest) {
   const Path path = options_.out / manifest_name();
   if (!path_exists(path)) return false;
-  Manifest stored;
+  DatasetManifest stored;
   try {
     stored = parse_manifest(read_file(path), path.string());
   } catch (const Error& e) {
@@ -104,11 +104,11 @@ bool BuildFolder::complete(Manifest& manifest) {
   return true;
 }
 
-std::string BuildFolder::other_build(const Manifest& planned) const {
+std::string BuildFolder::other_build(const DatasetManifest& planned) const {
   const Path path = options_.out / manifest_name();
   if (path_exists(path)) {
     try {
-      const Manifest stored = parse_manifest(read_file(path), path.string());
+      const DatasetManifest stored = parse_manifest(read_file(path), path.string());
       if (stored.build != plan_.identity || stored.rules != options_.rules) return what_differs(stored, planned);
     } catch (const Error& e) {
       if (e.code() == ExitCode::kHardware) throw;
@@ -129,7 +129,7 @@ std::string BuildFolder::other_build(const Manifest& planned) const {
   return {};
 }
 
-void BuildFolder::refuse_other_build(const Manifest& planned) const {
+void BuildFolder::refuse_other_build(const DatasetManifest& planned) const {
   const std::string why = other_build(planned);
   if (!why.empty())
     throw user_error(fmt::format("{} holds a different dataset", options_.out.string()), why,
@@ -152,7 +152,7 @@ void BuildFolder::open_for_writing() {
   }
 }
 
-void BuildFolder::finish(const Manifest& manifest) {
+void BuildFolder::finish(const DatasetManifest& manifest) {
   const std::string tokenizer_name = plan_.tokenizer->name();
   tokenizer::keep_tokenizer(options_.out, tokenizer_name, plan_.tokenizer->file_content(), tokenizer_temporary());
   std::set<std::string> named;

@@ -23,7 +23,7 @@ Error different(const Dataset& a, const Dataset& b, std::string_view what, const
 }
 
 void check_same_tokens(const Dataset& a, const Dataset& b) {
-  const Manifest &first = a.manifest(), &other = b.manifest();
+  const DatasetManifest &first = a.manifest(), &other = b.manifest();
   const auto where = [](bool used) { return used ? "document" : "none"; };
   if (first.tokenizer_hash != other.tokenizer_hash)
     throw different(a, b, "tokenizers", fmt::format("{} ({})", first.rules.tokenizer, first.tokenizer_hash),
@@ -37,7 +37,7 @@ void check_same_tokens(const Dataset& a, const Dataset& b) {
 }
 
 // The datasets from which a dataset was merged, or itself.
-std::vector<MergedDataset> origins_of(const Manifest& m) {
+std::vector<MergedDataset> origins_of(const DatasetManifest& m) {
   if (!m.merged.empty()) return m.merged;
   return {{m.identity, m.build, static_cast<int64_t>(m.sources.size()), m.rules}};
 }
@@ -64,7 +64,7 @@ void check_no_file_twice(const std::vector<Dataset>& datasets) {
   }
 }
 
-// The rules of the whole. Rules in which the datasets differ are unset here, and only in Manifest::merged.
+// The rules of the whole. Rules in which the datasets differ are unset here, and only in DatasetManifest::merged.
 BuildRules common_rules(const std::vector<MergedDataset>& origins) {
   BuildRules rules = origins.front().rules;
   for (const MergedDataset& origin : origins) {
@@ -101,8 +101,8 @@ class Merge {
  public:
   explicit Merge(const std::vector<Dataset>& datasets) : datasets_(datasets) {}
 
-  Manifest plan() {
-    Manifest m = datasets_.front().manifest();
+  DatasetManifest plan() {
+    DatasetManifest m = datasets_.front().manifest();
     StreamingHash build;
     m.merged.clear();
     m.sources.clear();
@@ -111,7 +111,7 @@ class Merge {
     m.links_resolved = m.duplicates_dropped = m.empty_dropped = m.skipped = m.left_out = 0;
     m.special_text_seen = m.invalid_bytes_replaced = 0;
     for (const Dataset& dataset : datasets_) {
-      const Manifest& part = dataset.manifest();
+      const DatasetManifest& part = dataset.manifest();
       build.update(fmt::format("joined {} {}\n", part.identity, part.build));
       for (MergedDataset& origin : origins_of(part)) m.merged.push_back(std::move(origin));
       m.sources.insert(m.sources.end(), part.sources.begin(), part.sources.end());
@@ -133,20 +133,20 @@ class Merge {
 
   // Calls link(its path, its entry in the whole) for each shard; after plan().
   template <typename Link>
-  void for_each_shard(const Manifest& m, const Link& link) const {
+  void for_each_shard(const DatasetManifest& m, const Link& link) const {
     size_t i = 0;
     for (const ShardEntry* shard : m.shards()) link(from_[i++], *shard);
   }
 
  private:
-  void add_split(Manifest& m, std::string_view name) {
+  void add_split(DatasetManifest& m, std::string_view name) {
     SplitEntry whole;
     whole.name = name;
     whole.content = SequenceHash().hex();
     int64_t first_source = 0;
     bool found = false;
     for (size_t d = 0; d < datasets_.size(); ++d) {
-      const Manifest& manifest = datasets_[d].manifest();
+      const DatasetManifest& manifest = datasets_[d].manifest();
       if (const SplitEntry* split = manifest.find_split(name)) {
         found = true;
         SplitEntry part = *split;
@@ -185,7 +185,7 @@ void check_free(const std::vector<Path>& folders, const Path& out, bool overwrit
 }
 
 // Whether the folder already holds this dataset.
-bool is_complete(const Path& out, const Manifest& m) {
+bool is_complete(const Path& out, const DatasetManifest& m) {
   if (!path_exists(out / kManifestName) || read_file(out / kManifestName) != manifest_text(m)) return false;
   try {
     const Dataset dataset = Dataset::open(out);

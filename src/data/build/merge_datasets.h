@@ -11,7 +11,7 @@
 namespace hearth::data {
 
 struct MergeResult {
-  Manifest manifest;
+  DatasetManifest manifest;
   int64_t shards_linked = 0, shards_copied = 0;
   bool was_complete = false;       // `out` was this dataset already; nothing was written
   std::vector<std::string> notes;  // differences from a single build, one line each

@@ -10,8 +10,8 @@
 namespace hearth::data {
 namespace {
 
-std::vector<Manifest> read_parts(const Path& folder) {
-  std::vector<Manifest> parts;
+std::vector<DatasetManifest> read_parts(const Path& folder) {
+  std::vector<DatasetManifest> parts;
   for (const std::string& name : list_folder(folder)) {
     if (is_part_manifest(name)) parts.push_back(parse_manifest(read_file(folder / name), (folder / name).string()));
   }
@@ -19,13 +19,13 @@ std::vector<Manifest> read_parts(const Path& folder) {
     throw user_error(fmt::format("{} has no part of a build", folder.string()), "",
                      "make the parts with `hearth data build --part I/N` first");
   const int64_t count = parts[0].part.count;
-  for (const Manifest& part : parts) {
+  for (const DatasetManifest& part : parts) {
     if (part.part.count != count)
       throw user_error(fmt::format("{} holds parts of different builds", folder.string()),
                        fmt::format("one is a part of {}, another a part of {}", count, part.part.count),
                        "build with one N in --part I/N");
   }
-  std::ranges::sort(parts, {}, [](const Manifest& part) { return part.part.index; });
+  std::ranges::sort(parts, {}, [](const DatasetManifest& part) { return part.part.index; });
   for (int64_t i = 1; i <= count; ++i) {
     if (i > static_cast<int64_t>(parts.size()) || parts[static_cast<size_t>(i - 1)].part.index != i)
       throw user_error(fmt::format("part {} of {} is missing in {}", i, count, folder.string()), "",
@@ -34,7 +34,7 @@ std::vector<Manifest> read_parts(const Path& folder) {
   return parts;
 }
 
-Error different(const Path& folder, const Manifest& first, const Manifest& part, std::string_view what) {
+Error different(const Path& folder, const DatasetManifest& first, const DatasetManifest& part, std::string_view what) {
   const std::string name = fmt::format("in part {}", part.part.index);
   const std::string lines = differences(first, part, {"in part 1", name});
   return user_error(
@@ -44,7 +44,7 @@ Error different(const Path& folder, const Manifest& first, const Manifest& part,
 }
 
 // Each part has the hashes of the files that it read.
-void join_sources(const Path& folder, Manifest& whole, const Manifest& part) {
+void join_sources(const Path& folder, DatasetManifest& whole, const DatasetManifest& part) {
   const auto same = [](const SourceFile& a, const SourceFile& b) {
     return a.path == b.path && a.real_path == b.real_path && a.size_bytes == b.size_bytes && a.format == b.format &&
            a.compression == b.compression && a.label_file == b.label_file &&
@@ -59,7 +59,7 @@ void join_sources(const Path& folder, Manifest& whole, const Manifest& part) {
   }
 }
 
-void check_shards(const Path& folder, const Manifest& manifest) {
+void check_shards(const Path& folder, const DatasetManifest& manifest) {
   for (const ShardEntry* shard : manifest.shards()) {
     std::error_code error;
     const auto size = std::filesystem::file_size(folder / shard->file, error);
@@ -71,15 +71,15 @@ void check_shards(const Path& folder, const Manifest& manifest) {
 
 }  // namespace
 
-Manifest merge_parts(const Path& folder) {
+DatasetManifest merge_parts(const Path& folder) {
   if (path_exists(folder / kManifestName))
     throw user_error(fmt::format("{} is a dataset already", folder.string()),
                      fmt::format("there is a {}", kManifestName), "there is nothing to merge");
-  const std::vector<Manifest> parts = read_parts(folder);
-  Manifest whole = parts[0];
+  const std::vector<DatasetManifest> parts = read_parts(folder);
+  DatasetManifest whole = parts[0];
   StreamingHash build;
   int64_t next_portion = 0;
-  for (const Manifest& part : parts) {
+  for (const DatasetManifest& part : parts) {
     if (part.rules != whole.rules) throw different(folder, whole, part, "options");
     if (part.tokenizer_hash != whole.tokenizer_hash || part.splits.size() != whole.splits.size())
       throw different(folder, whole, part, "tokenizer");
@@ -98,7 +98,7 @@ Manifest merge_parts(const Path& folder) {
   whole.identity = dataset_identity(whole);
   check_shards(folder, whole);
   write_file_atomic(folder / kManifestName, manifest_text(whole));
-  for (const Manifest& part : parts) remove_file(folder / part_manifest_name(part.part.index, part.part.count));
+  for (const DatasetManifest& part : parts) remove_file(folder / part_manifest_name(part.part.index, part.part.count));
   return whole;
 }
 

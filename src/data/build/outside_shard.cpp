@@ -56,7 +56,7 @@ ShardHeader write_outside_shard(const Path& path, const std::string& identity, c
   ShardWriter writer(path, identity);
   columns.write(writer);
   write_weights(writer, weights);
-  writer.add_outside_column(kTokensColumn, type, Axis::kToken, source.real_path, file.tokens().size(), begin,
+  writer.add_outside_column(kTokensColumn, type, ColumnAxis::kToken, source.real_path, file.tokens().size(), begin,
                             file.tokens().subspan(begin, tokens * size));
   return writer.finish();
 }

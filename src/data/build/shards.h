@@ -26,10 +26,10 @@ struct DocumentColumns {
   }
 
   void write(ShardWriter& writer) const {
-    writer.add_column(kDocumentEndsColumn, Axis::kDocument, ends);
-    writer.add_column(kTextBytesColumn, Axis::kDocument, text_bytes);
-    writer.add_column(kSourceColumn, Axis::kDocument, sources);
-    writer.add_column(kSourceOffsetColumn, Axis::kDocument, positions);
+    writer.add_column(kDocumentEndsColumn, ColumnAxis::kDocument, ends);
+    writer.add_column(kTextBytesColumn, ColumnAxis::kDocument, text_bytes);
+    writer.add_column(kSourceColumn, ColumnAxis::kDocument, sources);
+    writer.add_column(kSourceOffsetColumn, ColumnAxis::kDocument, positions);
   }
 };
 

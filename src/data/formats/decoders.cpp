@@ -25,7 +25,7 @@ size_t RawFile::read(std::span<char> buffer) {
   return n;
 }
 
-size_t Decoder::read(std::span<char> buffer) {
+size_t Decompressor::read(std::span<char> buffer) {
   const size_t size = decode(buffer);
   produced_ += static_cast<int64_t>(size);
   if (produced_ > kFreeBytes && produced_ / kMostExpansion > file_.at())
@@ -33,7 +33,7 @@ size_t Decoder::read(std::span<char> buffer) {
   return size;
 }
 
-void Decoder::refuse_window(std::string_view compression) const {
+void Decompressor::refuse_window(std::string_view compression) const {
   throw Error(ExitCode::kHardware, fmt::format("there is not enough memory to unpack {}", file_.path().string()),
               fmt::format("{} got no memory for its window", compression),
               "give fewer --threads: each unpacks a file of its own");

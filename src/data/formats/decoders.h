@@ -35,11 +35,11 @@ class RawFile {
 };
 
 // What all decoders have in common.
-class Decoder : public ByteStream {
+class Decompressor : public ByteStream {
  public:
-  explicit Decoder(const Path& path) : file_(path, 0) {}
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+  explicit Decompressor(const Path& path) : file_(path, 0) {}
+  Decompressor(const Decompressor&) = delete;
+  Decompressor& operator=(const Decompressor&) = delete;
   size_t read(std::span<char> buffer) final;
   int64_t bytes_read() const final { return file_.at() - static_cast<int64_t>(bytes_left()); }
 

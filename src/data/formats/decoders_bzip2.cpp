@@ -7,9 +7,9 @@
 namespace hearth::data {
 namespace {
 
-class Bzip2Stream final : public Decoder {
+class Bzip2Stream final : public Decompressor {
  public:
-  explicit Bzip2Stream(const Path& path) : Decoder(path) { begin_stream(); }
+  explicit Bzip2Stream(const Path& path) : Decompressor(path) { begin_stream(); }
   ~Bzip2Stream() override { ::BZ2_bzDecompressEnd(&bzip2_); }
 
   // Some files have many streams: those of pbzip2, and dumps of Wikipedia.

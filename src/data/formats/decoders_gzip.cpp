@@ -7,9 +7,9 @@
 namespace hearth::data {
 namespace {
 
-class GzipStream final : public Decoder {
+class GzipStream final : public Decompressor {
  public:
-  explicit GzipStream(const Path& path) : Decoder(path) {
+  explicit GzipStream(const Path& path) : Decompressor(path) {
     constexpr int kGzipWindow = 15 + 16;  // zlib.h: +16 reads gzip's header and checks its trailer
     HEARTH_CHECK(::inflateInit2(&inflate_, kGzipWindow) == Z_OK);
   }

@@ -7,9 +7,9 @@
 namespace hearth::data {
 namespace {
 
-class XzStream final : public Decoder {
+class XzStream final : public Decompressor {
  public:
-  explicit XzStream(const Path& path) : Decoder(path) {}
+  explicit XzStream(const Path& path) : Decompressor(path) {}
   ~XzStream() override { ::lzma_end(&lzma_); }
 
   size_t decode(std::span<char> buffer) override {

@@ -9,9 +9,9 @@
 namespace hearth::data {
 namespace {
 
-class ZstdStream final : public Decoder {
+class ZstdStream final : public Decompressor {
  public:
-  explicit ZstdStream(const Path& path) : Decoder(path), context_(ZSTD_createDCtx()) {
+  explicit ZstdStream(const Path& path) : Decompressor(path), context_(ZSTD_createDCtx()) {
     constexpr int kWindowLog = 31;
     static_assert(int64_t{1} << kWindowLog == kMostWindowBytes);
     HEARTH_CHECK(context_ != nullptr);

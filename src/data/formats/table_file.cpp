@@ -36,7 +36,7 @@ uint64_t padded(uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 
 size_t header_bytes(size_t num_arrays) { return kFixedBytes + num_arrays * kEntryBytes + kChecksumBytes; }
 
-std::string header_of(std::string_view key, const Table& table) {
+std::string header_of(std::string_view key, const TableArrays& table) {
   uint64_t size = header_bytes(table.size());
   for (const TableArray& array : table) size += padded(array.bytes().size());
   const Hash128 hash = xxh3_128(key);
@@ -64,7 +64,7 @@ Path temporary_name(const Path& path) {
 
 }  // namespace
 
-Table read_table(const Path& path, std::string_view key) {
+TableArrays read_table(const Path& path, std::string_view key) {
   const auto file = std::make_shared<const MappedFile>(path);
   const std::span<const std::byte> bytes = file->bytes();
   if (bytes.size() < header_bytes(0) || std::memcmp(bytes.data(), kTableMagic.data(), kTableMagic.size()) != 0)
@@ -79,7 +79,7 @@ Table read_table(const Path& path, std::string_view key) {
   if (get<uint64_t>(bytes, 16) != hash.high || get<uint64_t>(bytes, 24) != hash.low)
     throw broken(path, "it was made from other data");
   if (get<uint64_t>(bytes, 32) != bytes.size()) throw broken(path, "it is cut short");
-  Table table;
+  TableArrays table;
   uint64_t at = header;
   for (uint32_t i = 0; i < count; ++i) {
     const auto size = get<uint64_t>(bytes, kFixedBytes + i * kEntryBytes);
@@ -93,7 +93,7 @@ Table read_table(const Path& path, std::string_view key) {
   return table;
 }
 
-void write_table(const Path& path, std::string_view key, const Table& table) {
+void write_table(const Path& path, std::string_view key, const TableArrays& table) {
   const Path temporary = temporary_name(path);
   try {
     File file = File::create(temporary);
@@ -116,7 +116,7 @@ void write_table(const Path& path, std::string_view key, const Table& table) {
 }
 
 void keep_table(const Path& folder, std::string_view name, std::string_view key, TableNote& note,
-                const std::function<Table()>& build, const std::function<void(Table)>& read) {
+                const std::function<TableArrays()>& build, const std::function<void(TableArrays)>& read) {
   const Path path = folder / fmt::format("{}-{}.table", name, to_hex(xxh3_128(key)));
   if (path_exists(path)) {
     try {
@@ -127,7 +127,7 @@ void keep_table(const Path& folder, std::string_view name, std::string_view key,
       note.damage = e.message();
     }
   }
-  const Table table = build();
+  const TableArrays table = build();
   note.built = true;
   try {
     make_folders(folder);

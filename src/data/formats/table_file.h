@@ -46,13 +46,13 @@ class TableArray {
   std::shared_ptr<const void> owner_;
   std::span<const std::byte> bytes_;
 };
-using Table = std::vector<TableArray>;
+using TableArrays = std::vector<TableArray>;
 
 // Throws damaged() for an incomplete file or another key, system_error if it cannot be read.
-Table read_table(const Path& path, std::string_view key);
+TableArrays read_table(const Path& path, std::string_view key);
 // Writes the whole file or none, also if others write the same table. Throws system_error, and then leaves no file
 // behind.
-void write_table(const Path& path, std::string_view key, const Table& table);
+void write_table(const Path& path, std::string_view key, const TableArrays& table);
 
 // The outcome of keep_table, for messages. An empty text: no such event.
 struct TableNote {
@@ -65,6 +65,6 @@ struct TableNote {
 // if possible. `read` receives the table; it throws damaged() for invalid arrays. `key` names everything that the table
 // depends on.
 void keep_table(const Path& folder, std::string_view name, std::string_view key, TableNote& note,
-                const std::function<Table()>& build, const std::function<void(Table)>& read);
+                const std::function<TableArrays()>& build, const std::function<void(TableArrays)>& read);
 
 }  // namespace hearth::data

@@ -44,10 +44,10 @@ class Rooms {
 WindowTableBuilder pack_group(const Split& split, int64_t first, int64_t count, int64_t seq_len) {
   const std::vector<int64_t> begins = split.document_begins(first, count + 1);
   WindowTableBuilder windows;
-  std::vector<Part> pieces;
+  std::vector<RowPart> pieces;
   for (size_t i = 0; i + 1 < begins.size(); ++i) {
     for (int64_t at = begins[i]; at < begins[i + 1]; at += seq_len) {
-      Part part;
+      RowPart part;
       part.first_token = at;
       part.num_inputs = std::min(seq_len, begins[i + 1] - at);
       part.label_after = at + part.num_inputs < begins[i + 1];
@@ -60,10 +60,10 @@ WindowTableBuilder pack_group(const Split& split, int64_t first, int64_t count, 
       windows.end_window();
     }
   }
-  std::ranges::stable_sort(pieces, [](const Part& a, const Part& b) { return a.num_inputs > b.num_inputs; });
-  std::vector<std::vector<Part>> rows;
+  std::ranges::stable_sort(pieces, [](const RowPart& a, const RowPart& b) { return a.num_inputs > b.num_inputs; });
+  std::vector<std::vector<RowPart>> rows;
   Rooms rooms(seq_len);
-  for (const Part& piece : pieces) {
+  for (const RowPart& piece : pieces) {
     size_t row = rows.size();
     int64_t room = rooms.take(piece.num_inputs, row);
     if (room < 0) {
@@ -73,8 +73,8 @@ WindowTableBuilder pack_group(const Split& split, int64_t first, int64_t count, 
     rows[row].push_back(piece);
     rooms.put(row, room - piece.num_inputs);
   }
-  for (const std::vector<Part>& row : rows) {
-    for (const Part& part : row) windows.add(part);
+  for (const std::vector<RowPart>& row : rows) {
+    for (const RowPart& part : row) windows.add(part);
     windows.end_window();
   }
   return windows;
@@ -82,7 +82,7 @@ WindowTableBuilder pack_group(const Split& split, int64_t first, int64_t count, 
 
 }  // namespace
 
-Table best_fit_table(const Split& split, int64_t seq_len, int64_t threads, int64_t group_size) {
+TableArrays best_fit_table(const Split& split, int64_t seq_len, int64_t threads, int64_t group_size) {
   std::vector<WindowTableBuilder> groups(static_cast<size_t>(div_ceil(split.documents(), group_size)));
   for_each_index(static_cast<int64_t>(groups.size()), threads, [&](int64_t group) {
     const int64_t first = group * group_size;

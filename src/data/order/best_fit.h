@@ -17,6 +17,6 @@ inline constexpr int64_t kBestFitGroup = 1 << 16;  // documents that are packed 
 // Windows of seq_len positions over the documents of `split`. Every token is an input once, and the label of the
 // position before it in its document. A document's first token is the label of the position before it in the row, if
 // there is one. The result is the same for any number of threads. Tests take smaller groups.
-Table best_fit_table(const Split& split, int64_t seq_len, int64_t threads, int64_t group_size = kBestFitGroup);
+TableArrays best_fit_table(const Split& split, int64_t seq_len, int64_t threads, int64_t group_size = kBestFitGroup);
 
 }  // namespace hearth::data

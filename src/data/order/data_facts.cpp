@@ -10,7 +10,7 @@ std::vector<MeasuredSplit> measured_splits(const config::RunConfig& config, cons
   if (config.validation.freq == 0) return splits;
   const auto& given = config.validation.set;
   for (size_t i = 0; i < manifests.sets.size(); ++i) {
-    const Manifest* manifest = manifests.sets[i];
+    const DatasetManifest* manifest = manifests.sets[i];
     if (manifest != nullptr)
       splits.push_back({i, given[i].split.empty() ? manifest->held_out_split() : given[i].split});
   }
@@ -25,7 +25,7 @@ plan::DataFacts data_facts(const config::RunConfig& config, const RunManifests& 
   if (!manifests.sources.empty()) facts.vocab_size = manifests.sources.front()->vocab_size;
   const auto weighs = [](const SplitEntry* split) { return split != nullptr && split->weights().has_value(); };
   int64_t tokens = 0, counted = 0;
-  for (const Manifest* source : manifests.sources) {
+  for (const DatasetManifest* source : manifests.sources) {
     const SplitEntry* split = source->find_split("train");
     if (split == nullptr) continue;
     facts.weighs_labels = facts.weighs_labels || weighs(split);
@@ -40,8 +40,8 @@ plan::DataFacts data_facts(const config::RunConfig& config, const RunManifests& 
 }
 
 plan::DataFacts data_facts(const config::RunConfig& config) {
-  std::deque<Manifest> read;  // references stay valid
-  const auto manifest_of = [&](const std::string& path, bool needed) -> const Manifest* {
+  std::deque<DatasetManifest> read;  // references stay valid
+  const auto manifest_of = [&](const std::string& path, bool needed) -> const DatasetManifest* {
     const Path folder = config.resolve(path);
     if (!needed && !path_exists(folder / kManifestName)) return nullptr;
     return &read.emplace_back(read_manifest(folder));
@@ -50,7 +50,7 @@ plan::DataFacts data_facts(const config::RunConfig& config) {
   // Without model.vocab_size the tokenizer's size is needed.
   bool needed = config.model.vocab_size == 0;
   for (const config::DataSource& source : config.sources()) {
-    if (const Manifest* manifest = manifest_of(source.path, needed)) manifests.sources.push_back(manifest);
+    if (const DatasetManifest* manifest = manifest_of(source.path, needed)) manifests.sources.push_back(manifest);
     needed = false;
   }
   if (config.validation.freq > 0)

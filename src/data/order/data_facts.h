@@ -15,8 +15,9 @@ namespace hearth::data {
 
 // The manifests of a run's datasets.
 struct RunManifests {
-  std::vector<const Manifest*> sources;  // of the training data: those that can be read, in order
-  std::vector<const Manifest*> sets;     // one for each of validation.set, if there are any; null: it cannot be read
+  std::vector<const DatasetManifest*> sources;  // of the training data: those that can be read, in order
+  std::vector<const DatasetManifest*>
+      sets;  // one for each of validation.set, if there are any; null: it cannot be read
 };
 
 // A split on which the loss is measured.

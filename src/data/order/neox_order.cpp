@@ -59,7 +59,7 @@ void add_window(const NeoxMaps& maps, size_t sequence, std::span<const int64_t> 
     const uint32_t document = maps.documents[place];
     const int64_t begin = place == maps.places[sequence] ? maps.offsets[sequence] : 0;
     const int64_t end = place == last ? maps.offsets[sequence + 1] : begins[document + 1] - begins[document];
-    Part part;
+    RowPart part;
     part.first_token = begins[document] + begin;
     part.num_inputs = end - begin;
     part.label_after = place == last;
@@ -106,7 +106,7 @@ NeoxMaps neox_maps(std::span<const uint32_t> lengths, int64_t seq_len, uint64_t 
   return maps;
 }
 
-Table neox_window_table(const Split& split, int64_t seq_len, uint64_t samples, uint32_t seed) {
+TableArrays neox_window_table(const Split& split, int64_t seq_len, uint64_t samples, uint32_t seed) {
   const std::vector<int64_t> begins = split.document_begins(0, split.documents() + 1);
   std::vector<uint32_t> lengths;
   for (size_t i = 0; i + 1 < begins.size(); ++i) {

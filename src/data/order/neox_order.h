@@ -45,7 +45,7 @@ struct NeoxMaps {
 NeoxMaps neox_maps(std::span<const uint32_t> lengths, int64_t seq_len, uint64_t samples, uint32_t seed);
 
 // The same as windows over `split`: one window per sequence.
-Table neox_window_table(const Split& split, int64_t seq_len, uint64_t samples, uint32_t seed);
+TableArrays neox_window_table(const Split& split, int64_t seq_len, uint64_t samples, uint32_t seed);
 
 // Number of samples asked of each source if a run of `samples` mixes them with these weights: half a percent more than
 // its share.

@@ -100,7 +100,7 @@ Sample Sampler::window(int64_t source, int64_t number) const {
   return sample;
 }
 
-void Sampler::parts(const Sample& sample, std::vector<Part>& parts) const {
+void Sampler::parts(const Sample& sample, std::vector<RowPart>& parts) const {
   const SamplerSource& source = sources_[static_cast<size_t>(sample.source)];
   if (source.table != nullptr) return source.table->parts(sample.window, parts);
   const int64_t labels_only = window_.shifted ? 1 : 0;

@@ -78,7 +78,7 @@ class Sampler {
   Sample window(int64_t source, int64_t window) const;
 
   // The parts of the sample's row, in order.
-  void parts(const Sample& sample, std::vector<Part>& parts) const;
+  void parts(const Sample& sample, std::vector<RowPart>& parts) const;
 
   uint64_t count(int64_t source, uint64_t g) const;  // number of samples of `source` before g
   // The first g with count(source, g) >= `count`; Mixture::kNever if there is no such g.

@@ -89,7 +89,7 @@ struct TrainingTable {
 // The table that a source of a training needs, from its dataset's folder: DATASET/tables/. A missing or damaged table
 // is made by `build`. A table that cannot be saved is only held in memory.
 TrainingTable make_table(const Dataset& dataset, const char* name, const std::string& parameters, int64_t seq_len,
-                         const std::function<Table(const Split&)>& build) {
+                         const std::function<TableArrays(const Split&)>& build) {
   const Split& split = dataset.split("train");
   if (split.tokens() >= WindowTable::kMaxTokens)
     throw user_error(
@@ -104,7 +104,7 @@ TrainingTable make_table(const Dataset& dataset, const char* name, const std::st
   const Path folder = dataset.folder() / "tables";
   keep_table(
       folder, name, key, note, [&] { return build(split); },
-      [&](Table table) {
+      [&](TableArrays table) {
         result.windows = std::make_shared<const WindowTable>(std::move(table), split.tokens(), seq_len);
       });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

@@ -41,7 +41,7 @@ class TrainingData {
   // Neurons that every source gives its arrays; 0: each array keeps its own, or the sources differ.
   int64_t n_fixed() const;
   // Tokenizer and vocabulary are the same in all sources.
-  const Manifest& manifest() const { return sources_.front().dataset.manifest(); }
+  const DatasetManifest& manifest() const { return sources_.front().dataset.manifest(); }
   // The identity of the data: a single dataset's own, otherwise a hash over those of all, in order.
   std::string identity() const;
   const SampleOrder& order() const { return order_; }

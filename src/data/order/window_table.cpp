@@ -12,7 +12,7 @@ namespace {
 constexpr int kInputBits = 20;
 constexpr uint64_t kInputMask = (uint64_t{1} << kInputBits) - 1;
 
-uint64_t pack(const Part& part) {
+uint64_t pack(const RowPart& part) {
   HEARTH_CHECK(part.first_token >= 0 && part.first_token < WindowTable::kMaxTokens && part.num_inputs >= 0 &&
                part.num_inputs <= WindowTable::kMaxSeqLen);
   const auto input_bits = static_cast<uint64_t>(part.num_inputs);
@@ -20,7 +20,7 @@ uint64_t pack(const Part& part) {
          (part.label_after ? uint64_t{2} : 0) | (part.joins ? uint64_t{1} : 0);
 }
 
-Part unpack(uint64_t bits) {
+RowPart unpack(uint64_t bits) {
   return {static_cast<int64_t>(bits >> (kInputBits + 2)), static_cast<int64_t>(bits >> 2 & kInputMask), (bits & 2) != 0,
           (bits & 1) != 0};
 }
@@ -33,7 +33,7 @@ void require(bool holds) {
 
 }  // namespace
 
-WindowTable::WindowTable(Table table, int64_t tokens, int64_t seq_len) : table_(std::move(table)) {
+WindowTable::WindowTable(TableArrays table, int64_t tokens, int64_t seq_len) : table_(std::move(table)) {
   require(table_.size() == kNumArrays && table_[kEpochs].holds<uint64_t>(1) && table_[kOrder].holds<uint32_t>() &&
           table_[kFirstPart].holds<uint64_t>() && table_[kParts].holds<uint64_t>());
   first_part_ = table_[kFirstPart].as<uint64_t>();
@@ -49,7 +49,7 @@ WindowTable::WindowTable(Table table, int64_t tokens, int64_t seq_len) : table_(
     require(first_part_[w] < first_part_[w + 1] && first_part_[w + 1] <= parts_.size());
     int64_t inputs = 0;
     for (uint64_t p = first_part_[w]; p < first_part_[w + 1]; ++p) {
-      const Part part = unpack(parts_[p]);
+      const RowPart part = unpack(parts_[p]);
       require(part.num_tokens() > 0 && part.first_token + part.num_tokens() <= tokens);
       require(part.num_inputs > 0 || inputs > 0);  // a label needs a position
       inputs += part.num_inputs;
@@ -60,13 +60,13 @@ WindowTable::WindowTable(Table table, int64_t tokens, int64_t seq_len) : table_(
   require(std::ranges::all_of(order_, [all](uint32_t window) { return window < all; }));
 }
 
-void WindowTable::parts(int64_t window, std::vector<Part>& parts) const {
+void WindowTable::parts(int64_t window, std::vector<RowPart>& parts) const {
   const auto w = static_cast<size_t>(window);
   parts.clear();
   for (uint64_t p = first_part_[w]; p < first_part_[w + 1]; ++p) parts.push_back(unpack(parts_[p]));
 }
 
-void WindowTableBuilder::add(const Part& part) { parts_.push_back(pack(part)); }
+void WindowTableBuilder::add(const RowPart& part) { parts_.push_back(pack(part)); }
 
 void WindowTableBuilder::append(const WindowTableBuilder& next) {
   const uint64_t before = parts_.size();
@@ -74,8 +74,8 @@ void WindowTableBuilder::append(const WindowTableBuilder& next) {
   for (size_t w = 1; w < next.first_part_.size(); ++w) first_part_.push_back(before + next.first_part_[w]);
 }
 
-Table WindowTableBuilder::finish(int64_t epochs, std::vector<uint32_t> order) {
-  Table table;
+TableArrays WindowTableBuilder::finish(int64_t epochs, std::vector<uint32_t> order) {
+  TableArrays table;
   table.emplace_back(std::vector<uint64_t>{static_cast<uint64_t>(epochs)});
   table.emplace_back(std::move(first_part_));
   table.emplace_back(std::move(parts_));

@@ -274,7 +274,7 @@ DocumentOrigin Split::origin(int64_t document) const {
   const auto find = [&](std::string_view name, ElementType type) {
     const Column* column = reader.find_column(name);
     const bool usable =
-        column != nullptr && column->axis == Axis::kDocument && column->type == type && column->row_shape.empty();
+        column != nullptr && column->axis == ColumnAxis::kDocument && column->type == type && column->row_shape.empty();
     return usable ? column : nullptr;
   };
   if (const Column* column = find(kSourceColumn, ElementType::kU32))

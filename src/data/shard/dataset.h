@@ -30,7 +30,7 @@ struct TokenPosition {
 
 // A document's origin; -1: the shard does not have it.
 struct DocumentOrigin {
-  int64_t source = -1;         // index in Manifest::sources
+  int64_t source = -1;         // index in DatasetManifest::sources
   int64_t source_offset = -1;  // where the document starts in that file, in bytes
   int64_t text_bytes = -1;
 };
@@ -106,7 +106,7 @@ class Dataset {
   static Dataset open(const Path& folder);
 
   const Path& folder() const { return folder_; }
-  const Manifest& manifest() const { return manifest_; }
+  const DatasetManifest& manifest() const { return manifest_; }
   // The tokenizer that the dataset was built with, from the copy in its folder. Throws damaged() for an incomplete
   // copy.
   std::unique_ptr<tokenizer::Tokenizer> open_tokenizer() const;
@@ -116,7 +116,7 @@ class Dataset {
 
  private:
   Path folder_;
-  Manifest manifest_;
+  DatasetManifest manifest_;
   std::vector<Split> splits_;
 };
 

@@ -64,17 +64,17 @@ void SplitEntry::append(const SplitEntry& following) {
   shards.insert(shards.end(), following.shards.begin(), following.shards.end());
 }
 
-const SplitEntry* Manifest::find_split(std::string_view name) const {
+const SplitEntry* DatasetManifest::find_split(std::string_view name) const {
   const auto found = std::ranges::find(splits, name, &SplitEntry::name);
   return found == splits.end() ? nullptr : &*found;
 }
 
-bool Manifest::has_split(std::string_view name) const {
+bool DatasetManifest::has_split(std::string_view name) const {
   const SplitEntry* entry = find_split(name);
   return entry != nullptr && entry->tokens > 0;
 }
 
-std::vector<const ShardEntry*> Manifest::shards() const {
+std::vector<const ShardEntry*> DatasetManifest::shards() const {
   std::vector<const ShardEntry*> all;
   for (const SplitEntry& split : splits)
     for (const ShardEntry& shard : split.shards) all.push_back(&shard);
@@ -91,7 +91,7 @@ bool is_part_manifest(std::string_view name) {
          part_manifest_name(index, count) == name;
 }
 
-std::string dataset_identity(const Manifest& m) {
+std::string dataset_identity(const DatasetManifest& m) {
   StreamingHash hash;
   hash.update(fmt::format("dataset {} {} {}\n", m.tokenizer_hash, m.rules.bos, m.rules.eos));
   if (tokenizer::is_name_of_arrays(m.rules.tokenizer)) hash.update(fmt::format("n_fixed {}\n", m.rules.n_fixed));

@@ -103,7 +103,7 @@ struct MergedDataset {
   bool operator==(const MergedDataset&) const = default;
 };
 
-struct Manifest {
+struct DatasetManifest {
   std::string identity;  // 32 hexadecimal digits over rules, tokenizer, and the documents' content and order
   std::string build;     // 32 hexadecimal digits over everything that decides the shards; empty: unknown
   std::string tokenizer_hash;
@@ -128,13 +128,13 @@ struct Manifest {
 
 // A hash over the tokenizer, the BOS and EOS rules and the splits' contents. It ignores the shards' borders and the
 // files' paths.
-std::string dataset_identity(const Manifest& manifest);
+std::string dataset_identity(const DatasetManifest& manifest);
 
-std::string manifest_text(const Manifest& manifest);  // JSON, the same bytes for the same manifest
+std::string manifest_text(const DatasetManifest& manifest);  // JSON, the same bytes for the same manifest
 // `origin` names the file in errors. Throws user_error for another version or another kind of file, damaged() for a
 // wrong checksum or a missing field.
-Manifest parse_manifest(std::string_view text, const std::string& origin);
+DatasetManifest parse_manifest(std::string_view text, const std::string& origin);
 // Throws user_error if `folder` holds no dataset.
-Manifest read_manifest(const Path& folder);
+DatasetManifest read_manifest(const Path& folder);
 
 }  // namespace hearth::data

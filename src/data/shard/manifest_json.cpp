@@ -207,8 +207,8 @@ BuildPart parse_part(const Json& json) {
   return part;
 }
 
-Manifest parse_json(const Json& json) {
-  Manifest m;
+DatasetManifest parse_json(const Json& json) {
+  DatasetManifest m;
   m.identity = json.at("identity").get<std::string>();
   m.build = json.value("build", "");
   m.rules = parse_rules(json.at("options"));
@@ -266,7 +266,7 @@ Json rules_json(const BuildRules& rules) {
   return json;
 }
 
-Json counts_json(const Manifest& m) {
+Json counts_json(const DatasetManifest& m) {
   Json skipped = Json::object();
   for (int i = 1; i < kNumProblems; ++i)
     skipped[std::string(problem_name(static_cast<RecordProblem>(i)))] = m.records.skipped[static_cast<size_t>(i)];
@@ -289,7 +289,7 @@ Json counts_json(const Manifest& m) {
 }
 
 // The version makes an older hearth refuse the manifest, instead of finding damage or ignoring fields.
-int64_t version_of(const Manifest& m) {
+int64_t version_of(const DatasetManifest& m) {
   const auto weighs = [](const SplitEntry& split) { return split.weights().has_value(); };
   if (std::ranges::any_of(m.splits, weighs)) return kWeightsManifestVersion;
   if (!m.merged.empty()) return kWiderManifestVersion;
@@ -299,7 +299,7 @@ int64_t version_of(const Manifest& m) {
 
 }  // namespace
 
-std::string manifest_text(const Manifest& m) {
+std::string manifest_text(const DatasetManifest& m) {
   Json json = {{"format", kFormatName}, {"version", version_of(m)}, {"identity", m.identity}, {"build", m.build}};
   json["tokenizer"] = {{"name", m.rules.tokenizer},
                        {"hash", m.tokenizer_hash},
@@ -325,7 +325,7 @@ std::string manifest_text(const Manifest& m) {
   return dump(json);
 }
 
-Manifest parse_manifest(std::string_view text, const std::string& origin) {
+DatasetManifest parse_manifest(std::string_view text, const std::string& origin) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) throw damaged(fmt::format("{} is damaged", origin), "it is not JSON", kRebuild);
   if (!json.is_object() || json.value("format", Json()) != kFormatName)
@@ -349,7 +349,7 @@ Manifest parse_manifest(std::string_view text, const std::string& origin) {
   }
 }
 
-Manifest read_manifest(const Path& folder) {
+DatasetManifest read_manifest(const Path& folder) {
   const Path path = folder / kManifestName;
   if (!path_exists(path))
     throw user_error(fmt::format("{} holds no dataset", folder.string()), fmt::format("there is no {}", path.string()),

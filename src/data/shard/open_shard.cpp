@@ -19,7 +19,7 @@ void widen(const std::byte* from, std::span<int32_t> to) {
 }
 
 bool is_u64_a_document(const Column* column) {
-  return column != nullptr && column->axis == Axis::kDocument && column->type == ElementType::kU64 &&
+  return column != nullptr && column->axis == ColumnAxis::kDocument && column->type == ElementType::kU64 &&
          column->row_shape.empty();
 }
 
@@ -33,7 +33,7 @@ OpenShard::OpenShard(const Path& path, const ShardEntry& entry, bool is_arrays)
       ends_(is_arrays ? reader_.find_column(kStreamEndsColumn) : cell_ends_) {
   const ShardHeader& header = reader_.header();
   if (to_hex64(header.header_checksum) != entry.checksum) fail("it is not the shard that the manifest names");
-  if (tokens_ == nullptr || tokens_->axis != Axis::kToken || tokens_->type > ElementType::kU32 ||
+  if (tokens_ == nullptr || tokens_->axis != ColumnAxis::kToken || tokens_->type > ElementType::kU32 ||
       !tokens_->row_shape.empty())
     fail("it has no column \"tokens\" of u8, u16 or u32, one per token");
   if (!is_u64_a_document(cell_ends_)) fail("it has no column \"document_ends\" of u64, one per document");
@@ -46,7 +46,7 @@ OpenShard::OpenShard(const Path& path, const ShardEntry& entry, bool is_arrays)
   shapes_ = reader_.find_column(kArrayShapeColumn);
   if (tokens_->type != ElementType::kU8) fail("its column \"tokens\" holds no counts (u8)");
   if (!is_u64_a_document(ends_)) fail("it has no column \"stream_ends\" of u64, one per document");
-  if (shapes_ == nullptr || shapes_->axis != Axis::kDocument || shapes_->type != ElementType::kU64 ||
+  if (shapes_ == nullptr || shapes_->axis != ColumnAxis::kDocument || shapes_->type != ElementType::kU64 ||
       shapes_->row_shape != std::vector<uint64_t>{2})
     fail("it has no column \"array_shape\" of two u64 per document");
 }
@@ -127,7 +127,7 @@ ArrayShape OpenShard::shape_of(int64_t document) const {
 
 std::string OpenShard::label_of(int64_t document, size_t label) const {
   const Column* column = reader_.find_column(kLabelNames[label]);
-  if (column == nullptr || column->axis != Axis::kDocument || column->type != ElementType::kU8 ||
+  if (column == nullptr || column->axis != ColumnAxis::kDocument || column->type != ElementType::kU8 ||
       column->row_shape.size() != 1)
     return {};
   const uint64_t width = column->row_shape[0], begin = static_cast<uint64_t>(document) * width;

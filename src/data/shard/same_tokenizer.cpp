@@ -5,7 +5,7 @@
 
 namespace hearth::data {
 
-TokenizerOf tokenizer_of(const std::string& folder, const Manifest& manifest) {
+TokenizerOf tokenizer_of(const std::string& folder, const DatasetManifest& manifest) {
   return {folder, manifest.rules.tokenizer, manifest.tokenizer_hash};
 }
 

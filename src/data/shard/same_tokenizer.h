@@ -15,7 +15,7 @@ struct TokenizerOf {
   std::string name, hash;
   Path file{};  // a copy of it to build with; empty: the name is enough
 };
-TokenizerOf tokenizer_of(const std::string& folder, const Manifest& manifest);
+TokenizerOf tokenizer_of(const std::string& folder, const DatasetManifest& manifest);
 
 // Throws user_error if the dataset was built with another tokenizer than `other`'s.
 void require_same_tokenizer(const TokenizerOf& dataset, const TokenizerOf& other);

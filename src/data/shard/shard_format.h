@@ -32,7 +32,7 @@ inline constexpr uint64_t kColumnAlignment = 64;
 inline constexpr uint64_t kDefaultBlockBytes = 64 * 1024;
 
 // The axis of a column's rows. Stored on disk: never renumber.
-enum class Axis : uint32_t {
+enum class ColumnAxis : uint32_t {
   kToken = 1,     // rows = the shard's tokens (for 2-D arrays: their cells)
   kDocument = 2,  // rows = the shard's documents: document ends, shapes of 2-D arrays, any metadata
   kShard = 3,     // any number of rows; only in version 2

@@ -38,10 +38,10 @@ Column parse_column(const Path& path, const ColumnEntry& record, const ShardHead
   Column column;
   column.name.assign(record.name, ::strnlen(record.name, sizeof record.name));
   const uint64_t size = element_size(record.element_type);
-  const bool any_rows =
-      record.axis == static_cast<uint32_t>(Axis::kShard) && header.version == kOutsideVersion;  // the axis has no size
-  const bool axis_known = any_rows || record.axis == static_cast<uint32_t>(Axis::kToken) ||
-                          record.axis == static_cast<uint32_t>(Axis::kDocument);
+  const bool any_rows = record.axis == static_cast<uint32_t>(ColumnAxis::kShard) &&
+                        header.version == kOutsideVersion;  // the axis has no size
+  const bool axis_known = any_rows || record.axis == static_cast<uint32_t>(ColumnAxis::kToken) ||
+                          record.axis == static_cast<uint32_t>(ColumnAxis::kDocument);
   const bool outside = record.storage == static_cast<uint32_t>(Storage::kOutside) && header.version == kOutsideVersion;
   const bool lies_well = outside ? fits(record.data_offset, record.data_bytes, INT64_MAX)
                                  : record.storage == static_cast<uint32_t>(Storage::kHere) &&
@@ -51,7 +51,7 @@ Column parse_column(const Path& path, const ColumnEntry& record, const ShardHead
   if (size == 0 || !axis_known || record.row_rank > 4 || !lies_well)
     throw bad_shard(path, fmt::format("the table entry of column \"{}\" is invalid", column.name));
   column.type = static_cast<ElementType>(record.element_type);
-  column.axis = static_cast<Axis>(record.axis);
+  column.axis = static_cast<ColumnAxis>(record.axis);
   column.row_shape.assign(record.row_shape, record.row_shape + record.row_rank);
   column.num_rows = record.num_rows;
   column.data_offset = record.data_offset;
@@ -64,7 +64,7 @@ Column parse_column(const Path& path, const ColumnEntry& record, const ShardHead
     exact = exact && extent > 0 && rows % extent == 0;
     if (extent > 0) rows /= extent;
   }
-  const uint64_t expected = column.axis == Axis::kToken ? header.num_tokens : header.num_documents;
+  const uint64_t expected = column.axis == ColumnAxis::kToken ? header.num_tokens : header.num_documents;
   if (!exact || rows != record.num_rows || (rows != expected && !any_rows))
     throw bad_shard(path, fmt::format("column \"{}\" has a wrong number of rows", column.name));
   return column;
@@ -108,8 +108,8 @@ void ShardReader::read_tables() {
 // A column on axis kShard, with every byte checked.
 std::span<const std::byte> ShardReader::whole_column(std::string_view name, ElementType type, uint64_t rows) const {
   const Column* column = find_column(name);
-  if (column == nullptr || column->axis != Axis::kShard || column->storage != Storage::kHere || column->type != type ||
-      !column->row_shape.empty() || (rows > 0 && column->num_rows != rows))
+  if (column == nullptr || column->axis != ColumnAxis::kShard || column->storage != Storage::kHere ||
+      column->type != type || !column->row_shape.empty() || (rows > 0 && column->num_rows != rows))
     throw bad_shard(path_, fmt::format("its column \"{}\" is missing or invalid", name));
   const uint64_t base = column->data_offset - header_.header_bytes;
   for (uint64_t block = base / header_.block_bytes; block * header_.block_bytes < base + column->data_bytes; ++block)

@@ -19,7 +19,7 @@ namespace hearth::data {
 struct Column {
   std::string name;
   ElementType type = ElementType::kU8;
-  Axis axis = Axis::kToken;
+  ColumnAxis axis = ColumnAxis::kToken;
   std::vector<uint64_t> row_shape;  // empty: one element a row
   uint64_t num_rows = 0, data_offset = 0, data_bytes = 0;
   Storage storage = Storage::kHere;

@@ -51,7 +51,7 @@ ShardWriter::~ShardWriter() {
   }
 }
 
-ColumnEntry& ShardWriter::add_record(std::string_view name, ElementType type, Axis axis) {
+ColumnEntry& ShardWriter::add_record(std::string_view name, ElementType type, ColumnAxis axis) {
   ColumnEntry record{};
   HEARTH_CHECK(!name.empty() && name.size() < sizeof record.name);
   end_column();
@@ -61,7 +61,8 @@ ColumnEntry& ShardWriter::add_record(std::string_view name, ElementType type, Ax
   return columns_.emplace_back(record);
 }
 
-void ShardWriter::begin_column(std::string_view name, ElementType type, Axis axis, std::vector<uint64_t> row_shape) {
+void ShardWriter::begin_column(std::string_view name, ElementType type, ColumnAxis axis,
+                               std::vector<uint64_t> row_shape) {
   HEARTH_CHECK(row_shape.size() <= 4);
   ColumnEntry& record = add_record(name, type, axis);
   static constexpr std::byte kZeros[kColumnAlignment] = {};
@@ -71,7 +72,7 @@ void ShardWriter::begin_column(std::string_view name, ElementType type, Axis axi
   record.data_offset = offset_;
 }
 
-void ShardWriter::add_outside_column(std::string_view name, ElementType type, Axis axis, const Path& path,
+void ShardWriter::add_outside_column(std::string_view name, ElementType type, ColumnAxis axis, const Path& path,
                                      uint64_t file_bytes, uint64_t offset, std::span<const std::byte> elements) {
   HEARTH_CHECK(path.is_absolute() && header_.version == kShardVersion);
   header_.version = kOutsideVersion;
@@ -79,14 +80,14 @@ void ShardWriter::add_outside_column(std::string_view name, ElementType type, Ax
   record.storage = static_cast<uint32_t>(Storage::kOutside);
   record.data_offset = offset;
   record.data_bytes = elements.size();
-  begin_column(kOutsidePathColumn, ElementType::kU8, Axis::kShard);
+  begin_column(kOutsidePathColumn, ElementType::kU8, ColumnAxis::kShard);
   append(std::as_bytes(std::span(path.native())));
-  add_column(kOutsideBytesColumn, Axis::kShard, std::vector<uint64_t>{file_bytes});
+  add_column(kOutsideBytesColumn, ColumnAxis::kShard, std::vector<uint64_t>{file_bytes});
   std::vector<uint64_t> checksums;
   for (size_t begin = 0; begin < elements.size(); begin += header_.block_bytes)
     checksums.push_back(
         xxh3_64(elements.subspan(begin, std::min<size_t>(header_.block_bytes, elements.size() - begin))));
-  add_column(kOutsideChecksumsColumn, Axis::kShard, checksums);
+  add_column(kOutsideChecksumsColumn, ColumnAxis::kShard, checksums);
 }
 
 void ShardWriter::append(std::span<const std::byte> elements) {
@@ -102,8 +103,9 @@ void ShardWriter::end_column() {
   for (uint32_t i = 0; i < column.row_rank; ++i) row_bytes *= column.row_shape[i];
   HEARTH_CHECK(row_bytes > 0 && column.data_bytes % row_bytes == 0);
   column.num_rows = column.data_bytes / row_bytes;
-  if (column.axis == static_cast<uint32_t>(Axis::kShard)) return;
-  uint64_t& axis_rows = column.axis == static_cast<uint32_t>(Axis::kToken) ? header_.num_tokens : header_.num_documents;
+  if (column.axis == static_cast<uint32_t>(ColumnAxis::kShard)) return;
+  uint64_t& axis_rows =
+      column.axis == static_cast<uint32_t>(ColumnAxis::kToken) ? header_.num_tokens : header_.num_documents;
   HEARTH_CHECK(axis_rows == 0 || axis_rows == column.num_rows, "column {}: {} rows instead of {}", column.name,
                column.num_rows, axis_rows);
   axis_rows = column.num_rows;

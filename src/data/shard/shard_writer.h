@@ -25,7 +25,7 @@ class ShardWriter {
   ShardWriter& operator=(const ShardWriter&) = delete;
 
   // Every row has the same shape; an empty shape means one element per row. Names have at most 31 characters.
-  void begin_column(std::string_view name, ElementType type, Axis axis, std::vector<uint64_t> row_shape = {});
+  void begin_column(std::string_view name, ElementType type, ColumnAxis axis, std::vector<uint64_t> row_shape = {});
   void append(std::span<const std::byte> elements);  // little-endian, to the column begun last
   template <typename T>
   void append(const std::vector<T>& elements) {
@@ -34,21 +34,21 @@ class ShardWriter {
 
   // A whole column of one element per row.
   template <typename T>
-  void add_column(std::string_view name, Axis axis, const std::vector<T>& elements) {
+  void add_column(std::string_view name, ColumnAxis axis, const std::vector<T>& elements) {
     begin_column(name, element_type_of<T>, axis);
     append(elements);
   }
 
   // A column whose data stay in another file: `elements` are the bytes from `offset` on in the file `path` of
   // `file_bytes` bytes. Only their checksums are written. Call it once, after all other columns.
-  void add_outside_column(std::string_view name, ElementType type, Axis axis, const Path& path, uint64_t file_bytes,
-                          uint64_t offset, std::span<const std::byte> elements);
+  void add_outside_column(std::string_view name, ElementType type, ColumnAxis axis, const Path& path,
+                          uint64_t file_bytes, uint64_t offset, std::span<const std::byte> elements);
 
   // Writes tables and header, fsyncs, renames to PATH. Returns the header as it was written.
   ShardHeader finish();
 
  private:
-  ColumnEntry& add_record(std::string_view name, ElementType type, Axis axis);
+  ColumnEntry& add_record(std::string_view name, ElementType type, ColumnAxis axis);
   void end_column();
   void put(std::span<const std::byte> bytes);
   void flush_block();

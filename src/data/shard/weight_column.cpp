@@ -46,7 +46,7 @@ WeightTotals totals_of(const WeightRuns& weights) {
 void write_weights(ShardWriter& writer, const WeightRuns& weights) {
   if (weights.all_one()) return;
   const bool is_mask = totals_of(weights).is_mask;
-  writer.begin_column(kWeightsColumn, is_mask ? ElementType::kU8 : ElementType::kF32, Axis::kToken);
+  writer.begin_column(kWeightsColumn, is_mask ? ElementType::kU8 : ElementType::kF32, ColumnAxis::kToken);
   const auto append = [&](const auto& chunk) { writer.append(chunk); };
   if (is_mask)
     for_each_chunk<uint8_t>(weights, append);
@@ -69,7 +69,7 @@ std::optional<WeightTotals> find_weights(const ShardReader& shard) {
 }
 
 WeightColumn::WeightColumn(const ShardReader& shard) : shard_(shard), column_(shard.find_column(kWeightsColumn)) {
-  if (column_ == nullptr || column_->axis != Axis::kToken || !column_->row_shape.empty() ||
+  if (column_ == nullptr || column_->axis != ColumnAxis::kToken || !column_->row_shape.empty() ||
       (column_->type != ElementType::kU8 && column_->type != ElementType::kF32))
     throw bad_shard(shard_.path(), "it has no column \"weights\" of u8 or f32, one per token");
 }

@@ -17,7 +17,7 @@ struct Damage {
 };
 
 struct VerifyResult {
-  Manifest manifest;
+  DatasetManifest manifest;
   int64_t bytes = 0;           // that were checked
   std::vector<Damage> damage;  // of all shards, in the manifest's order; empty: the dataset is whole
 };

@@ -101,7 +101,7 @@ void LlamaBlock::add_working_buffers(Program& p, int64_t layer) {
 
 // Forward.
 
-Stream LlamaBlock::forward(Program& p, const Stream& before, const Ref& entry) {
+ResidualStream LlamaBlock::forward(Program& p, const ResidualStream& before, const Ref& entry) {
   entry_ = entry;
   const bool adds = before.branch.exists();
   if (norms_inputs()) {

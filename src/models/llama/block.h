@@ -23,7 +23,7 @@ class LlamaBlock : public Block {
 
   void add_kept_buffers(Program& p, int64_t layer) override;
   void add_working_buffers(Program& p, int64_t layer) override;
-  Stream forward(Program& p, const Stream& before, const Ref& entry) override;
+  ResidualStream forward(Program& p, const ResidualStream& before, const Ref& entry) override;
   void backward(Program& p, const Ref& dstream, Recompute level) override;
   void weight_gradients(Program& p) override;
 

@@ -36,14 +36,15 @@ struct Parts {
 };
 
 // The visible keys of consecutive queries: the extremes of their ranges.
-struct Span {
+struct VisibleRange {
   int64_t begin_min, begin_max, end_min, end_max;
   bool hides_some(int64_t first, int64_t last) const { return first < begin_max || last > end_min; }
 };
 
 // `visible` has the keys of `count` queries. Writes their ranges to begin and end [columns] as floats; columns past
 // `count` repeat the last query's.
-HWY_INLINE Span load_visible(float* begin, float* end, int64_t columns, const VisibleKeys* visible, int64_t count) {
+HWY_INLINE VisibleRange load_visible(float* begin, float* end, int64_t columns, const VisibleKeys* visible,
+                                     int64_t count) {
   for (int64_t i = 0; i < columns; ++i) {
     const VisibleKeys& keys = visible[std::min(i, count - 1)];
     begin[i] = static_cast<float>(keys.begin);

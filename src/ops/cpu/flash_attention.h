@@ -17,18 +17,18 @@ namespace hearth::ops {
 
 template <class T>
 struct FlashForward {
-  Heads<T> out;                // [B, Q, H, K]
-  float* lse;                  // [B, H, Q]
-  Heads<const T> q, k, v;      // [B, Q, H, K], [B, S, G, K]
-  const VisibleKeys* visible;  // [B, Q]
+  HeadTensor<T> out;            // [B, Q, H, K]
+  float* lse;                   // [B, H, Q]
+  HeadTensor<const T> q, k, v;  // [B, Q, H, K], [B, S, G, K]
+  const VisibleKeys* visible;   // [B, Q]
 };
 
 template <class T>
 struct FlashBackward {
-  Heads<T> dq, dk, dv;
-  Heads<const T> dout, out;
+  HeadTensor<T> dq, dk, dv;
+  HeadTensor<const T> dout, out;
   const float* lse;  // [B, H, Q]
-  Heads<const T> q, k, v;
+  HeadTensor<const T> q, k, v;
   const VisibleKeys* visible;  // [B, Q]
 };
 

@@ -69,7 +69,7 @@ template <class Lane>
 HWY_INLINE void score(const QueryBlock& x, int64_t panel, const KeyValue& kv, int64_t K, int64_t j0, int64_t count,
                       const Scores& scores) {
   const F32 d;
-  const Span& span = x.spans[panel];
+  const VisibleRange& span = x.spans[panel];
   const int64_t column = panel * kTileColumns, depth = Lane::lanes(K), stride = kv.width / Lane::kPerLane;
   const int64_t first = std::max<int64_t>(0, span.begin_min - j0) / kTileRows * kTileRows;
   const int64_t last = std::min(count, span.end_max - j0);
@@ -79,7 +79,7 @@ HWY_INLINE void score(const QueryBlock& x, int64_t panel, const KeyValue& kv, in
   for (int64_t j = first; j < last; j += kTileRows) {
     const bool hides = span.hides_some(j0 + j, j0 + j + kTileRows);
     const TileScores<Lane> to(own, scores, j, column);
-    tile<Lane, kTileVectors, Layout::kRows>(
+    tile<Lane, kTileVectors, StorageOrder::kRows>(
         kv.keys + (j0 + j) * stride, stride, x.q_t + column, kBlockQueries, depth, [&](int r, int v, V32 s) HWY_ATTR {
           const V32 l = hn::LoadU(d, lse + v * kLanes);
           V32 p = exp2(d, Lane::kScalesQueries ? hn::Sub(s, l) : hn::MulSub(s, scale, l));
@@ -89,12 +89,13 @@ HWY_INLINE void score(const QueryBlock& x, int64_t panel, const KeyValue& kv, in
           }
           hn::StoreU(p, d, to.p + r * to.stride + v * kLanes);
         });
-    tile<Lane, kTileVectors, Layout::kRows>(kv.values + (j0 + j) * stride, stride, x.dout_t + column, kBlockQueries,
-                                            depth, [&](int r, int v, V32 dp) HWY_ATTR {
-                                              const int64_t at = r * to.stride + v * kLanes;
-                                              const V32 centred = hn::Sub(dp, hn::LoadU(d, delta + v * kLanes));
-                                              hn::StoreU(hn::Mul(hn::LoadU(d, to.p + at), centred), d, to.ds + at);
-                                            });
+    tile<Lane, kTileVectors, StorageOrder::kRows>(kv.values + (j0 + j) * stride, stride, x.dout_t + column,
+                                                  kBlockQueries, depth, [&](int r, int v, V32 dp) HWY_ATTR {
+                                                    const int64_t at = r * to.stride + v * kLanes;
+                                                    const V32 centred = hn::Sub(dp, hn::LoadU(d, delta + v * kLanes));
+                                                    hn::StoreU(hn::Mul(hn::LoadU(d, to.p + at), centred), d,
+                                                               to.ds + at);
+                                                  });
     to.round();
   }
 }
@@ -117,10 +118,12 @@ HWY_INLINE void add_key_gradients(const QueryBlock& x, const KeyValue& kv, int64
     if (first >= last) continue;
     const int64_t begin = first / Lane::kPerLane, depth = Lane::lanes(last) - begin;
     const int64_t at = j * kStride + begin, row = (j0 + j) * width;
-    tile_row<Lane, Layout::kRows>(scores.p + at, kStride, x.dout + begin * width, width, depth, vectors,
-                                  [&](int r, int64_t k, V32 s) HWY_ATTR { add_to(kv.dv + row + r * width + k, s); });
-    tile_row<Lane, Layout::kRows>(scores.ds + at, kStride, x.q + begin * width, width, depth, vectors,
-                                  [&](int r, int64_t k, V32 s) HWY_ATTR { add_to(kv.dk + row + r * width + k, s); });
+    tile_row<Lane, StorageOrder::kRows>(scores.p + at, kStride, x.dout + begin * width, width, depth, vectors,
+                                        [&](int r, int64_t k, V32 s)
+                                            HWY_ATTR { add_to(kv.dv + row + r * width + k, s); });
+    tile_row<Lane, StorageOrder::kRows>(scores.ds + at, kStride, x.q + begin * width, width, depth, vectors,
+                                        [&](int r, int64_t k, V32 s)
+                                            HWY_ATTR { add_to(kv.dk + row + r * width + k, s); });
   }
 }
 
@@ -134,9 +137,9 @@ HWY_INLINE void add_query_gradient(const QueryBlock& x, const KeyValue& kv, int6
     const int64_t last = std::min(count, static_cast<int64_t>(x.end[i + kTileRows - 1]) - j0);
     if (first >= last) continue;
     const int64_t begin = first / Lane::kPerLane, depth = Lane::lanes(last) - begin;
-    tile_row<Lane, Layout::kColumns>(scores.ds_down + begin * kBlockQueries + i, kBlockQueries,
-                                     kv.keys_down + (j0 / Lane::kPerLane + begin) * width, width, depth, width / kLanes,
-                                     [&](int r, int64_t k, V32 s) HWY_ATTR { add_to(x.dq + (i + r) * width + k, s); });
+    tile_row<Lane, StorageOrder::kColumns>(
+        scores.ds_down + begin * kBlockQueries + i, kBlockQueries, kv.keys_down + (j0 / Lane::kPerLane + begin) * width,
+        width, depth, width / kLanes, [&](int r, int64_t k, V32 s) HWY_ATTR { add_to(x.dq + (i + r) * width + k, s); });
   }
 }
 

@@ -35,7 +35,7 @@ struct KeyValue {
 // kBlockQueries queries of one head.
 struct QueryBlock {
   int64_t h, s, count;
-  Span spans[kPanels];
+  VisibleRange spans[kPanels];
   float *q_t, *dout_t;  // [lanes of K, kBlockQueries]
   float *q, *dout;      // lanes down the rows, [lanes of kBlockQueries, width]
   float* dq;            // [kBlockQueries, width]
@@ -86,10 +86,10 @@ template <class Lane, class T>
 KeyValue load_key_value(const FlashBackward<T>& t, int64_t b, int64_t g, int64_t rows, int64_t width, Parts& parts) {
   KeyValue kv{};
   kv.rows = rows, kv.width = width;
-  const Rows<T> keys{t.k.at(b, 0, g), t.k.stride_s, t.k.S, t.k.K};
+  const FlashRows<T> keys{t.k.at(b, 0, g), t.k.stride_s, t.k.S, t.k.K};
   for (float** part : {&kv.keys, &kv.values}) *part = parts.take(rows * width / Lane::kPerLane);
   Lane::pack_along(kv.keys, rows, width, keys);
-  Lane::pack_along(kv.values, rows, width, Rows<T>{t.v.at(b, 0, g), t.v.stride_s, t.v.S, t.v.K});
+  Lane::pack_along(kv.values, rows, width, FlashRows<T>{t.v.at(b, 0, g), t.v.stride_s, t.v.S, t.v.K});
   kv.keys_down = kv.keys;
   if constexpr (Lane::kPerLane > 1) {
     kv.keys_down = parts.take(rows * width / Lane::kPerLane);
@@ -106,8 +106,8 @@ void load_query_block(QueryBlock& x, const FlashBackward<T>& t, int64_t b, int64
   prefetch(t.q.at(b, s, h), t.q.stride_s, x.count, K);
   prefetch(t.dout.at(b, s, h), t.dout.stride_s, x.count, K);
   prefetch(t.out.at(b, s, h), t.out.stride_s, x.count, K);
-  Rows<T> q{t.q.at(b, s, h), t.q.stride_s, x.count, K, kLog2E * score_scale(K)};
-  const Rows<T> dout{t.dout.at(b, s, h), t.dout.stride_s, x.count, K};
+  FlashRows<T> q{t.q.at(b, s, h), t.q.stride_s, x.count, K, kLog2E * score_scale(K)};
+  const FlashRows<T> dout{t.dout.at(b, s, h), t.dout.stride_s, x.count, K};
   Lane::pack_columns(x.q_t, kBlockQueries, q);
   Lane::pack_columns(x.dout_t, kBlockQueries, dout);
   q.factor = score_scale(K);

@@ -46,7 +46,7 @@ static_assert(kTaskQueries % kTileColumns == 0 && kTileColumns <= plan::Attentio
 // kTileColumns queries of one head, with their state between blocks of keys.
 struct Panel {
   int64_t h, s, count;
-  Span span;
+  VisibleRange span;
   float *q_t, *out;                            // [lanes of K, kTileColumns]; [kTileColumns, width] unnormalised
   float *begin, *end, *largest, *sum, *decay;  // [kTileColumns]; scores are powers of 2
   // [kTileColumns]: the sum of the outputs' weights. It differs from `sum` if weights are rounded. Divided by it, an
@@ -67,7 +67,7 @@ Panel start_panel(const FlashForward<T>& t, int64_t b, int64_t h, int64_t s, int
   for (float** part : {&p.begin, &p.end, &p.largest, &p.sum, &p.decay}) *part = parts.take(kTileColumns);
   p.weight = Lane::kRounds ? parts.take(kTileColumns) : p.sum;
   p.span = load_visible(p.begin, p.end, kTileColumns, t.visible + b * t.q.S + s, p.count);
-  Lane::pack_columns(p.q_t, kTileColumns, Rows<T>{t.q.at(b, s, h), t.q.stride_s, p.count, K, scale(K)});
+  Lane::pack_columns(p.q_t, kTileColumns, FlashRows<T>{t.q.at(b, s, h), t.q.stride_s, p.count, K, scale(K)});
   std::fill_n(p.out, kTileColumns * width, 0.0f);
   std::fill_n(p.largest, kTileColumns, kHidden);
   std::fill_n(p.sum, kTileColumns, 0.0f);
@@ -87,7 +87,7 @@ HWY_INLINE void score(const Panel& p, float* scores, const float* keys, int64_t 
   for (int v = 0; v < kTileVectors; ++v) largest[v] = hn::LoadU(d, p.largest + v * kLanes);
   for (int64_t j = first; j < last; j += kTileRows) {
     const bool hides = p.span.hides_some(j0 + j, j0 + j + kTileRows);
-    tile<Lane, kTileVectors, Layout::kRows>(
+    tile<Lane, kTileVectors, StorageOrder::kRows>(
         keys + j * stride, stride, p.q_t, kTileColumns, Lane::lanes(K), [&](int r, int v, V32 x) HWY_ATTR {
           if constexpr (!Lane::kScalesQueries) x = hn::Mul(x, factor);
           if (hides) {
@@ -141,13 +141,13 @@ HWY_INLINE void attend(const Panel& p, float* scores, const float* keys, const f
   score<Lane>(p, scores, keys, width, K, j0, first, last);
   exponentiate<Lane>(p, scores, first, last);
   for (int64_t i = 0; i < kTileColumns; i += kTileRows) {
-    tile_row<Lane, Layout::kColumns>(scores + first * kTileColumns + i, Lane::kPerLane * kTileColumns,
-                                     values + first / Lane::kPerLane * width, width, (last - first) / Lane::kPerLane,
-                                     width / kLanes, [&](int r, int64_t k, V32 x) HWY_ATTR {
-                                       float* out = p.out + (i + r) * width + k;
-                                       const V32 decay = hn::Set(d, p.decay[i + r]);
-                                       hn::StoreU(hn::MulAdd(hn::LoadU(d, out), decay, x), d, out);
-                                     });
+    tile_row<Lane, StorageOrder::kColumns>(
+        scores + first * kTileColumns + i, Lane::kPerLane * kTileColumns, values + first / Lane::kPerLane * width,
+        width, (last - first) / Lane::kPerLane, width / kLanes, [&](int r, int64_t k, V32 x) HWY_ATTR {
+          float* out = p.out + (i + r) * width + k;
+          const V32 decay = hn::Set(d, p.decay[i + r]);
+          hn::StoreU(hn::MulAdd(hn::LoadU(d, out), decay, x), d, out);
+        });
   }
 }
 
@@ -190,8 +190,8 @@ void forward_task(const FlashForward<T>& t, const ForwardCut& cut, int64_t task)
   float* scores = parts.take(kBlockKeys * kTileColumns);
   for (int64_t j0 = begin; j0 < end; j0 += kBlockKeys) {
     const int64_t count = std::min(kBlockKeys, end - j0), rows = round_up(count, kTileRows);
-    Lane::pack_along(keys, rows, width, Rows<T>{t.k.at(b, j0, g), t.k.stride_s, count, K});
-    Lane::pack_down(values, rows, width, Rows<T>{t.v.at(b, j0, g), t.v.stride_s, count, K});
+    Lane::pack_along(keys, rows, width, FlashRows<T>{t.k.at(b, j0, g), t.k.stride_s, count, K});
+    Lane::pack_down(values, rows, width, FlashRows<T>{t.v.at(b, j0, g), t.v.stride_s, count, K});
     const int64_t next = j0 + kBlockKeys, share = (std::min(kBlockKeys, end - next) + num_panels - 1) / num_panels;
     for (int64_t i = 0; i < num_panels; ++i) {
       const int64_t first = std::min(end, next + i * share), n = std::min(share, end - first);

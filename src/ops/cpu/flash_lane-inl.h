@@ -23,7 +23,7 @@ namespace hearth::ops::HWY_NAMESPACE {
 
 // [count, K], rows `stride` elements apart. FlashFloats multiplies by `factor`; FlashPairs takes them as they are.
 template <class T>
-struct Rows {
+struct FlashRows {
   const T* x;
   int64_t stride, count, K;
   float factor = 1;
@@ -45,7 +45,7 @@ struct FlashFloats : Floats {
 
   // dst [rows, width]; rows and columns past those of `from` are zero.
   template <class T>
-  static HWY_INLINE void pack_along(float* dst, int64_t rows, int64_t width, const Rows<T>& from) {
+  static HWY_INLINE void pack_along(float* dst, int64_t rows, int64_t width, const FlashRows<T>& from) {
     const F32 d;
     const V32 f = hn::Set(d, from.factor);
     const T* x = from.x;
@@ -59,13 +59,13 @@ struct FlashFloats : Floats {
     std::fill_n(dst, (rows - from.count) * width, 0.0f);
   }
   template <class T>
-  static HWY_INLINE void pack_down(float* dst, int64_t rows, int64_t width, const Rows<T>& from) {
+  static HWY_INLINE void pack_down(float* dst, int64_t rows, int64_t width, const FlashRows<T>& from) {
     pack_along(dst, rows, width, from);
   }
 
   // dst [K, columns], columns past those of `from` are zero.
   template <class T>
-  static HWY_INLINE void pack_columns(float* dst, int64_t columns, const Rows<T>& from) {
+  static HWY_INLINE void pack_columns(float* dst, int64_t columns, const FlashRows<T>& from) {
     const F32x4 d;
     const auto f = hn::Set(d, from.factor);
     const int64_t whole_rows = from.count / 4 * 4, whole_width = from.K / 4 * 4, stride = from.stride;
@@ -94,7 +94,7 @@ struct FlashPairs : Pairs {
   static constexpr bool kRounds = true;
 
   // dst [rows, width / 2]: (x[i][2k], x[i][2k+1]); width is a multiple of 16.
-  static HWY_INLINE void pack_along(float* dst, int64_t rows, int64_t width, const Rows<c10::BFloat16>& from) {
+  static HWY_INLINE void pack_along(float* dst, int64_t rows, int64_t width, const FlashRows<c10::BFloat16>& from) {
     constexpr int64_t kStep = 16;
     const c10::BFloat16* x = from.x;
     for (int64_t i = 0; i < from.count; ++i) {
@@ -114,7 +114,7 @@ struct FlashPairs : Pairs {
   }
 
   // dst [rows / 2, width]: (x[2i][k], x[2i+1][k]); rows is even.
-  static HWY_INLINE void pack_down(float* dst, int64_t rows, int64_t width, const Rows<c10::BFloat16>& from) {
+  static HWY_INLINE void pack_down(float* dst, int64_t rows, int64_t width, const FlashRows<c10::BFloat16>& from) {
     const F32 d;
     const hn::RebindToUnsigned<F32> bits;
     for (int64_t i = 0; i < from.count; i += 2) {
@@ -130,7 +130,7 @@ struct FlashPairs : Pairs {
   }
 
   // dst [ceil(K / 2), columns]: (x[i][2k], x[i][2k+1]).
-  static HWY_INLINE void pack_columns(float* dst, int64_t columns, const Rows<c10::BFloat16>& from) {
+  static HWY_INLINE void pack_columns(float* dst, int64_t columns, const FlashRows<c10::BFloat16>& from) {
     for (int64_t i = 0; i < from.count; ++i) {
       const c10::BFloat16* x = from.x + i * from.stride;
       float* to = dst + i;

@@ -26,10 +26,10 @@ constexpr int kTileRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
 constexpr int kTileVectors = HWY_TARGET <= HWY_AVX3 ? 2 : 3;
 constexpr int64_t kTileColumns = kTileVectors * kLanes;
 
-enum class Layout { kRows, kColumns };  // A(m, k) = a[m * stride + k], or a[k * stride + m]
+enum class StorageOrder { kRows, kColumns };  // A(m, k) = a[m * stride + k], or a[k * stride + m]
 
 // One tile: kTileRows rows of C, kVectors vectors wide; finish(row, vector, sum) gets each of its sums.
-template <class Lane, int kVectors, Layout kLayout, class Finish>
+template <class Lane, int kVectors, StorageOrder kOrder, class Finish>
 HWY_INLINE void tile(const float* a, int64_t stride_a, const float* b, int64_t stride_b, int64_t depth,
                      const Finish& finish) {
   const F32 d;
@@ -45,13 +45,13 @@ HWY_INLINE void tile(const float* a, int64_t stride_a, const float* b, int64_t s
     for (int v = 0; v < kVectors; ++v) columns[v] = hn::LoadU(d, b + v * kLanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kTileRows; ++r) {
-      const V32 element = hn::Set(d, kLayout == Layout::kRows ? a[r * stride_a] : a[r]);
+      const V32 element = hn::Set(d, kOrder == StorageOrder::kRows ? a[r * stride_a] : a[r]);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
         sums[r][v] = Lane::add_product(sums[r][v], element, columns[v]);
       }
     }
-    a += kLayout == Layout::kRows ? 1 : stride_a;
+    a += kOrder == StorageOrder::kRows ? 1 : stride_a;
     b += stride_b;
   }
 #pragma GCC unroll 8
@@ -62,16 +62,16 @@ HWY_INLINE void tile(const float* a, int64_t stride_a, const float* b, int64_t s
 }
 
 // kTileRows rows of C over `vectors` vectors of columns; finish(row, column, sum) with column in floats.
-template <class Lane, Layout kLayout, class Finish>
+template <class Lane, StorageOrder kOrder, class Finish>
 HWY_INLINE void tile_row(const float* a, int64_t stride_a, const float* b, int64_t stride_b, int64_t depth,
                          int64_t vectors, const Finish& finish) {
   int64_t n = 0;
   const auto at = [&](int r, int v, V32 sum) HWY_ATTR { finish(r, (n + v) * kLanes, sum); };
   for (; n + kTileVectors <= vectors; n += kTileVectors) {
-    tile<Lane, kTileVectors, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
+    tile<Lane, kTileVectors, kOrder>(a, stride_a, b + n * kLanes, stride_b, depth, at);
   }
-  if (vectors - n == 1) tile<Lane, 1, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
-  if (vectors - n == 2) tile<Lane, 2, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
+  if (vectors - n == 1) tile<Lane, 1, kOrder>(a, stride_a, b + n * kLanes, stride_b, depth, at);
+  if (vectors - n == 2) tile<Lane, 2, kOrder>(a, stride_a, b + n * kLanes, stride_b, depth, at);
 }
 
 // 2^x, 0 below 2^-127; NaN stays NaN. Relative error at most 8e-8 before the last rounding. The polynomial is the best

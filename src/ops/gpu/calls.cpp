@@ -175,19 +175,19 @@ void add_sum_of_squares(const at::Tensor& sum_1, const at::Tensor& x) {
 void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
            const at::Tensor& exp_avg_sq_N, const AdamWStep& step, const at::Tensor& decision,
            const std::optional<StochasticRounding>& rounding, const at::Tensor& copy_N) {
-  kernels::AdamW k{.lr = step.lr,
-                   .beta1 = step.beta1,
-                   .beta2 = step.beta2,
-                   .eps = step.eps,
-                   .decay = step.decay,
-                   .l2 = step.l2,
-                   .updates_before = step.updates_before,
-                   .transformers_form = step.form == AdamForm::kTransformers,
-                   .parameter = type_of(parameter_N),
-                   .moments = type_of(exp_avg_N),
-                   .stochastic = rounding.has_value(),
-                   .key = {},
-                   .first = 0};
+  kernels::AdamWUpdate k{.lr = step.lr,
+                         .beta1 = step.beta1,
+                         .beta2 = step.beta2,
+                         .eps = step.eps,
+                         .decay = step.decay,
+                         .l2 = step.l2,
+                         .updates_before = step.updates_before,
+                         .transformers_form = step.form == AdamForm::kTransformers,
+                         .parameter = type_of(parameter_N),
+                         .moments = type_of(exp_avg_N),
+                         .stochastic = rounding.has_value(),
+                         .key = {},
+                         .first = 0};
   if (rounding) {
     k.key[0] = rounding->key.word[0];
     k.key[1] = rounding->key.word[1];

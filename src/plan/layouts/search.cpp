@@ -66,7 +66,7 @@ class Search {
         none_(static_cast<size_t>(run.model.L())),
         memory_(run) {
     config_.training.global_batch_size = sequences_;
-    config_.memory.recompute = config::Recompute::kAuto;
+    config_.memory.recompute = config::RecomputeChoice::kAuto;
     if (config.optimizer.name == config::OptimizerName::kMuon)
       muon_flops_ = newton_schulz_flops(config, run.parameters);
   }

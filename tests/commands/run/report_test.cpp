@@ -22,7 +22,7 @@ struct ReportCommand : ::testing::Test {
     make_folders(folder / name);
     metrics::JsonlWriter writer(folder / name / "metrics.jsonl");
     for (int64_t step = 1; step <= steps; ++step) {
-      metrics::Record r;
+      metrics::StepRecord r;
       r.step = step;
       r.loss = 10.0 / static_cast<double>(step);
       r.step_s = 2;
@@ -127,7 +127,7 @@ TEST_F(ReportCommand, ARestartHasTheReasonThatItsJobWroteDown) {
   make_folders(folder / "run");
   metrics::JsonlWriter writer(folder / "run/metrics.jsonl");
   const auto step = [&writer](int64_t number) {
-    metrics::Record r;
+    metrics::StepRecord r;
     r.step = number;
     writer.append(r);
   };

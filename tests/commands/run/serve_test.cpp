@@ -26,7 +26,7 @@ struct ServedReport : ::testing::Test {
   void write_steps(const Path& file, int64_t first, int64_t last) {
     metrics::JsonlWriter writer(file);
     for (int64_t step = first; step <= last; ++step) {
-      metrics::Record r;
+      metrics::StepRecord r;
       r.step = step;
       r.loss = 10.0 / static_cast<double>(step);
       r.step_s = 2;

@@ -30,7 +30,7 @@ struct TopCommand : ::testing::Test {
   void write_steps(const Path& file, int64_t first, int64_t last) {
     metrics::JsonlWriter writer(file);
     for (int64_t step = first; step <= last; ++step) {
-      metrics::Record r;
+      metrics::StepRecord r;
       r.step = step;
       r.loss = 100.0 / static_cast<double>(step);
       r.step_s = 2;

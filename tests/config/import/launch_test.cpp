@@ -139,7 +139,7 @@ TEST_F(ImportTest, VariablesOfAccelerateAreRead) {
       "ACCELERATE_USE_FSDP=true FSDP_SHARDING_STRATEGY=SHARD_GRAD_OP FSDP_ACTIVATION_CHECKPOINTING=true "
       "FSDP_OFFLOAD_PARAMS=false ");
   EXPECT_EQ(fsdp.parallelism.zero_stage, 2);
-  EXPECT_EQ(fsdp.memory.recompute, Recompute::kBlock);
+  EXPECT_EQ(fsdp.memory.recompute, RecomputeChoice::kBlock);
   EXPECT_EQ(with("export ACCELERATE_USE_FSDP=true\n").parallelism.zero_stage, 3);
   EXPECT_EQ(with("export FSDP_SHARDING_STRATEGY=FULL_SHARD\n").parallelism.zero_stage, 1) << "FSDP is off";
   const auto refused = [](const std::string& names, const std::string& command = kTorchrunClm) {

@@ -94,7 +94,7 @@ TEST_F(ImportTest, DefaultsOfMegatronAreWrittenOut) {
   EXPECT_EQ(c.optimizer.weight_decay, 0.01);
   EXPECT_EQ(c.optimizer.beta2, 0.999);
   EXPECT_EQ(c.training.mixed_precision_param, DType::kFloat32);
-  EXPECT_EQ(c.memory.recompute, Recompute::kBlock);
+  EXPECT_EQ(c.memory.recompute, RecomputeChoice::kBlock);
   EXPECT_EQ(c.parallelism.pipeline_parallel_degree, 4);
   EXPECT_EQ(c.parallelism.pipeline_parallel_schedule, PipelineSchedule::kInterleaved1F1B);
   EXPECT_EQ(c.parallelism.pipeline_parallel_layers_per_stage, 4);

@@ -125,7 +125,7 @@ TEST_F(ImportTest, AJsonFileOfTorchtitanGivesTheModelThatItSpellsOut) {
   EXPECT_EQ(c.checkpoint.keep_latest_k, 3);
   EXPECT_TRUE(c.checkpoint.last_save_model_only);
   EXPECT_EQ(c.checkpoint.export_dtype, DType::kBFloat16);
-  EXPECT_EQ(c.memory.recompute, Recompute::kNorms);
+  EXPECT_EQ(c.memory.recompute, RecomputeChoice::kNorms);
   EXPECT_EQ(c.memory.loss_chunk_tokens, 2048);
   EXPECT_EQ(c.validation.freq, 500);
   EXPECT_EQ(c.validation.steps, 12);
@@ -167,7 +167,7 @@ TEST_F(ImportTest, GroupsMixturesAndLayoutsOfTorchtitansJsonAreFollowed) {
   EXPECT_EQ(c.parallelism.pipeline_parallel_degree, 2);
   EXPECT_EQ(c.parallelism.pipeline_parallel_microbatch_size, 1);
   EXPECT_EQ(c.parallelism.data_parallel_shard_degree, 4);
-  EXPECT_EQ(c.memory.recompute, Recompute::kBlock);
+  EXPECT_EQ(c.memory.recompute, RecomputeChoice::kBlock);
   EXPECT_EQ(c.model.attention_scope, AttentionScope::kWindow);
 }
 

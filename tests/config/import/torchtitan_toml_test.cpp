@@ -156,7 +156,7 @@ TEST_F(ImportTest, AFileOf2025KeepsItsKeys) {
   EXPECT_TRUE(c.checkpoint.last_save_in_hf);
   EXPECT_EQ(c.checkpoint.export_dtype, DType::kBFloat16);
   EXPECT_EQ(c.checkpoint.keep_latest_k, 10);
-  EXPECT_EQ(c.memory.recompute, Recompute::kNorms);
+  EXPECT_EQ(c.memory.recompute, RecomputeChoice::kNorms);
   EXPECT_EQ(c.validation.freq, 50);
   EXPECT_EQ(c.validation.steps, 12);
   EXPECT_TRUE(c.metrics.enable_tensorboard);

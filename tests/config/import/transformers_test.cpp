@@ -204,7 +204,7 @@ TEST_F(ImportTest, ArgumentsAsJsonAndAsOptionsAreTheSameRun) {
   EXPECT_EQ(c.checkpoint.interval_epochs, 1);
   EXPECT_EQ(c.checkpoint.keep_latest_k, 3);
   EXPECT_EQ(c.parallelism.zero_stage, 2);
-  EXPECT_EQ(c.memory.recompute, Recompute::kBlock);
+  EXPECT_EQ(c.memory.recompute, RecomputeChoice::kBlock);
   EXPECT_EQ(c.validation.freq, 50);
   EXPECT_EQ(c.optimizer.beta2, 0.95);
   EXPECT_EQ(c.optimizer.weight_decay_on, WeightDecayOn::kMatrices);
@@ -248,7 +248,7 @@ TEST_F(ImportTest, AcceleratesFileGivesRanksAndPrecisionToAScriptWithoutTrainer)
   EXPECT_EQ(c.training.global_batch_size, 32);
   EXPECT_EQ(c.parallelism.data_parallel_shard_degree, 16);
   EXPECT_EQ(c.parallelism.zero_stage, 3);
-  EXPECT_EQ(c.memory.recompute, Recompute::kBlock);
+  EXPECT_EQ(c.memory.recompute, RecomputeChoice::kBlock);
   EXPECT_EQ(c.training.mixed_precision_param, DType::kBFloat16);
   EXPECT_EQ(c.lr_scheduler.warmup_steps, 50);
   EXPECT_EQ(c.lr_scheduler.decay_type, DecayType::kPolynomial);

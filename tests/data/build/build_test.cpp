@@ -101,7 +101,7 @@ TEST(Build, EachFileCountsOnceByItsRealPathAndEachContentOnce) {
   std::filesystem::create_symlink("doc-002.txt", scratch / "text" / "link.txt");
   std::filesystem::create_directory_symlink("..", scratch / "text" / "deep" / "up");  // a cycle
   std::filesystem::create_symlink("nowhere", scratch / "text" / "dangling.txt");
-  const Manifest m = build(scratch / "out", {scratch / "text", scratch / "text" / "doc-003.txt"}).manifest;
+  const DatasetManifest m = build(scratch / "out", {scratch / "text", scratch / "text" / "doc-003.txt"}).manifest;
   EXPECT_EQ(m.sources.size(), 5u);
   EXPECT_EQ(m.duplicates_dropped, 1);
   EXPECT_EQ(m.empty_dropped, 1);
@@ -138,7 +138,7 @@ TEST(Build, ShardAndUnitSizesChangeNeitherTokensNorIdentity) {
     for (const int64_t portion_bytes : {1, 2500, 1 << 20}) {
       rules.shard_tokens = shard_tokens;
       const Path out = scratch / fmt::format("out-{}-{}", shard_tokens, portion_bytes);
-      const Manifest m = build(out, {scratch / "text"}, rules, 2, false, portion_bytes).manifest;
+      const DatasetManifest m = build(out, {scratch / "text"}, rules, 2, false, portion_bytes).manifest;
       identities.insert(m.identity);
       most = std::max(most, m.splits[0].shards.size());
       const Dataset dataset = Dataset::open(out);
@@ -196,7 +196,7 @@ TEST(Build, ASmallCorpusNeverLosesOneSideOfTheSplit) {
   for (const double fraction : {1e-9, 0.999999}) {
     BuildRules rules;
     rules.validation = fraction;
-    const Manifest m = build(scratch / "out", {scratch / "text"}, rules, 1, true).manifest;
+    const DatasetManifest m = build(scratch / "out", {scratch / "text"}, rules, 1, true).manifest;
     EXPECT_EQ(m.find_split("train")->documents, 1);
     EXPECT_EQ(m.find_split("validation")->documents, 1);
   }
@@ -241,7 +241,7 @@ TEST(Build, InvalidUtf8IsKeptAndCounted) {
   const ScratchFolder scratch;
   write_text(scratch / "text" / "good.txt", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\n");
   write_text(scratch / "text" / "bad.txt", "caf\xe9 and \xed\xa0\x80\n");
-  const Manifest m = build(scratch / "out", {scratch / "text"}).manifest;
+  const DatasetManifest m = build(scratch / "out", {scratch / "text"}).manifest;
   EXPECT_EQ(m.records.invalid_utf8_documents, 1);
   EXPECT_EQ(m.records.invalid_utf8_bytes, 4);  // e9, and the three bytes of a surrogate
   const auto tokens = all_tokens(Dataset::open(scratch / "out").split("train"));

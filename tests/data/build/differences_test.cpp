@@ -135,7 +135,7 @@ TEST(BuildDifferences, MovedFilesAreTheSameUnlessTheirOrderChanges) {
 
 TEST(BuildDifferences, ATokenizerOfTheSameNameIsToldByItsSizeAndHash) {
   const ScratchFolder scratch;
-  Manifest there, here;
+  DatasetManifest there, here;
   there.rules.tokenizer = here.rules.tokenizer = "tokenizer.json";
   there.tokenizer_hash = "0123456789abcdef";
   here.tokenizer_hash = "fedcba9876543210";

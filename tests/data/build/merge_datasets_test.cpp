@@ -35,7 +35,7 @@ struct Corpus {
   static std::string part_of(int i) { return i < 8 ? "a" : i < 15 ? "b" : "c"; }
   Path operator/(const std::string& name) const { return scratch / name; }
   // FOLDER-data from FOLDER.
-  Manifest make(const std::string& folder, const BuildRules& rules = small()) const {
+  DatasetManifest make(const std::string& folder, const BuildRules& rules = small()) const {
     return build(data(folder), {scratch / folder}, rules, 2, true, 500).manifest;
   }
   Path data(const std::string& folder) const { return scratch / (folder + "-data"); }
@@ -161,7 +161,7 @@ TEST(MergeDatasets, RulesThatWorkWithinADatasetAreSaidNotToWorkAcross) {
   EXPECT_THAT(result.notes[0], HasSubstr("a document in two datasets is there twice"));
   EXPECT_EQ(result.notes[1], "each dataset was split by position separately");
   EXPECT_THAT(result.notes[2], HasSubstr("different shares were held out"));
-  const Manifest m = read_manifest(c / "whole");
+  const DatasetManifest m = read_manifest(c / "whole");
   EXPECT_EQ(std::tuple(m.rules.split, m.rules.validation, m.rules.dedup_exact), std::tuple("", 0.0, false));
   EXPECT_EQ(std::tuple(m.merged[0].rules.split, m.merged[1].rules.validation), std::tuple("2,1,1", 0.3));
   ASSERT_EQ(m.splits.size(), 3U);

@@ -179,8 +179,8 @@ TEST(PositionalSplit, GptNeoxsOrderOfTheTrainingSplitIsThatOfItsDocumentsAlone) 
   build(scratch / "first", {scratch / "text"});
   const Dataset first = Dataset::open(scratch / "first");
   ASSERT_EQ(all_tokens(dataset.split("train")), all_tokens(first.split("train")));
-  const Table a = neox_window_table(dataset.split("train"), 64, 500, 1234);
-  const Table b = neox_window_table(first.split("train"), 64, 500, 1234);
+  const TableArrays a = neox_window_table(dataset.split("train"), 64, 500, 1234);
+  const TableArrays b = neox_window_table(first.split("train"), 64, 500, 1234);
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i)
     EXPECT_TRUE(std::equal(a[i].bytes().begin(), a[i].bytes().end(), b[i].bytes().begin(), b[i].bytes().end()));

@@ -72,7 +72,7 @@ TEST(SourceBuild, AMixtureOfSourcesKeepsEveryRecordInOrderForAnyThreads) {
   const ScratchFolder scratch;
   write_mixture(scratch / "in");
   BuildOptions options = small_units(scratch / "one", scratch / "in");
-  const Manifest m = run(options).manifest;
+  const DatasetManifest m = run(options).manifest;
   EXPECT_EQ(m.sources.size(), 10u);
   std::vector<std::string> expected;
   for (uint64_t i = 0; i < 40; ++i) expected.push_back(fmt::format("{} {}", i, words(i, 150)));
@@ -106,7 +106,7 @@ TEST(SourceBuild, EmptyAndRepeatedRecordsAreDroppedWhereAskedForAndCounted) {
   BuildOptions options = small_units(scratch / "out", scratch / "in");
   options.rules.validation = 0;
   options.rules.dedup_exact = true;
-  const Manifest kept = run(options).manifest;
+  const DatasetManifest kept = run(options).manifest;
   EXPECT_EQ(kept.records.duplicates_dropped, 11);  // ten records, and an empty one
   EXPECT_EQ(kept.find_split("train")->documents, 59);
   const auto texts = documents_of(scratch / "out");
@@ -116,7 +116,7 @@ TEST(SourceBuild, EmptyAndRepeatedRecordsAreDroppedWhereAskedForAndCounted) {
   options.rules.drop_empty = true;
   options.threads = 3;
   options.overwrite = true;
-  const Manifest dropped = run(options).manifest;
+  const DatasetManifest dropped = run(options).manifest;
   EXPECT_EQ(dropped.records.empty_dropped, 2);
   EXPECT_EQ(dropped.records.duplicates_dropped, 10);
   EXPECT_EQ(dropped.find_split("train")->documents, 58);
@@ -162,7 +162,7 @@ TEST(SourceBuild, ASourceThatIsCutShortIsDamageAndSkippingKeepsWhatCameBefore) {
   EXPECT_THAT(error.message(), HasSubstr("it is cut short")) << error.message();
   BuildRules rules;
   rules.on_error = OnError::kSkip;
-  const Manifest m = build(scratch / "out", {scratch / "x.jsonl.gz"}, rules, 1, true).manifest;
+  const DatasetManifest m = build(scratch / "out", {scratch / "x.jsonl.gz"}, rules, 1, true).manifest;
   EXPECT_EQ(m.records.skipped[static_cast<size_t>(RecordProblem::kUnreadable)], 1);
   EXPECT_GT(m.find_split("train")->documents, 1000);
 }

@@ -77,7 +77,7 @@ TEST(Indexed, TheFilesOfNeoxsOwnWriterGoInAndComeOutByteForByte) {
   write_text(scratch / "gold.idx", from_hex(kGoldenIndex));
   ASSERT_EQ(read_file(scratch / "gold.idx").size(), 142u);
   EXPECT_EQ(read_all(scratch / "gold.bin"), kGolden);
-  const Manifest m = run(options_for(scratch / "out", scratch / "gold.idx", 32016)).manifest;
+  const DatasetManifest m = run(options_for(scratch / "out", scratch / "gold.idx", 32016)).manifest;
   EXPECT_EQ(m.find_split("train")->tokens, 21);
   EXPECT_EQ(m.find_split("train")->text_bytes, 0);
   const Dataset dataset = Dataset::open(scratch / "out");
@@ -187,7 +187,7 @@ TEST(Indexed, TokensAndTextMixAndAFolderCountsEachPairOnce) {
   EXPECT_EQ(error_of([&] { run(options); }).message(), "text cannot be encoded without a tokenizer");
   options.rules.tokenizer = "bytes";
   options.overwrite = true;
-  const Manifest m = run(options).manifest;
+  const DatasetManifest m = run(options).manifest;
   EXPECT_EQ(m.sources.size(), 2u);
   EXPECT_EQ(m.sources[0].path, (scratch / "in" / "a.bin").string());
   const Dataset dataset = Dataset::open(scratch / "out");
@@ -222,7 +222,7 @@ TEST(Indexed, RangesPartsAndThreadsGiveEachSequenceOnce) {
   BuildOptions options = options_for(scratch / "one", scratch / "x", 1000);  // Megatron names the prefix
   options.rules.shard_tokens = 40;
   options.portion_bytes = 100;
-  const Manifest m = run(options).manifest;
+  const DatasetManifest m = run(options).manifest;
   EXPECT_EQ(m.find_split("train")->documents, 303);
   EXPECT_GT(m.find_split("train")->shards.size(), 30u);
   std::vector<int32_t> expected;

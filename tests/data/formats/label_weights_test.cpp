@@ -84,7 +84,7 @@ TEST(LabelWeights, ColumnsOfHuggingFacesRowsBecomeThoseOfTheTokens) {
   for (const Case& c : cases) {
     SCOPED_TRACE(c.from + " " + c.labels_key + " " + c.weights_key);
     const Path out = scratch / fmt::format("{}-{}-{}", c.from, c.labels_key, c.weights_key);
-    const Manifest m = build(out, {in / c.from}, of_ids(c.labels_key, c.weights_key)).manifest;
+    const DatasetManifest m = build(out, {in / c.from}, of_ids(c.labels_key, c.weights_key)).manifest;
     const Dataset dataset = Dataset::open(out);
     const Split& split = dataset.split("train");
     EXPECT_EQ(all_tokens(split), joined<int32_t>(expected["ids"]));
@@ -225,7 +225,7 @@ void expect_problems(const BuildRules& given, const std::vector<Bad>& rows) {
     EXPECT_EQ(error.code(), ExitCode::kUser);
     EXPECT_EQ(error.message(), (scratch / "rows.jsonl").string() + ": line 2: " + bad.why);
     rules.on_error = OnError::kSkip;
-    const Manifest m = build(scratch / "out", {scratch / "rows.jsonl"}, rules, 1, true).manifest;
+    const DatasetManifest m = build(scratch / "out", {scratch / "rows.jsonl"}, rules, 1, true).manifest;
     EXPECT_EQ(m.records.num_skipped(), 1);
     EXPECT_EQ(m.find_split("train")->documents, 1);
   }
@@ -270,7 +270,7 @@ TEST(LabelWeights, ARowOfIdsWithOtherLabelsOrWeightsIsAProblemOfThatRow) {
   EXPECT_EQ(why("inf", weights), ": row 1: has the weight inf in \"w\" at 0" + not_weights);
   BuildRules skip = weights;
   skip.on_error = OnError::kSkip;
-  const Manifest m = build(scratch / "out", {weight_rows().folder / "bad-nan.parquet"}, skip, 1, true).manifest;
+  const DatasetManifest m = build(scratch / "out", {weight_rows().folder / "bad-nan.parquet"}, skip, 1, true).manifest;
   EXPECT_EQ(m.find_split("train")->tokens, 1);
   EXPECT_EQ(m.records.skipped[static_cast<size_t>(RecordProblem::kWrongType)], 1);
 }

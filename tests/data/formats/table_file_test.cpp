@@ -20,15 +20,15 @@ namespace {
 using test::error_of;
 using test::ScratchFolder;
 
-Table numbers(uint32_t first) {
-  Table table;
+TableArrays numbers(uint32_t first) {
+  TableArrays table;
   table.emplace_back(std::vector<uint64_t>{7, uint64_t{1} << 60});
   table.emplace_back(std::vector<uint32_t>{first, 2, 3});  // 12 bytes: not a multiple of 8
   table.emplace_back(std::vector<uint32_t>{});
   return table;
 }
 
-bool equal(const Table& a, const Table& b) {
+bool equal(const TableArrays& a, const TableArrays& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const TableArray& x, const TableArray& y) {
     return std::equal(x.bytes().begin(), x.bytes().end(), y.bytes().begin(), y.bytes().end());
   });
@@ -64,11 +64,11 @@ TEST(TableFile, AnyByteThatChangedAndAnyOtherKeyOrLengthIsDamage) {
 // The result and the note of keep_table.
 struct Kept {
   TableNote note;
-  Table table;
+  TableArrays table;
   explicit Kept(const Path& folder, const std::string& key = "key") {
     keep_table(
         folder, "test", key, note, [&] { return numbers(static_cast<uint32_t>(key.size())); },
-        [&](Table read) {
+        [&](TableArrays read) {
           if (read[0].as<uint64_t>()[0] != 7) throw damaged("it makes no sense");
           table = std::move(read);
         });
@@ -90,7 +90,7 @@ TEST(TableFile, ATableIsMadeOnceForEachKeyAndAgainWhereItIsDamaged) {
   EXPECT_FALSE(Kept(folder).note.built);
 
   // Whole, with the right key, but with meaningless numbers.
-  Table senseless;
+  TableArrays senseless;
   senseless.emplace_back(std::vector<uint64_t>{8});
   for (const std::string& name : list_folder(folder)) write_table(folder / name, "key", senseless);
   EXPECT_EQ(Kept(folder).note.damage, "it makes no sense");
@@ -134,9 +134,9 @@ TEST(TableFile, ManyWhoWriteTheSameTableAtOnceLeaveOneThatIsWhole) {
 }
 
 TEST(WindowTable, ATableThatPointsOutsideIsDamage) {
-  const auto opens = [](const std::vector<Part>& parts, int64_t epochs = 1, std::vector<uint32_t> order = {}) {
+  const auto opens = [](const std::vector<RowPart>& parts, int64_t epochs = 1, std::vector<uint32_t> order = {}) {
     WindowTableBuilder builder;
-    for (const Part& part : parts) builder.add(part);
+    for (const RowPart& part : parts) builder.add(part);
     builder.end_window();
     try {
       WindowTable(builder.finish(epochs, std::move(order)), 100, 10);

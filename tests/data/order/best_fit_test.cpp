@@ -95,11 +95,11 @@ TEST_F(BestFitTest, EveryTokenIsAnInputOnceAndALabelOnceBehindTheOneBeforeIt) {
   make(700);
   const auto packed = table(1);
   std::vector<int> inputs(static_cast<size_t>(train().tokens())), labels = inputs;
-  std::vector<Part> parts;
+  std::vector<RowPart> parts;
   int64_t cut = 0;
   for (int64_t window = 0; window < packed->windows(); ++window) {
     packed->parts(window, parts);
-    for (const Part& part : parts) {
+    for (const RowPart& part : parts) {
       for (int64_t t = 0; t < part.num_inputs; ++t) ++inputs[static_cast<size_t>(part.first_token + t)];
       for (int64_t t = 1; t < part.num_tokens(); ++t) ++labels[static_cast<size_t>(part.first_token + t)];
       const TokenPosition first = train().locate(part.first_token);

@@ -109,7 +109,7 @@ TEST(NeoxOrder, TheLoaderGivesItsSequencesOneByOne) {
 
   for (const int64_t seq_len : {16, 500}) {  // 500 is longer than any document
     const uint64_t samples = 1000;
-    const Table table = neox_window_table(split, seq_len, samples, 1234);
+    const TableArrays table = neox_window_table(split, seq_len, samples, 1234);
     LoaderOptions o;
     o.seq_len = seq_len;
     o.global_batch_size = o.local_batch_size = 5;

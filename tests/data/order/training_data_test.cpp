@@ -356,7 +356,7 @@ TEST_F(TrainingDataTest, TheSameDatasetTwiceAndOtherTokenizersAreRefused) {
                   .message()
                   .ends_with("are the same dataset"));
   // A manifest with another tokenizer's name.
-  Manifest manifest = read_manifest(*scratch_ / "b");
+  DatasetManifest manifest = read_manifest(*scratch_ / "b");
   manifest.tokenizer_hash = "0123456789abcdef0123456789abcdef";
   make_folders(*scratch_ / "other");
   for (const std::string& name : list_folder(*scratch_ / "b"))

@@ -183,12 +183,12 @@ template <typename Body>
 std::string why_with_ends(const std::vector<uint64_t>& ends, Body body) {
   const ScratchFolder scratch;
   ShardWriter writer(scratch / "a.shard", std::string(32, '0'));
-  writer.begin_column(kTokensColumn, ElementType::kU8, Axis::kToken);
+  writer.begin_column(kTokensColumn, ElementType::kU8, ColumnAxis::kToken);
   writer.append(std::vector<uint8_t>(40, 7));
-  writer.begin_column(kDocumentEndsColumn, ElementType::kU64, Axis::kDocument);
+  writer.begin_column(kDocumentEndsColumn, ElementType::kU64, ColumnAxis::kDocument);
   writer.append(ends);
   const ShardHeader header = writer.finish();
-  Manifest m;
+  DatasetManifest m;
   const auto documents = static_cast<int64_t>(ends.size()), size = static_cast<int64_t>(header.file_bytes);
   m.splits.push_back(
       {"train", documents, 40, 40, "", {{"a.shard", size, 40, documents, "", to_hex64(header.header_checksum)}}});

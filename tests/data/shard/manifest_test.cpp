@@ -32,12 +32,12 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-TEST(Manifest, ReadingAndWritingAgainGivesTheSameBytes) {
+TEST(DatasetManifest, ReadingAndWritingAgainGivesTheSameBytes) {
   const std::string text = example();
   EXPECT_EQ(manifest_text(parse_manifest(text, "m")), text);
 }
 
-TEST(Manifest, AnotherVersionIsAUserError) {
+TEST(DatasetManifest, AnotherVersionIsAUserError) {
   const std::string text = replaced(example(), "\"version\": 1", "\"version\": 4");
   const Error error = error_of([&] { parse_manifest(text, "data/manifest.json"); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
@@ -45,7 +45,7 @@ TEST(Manifest, AnotherVersionIsAUserError) {
   EXPECT_EQ(error.why(), "this hearth reads versions 1 to 3");
 }
 
-TEST(Manifest, SomethingElseIsAUserError) {
+TEST(DatasetManifest, SomethingElseIsAUserError) {
   for (const char* text : {"{}", "[]", "3", "{\"format\": \"other\", \"version\": 1}"}) {
     const Error error = error_of([&] { parse_manifest(text, "m"); });
     EXPECT_EQ(error.code(), ExitCode::kUser) << text;
@@ -53,7 +53,7 @@ TEST(Manifest, SomethingElseIsAUserError) {
   }
 }
 
-TEST(Manifest, EveryFlippedByteAndEveryCutIsAnError) {
+TEST(DatasetManifest, EveryFlippedByteAndEveryCutIsAnError) {
   const std::string text = example();
   for (size_t i = 0; i + 1 < text.size(); i += 3) {
     std::string bad = text;
@@ -68,18 +68,18 @@ TEST(Manifest, EveryFlippedByteAndEveryCutIsAnError) {
 }
 
 // A made-up manifest with a good checksum.
-TEST(Manifest, AShardNameCannotLeadOutOfTheFolder) {
+TEST(DatasetManifest, AShardNameCannotLeadOutOfTheFolder) {
   for (const char* name : {"../secret", "/etc/passwd", "", ".hidden", "a/b"}) {
-    Manifest m;
+    DatasetManifest m;
     m.splits.push_back({"train", 0, 0, 0, "", {{name, 0, 0, 0, "", ""}}});
     const Error error = error_of([&] { parse_manifest(manifest_text(m), "m"); });
     EXPECT_EQ(error.code(), ExitCode::kDamaged) << name;
   }
 }
 
-TEST(Manifest, AShardCannotReferToASourceThatIsNotListed) {
+TEST(DatasetManifest, AShardCannotReferToASourceThatIsNotListed) {
   for (const bool tokens : {false, true}) {
-    Manifest m = parse_manifest(example(), "m");
+    DatasetManifest m = parse_manifest(example(), "m");
     ShardEntry& shard = m.splits[0].shards[0];
     m.merged.push_back({m.identity, m.build, 1, m.rules});
     m.sources.back().size_bytes = 1 << 20;  // room for the tokens
@@ -93,8 +93,8 @@ TEST(Manifest, AShardCannotReferToASourceThatIsNotListed) {
   }
 }
 
-TEST(Manifest, CountsThatDoNotAddUpAreDamage) {
-  Manifest m;
+TEST(DatasetManifest, CountsThatDoNotAddUpAreDamage) {
+  DatasetManifest m;
   m.splits.push_back({"train", 1, 10, 9, "", {{"a.shard", 100, 9, 1, "", ""}}});
   const Error error = error_of([&] { parse_manifest(manifest_text(m), "m"); });
   EXPECT_EQ(error.code(), ExitCode::kDamaged);
@@ -107,7 +107,7 @@ TEST(Manifest, CountsThatDoNotAddUpAreDamage) {
 }
 
 // As version 0.1.0 wrote it, except the checksum, which is computed here.
-TEST(Manifest, OneFromBeforeSourcesHadFormatsIsRead) {
+TEST(DatasetManifest, OneFromBeforeSourcesHadFormatsIsRead) {
   std::string text = R"({
   "format": "hearth dataset",
   "version": 1,
@@ -120,7 +120,7 @@ TEST(Manifest, OneFromBeforeSourcesHadFormatsIsRead) {
     "size_bytes": 900, "tokens": 4, "documents": 1, "identity": "", "header_checksum": ""}]}],
   "sources": [{"path": "a", "real_path": "/a", "size_bytes": 3, "xxh3_128": "00"}])";
   text += ",\n  \"checksum\": \"" + to_hex64(xxh3_64(text)) + "\"\n}\n";
-  const Manifest m = parse_manifest(text, "m");
+  const DatasetManifest m = parse_manifest(text, "m");
   EXPECT_EQ(m.rules.read.document_bytes, 77);
   EXPECT_EQ(m.rules.on_error, OnError::kStop);
   EXPECT_EQ(m.records.invalid_utf8_documents, 5);
@@ -130,7 +130,7 @@ TEST(Manifest, OneFromBeforeSourcesHadFormatsIsRead) {
   EXPECT_EQ(m.build, "");
 }
 
-TEST(Manifest, AFolderWithoutOneIsNoDataset) {
+TEST(DatasetManifest, AFolderWithoutOneIsNoDataset) {
   const ScratchFolder scratch;
   const Error error = error_of([&] { read_manifest(scratch.path()); });
   EXPECT_EQ(error.code(), ExitCode::kUser);

@@ -25,14 +25,14 @@ void write_example(const Path& path, uint64_t block_bytes = 256) {
   ShardWriter writer(path, kIdentity, block_bytes);
   std::vector<uint16_t> tokens;
   for (int i = 0; i < 300; ++i) tokens.push_back(static_cast<uint16_t>(i * 7));
-  writer.begin_column("tokens", ElementType::kU16, Axis::kToken);
+  writer.begin_column("tokens", ElementType::kU16, ColumnAxis::kToken);
   writer.append(std::vector<uint16_t>(tokens.begin(), tokens.begin() + 100));
   writer.append(std::vector<uint16_t>(tokens.begin() + 100, tokens.end()));
-  writer.begin_column("weights", ElementType::kF32, Axis::kToken);
+  writer.begin_column("weights", ElementType::kF32, ColumnAxis::kToken);
   writer.append(std::vector<float>(300, 0.5F));
-  writer.begin_column("document_ends", ElementType::kU64, Axis::kDocument);
+  writer.begin_column("document_ends", ElementType::kU64, ColumnAxis::kDocument);
   writer.append(std::vector<uint64_t>{100, 150, 300});
-  writer.begin_column("shape", ElementType::kU32, Axis::kDocument, {2});
+  writer.begin_column("shape", ElementType::kU32, ColumnAxis::kDocument, {2});
   writer.append(std::vector<uint32_t>{10, 10, 5, 10, 15, 10});
   writer.finish();
 }

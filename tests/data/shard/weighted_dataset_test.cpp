@@ -59,7 +59,7 @@ TEST(WeightedDataset, TheManifestSaysWhatCountsAndHasAVersionOfItsOwn) {
   write_text(scratch / "a.jsonl", lines(0, 50));
   BuildRules rules = prompts();
   rules.validation = 0.2;
-  const Manifest m = run(options_for(scratch / "out", scratch / "a.jsonl", rules)).manifest;
+  const DatasetManifest m = run(options_for(scratch / "out", scratch / "a.jsonl", rules)).manifest;
   const std::string text = read_file(scratch / "out" / "manifest.json");
   EXPECT_THAT(text, HasSubstr("\"version\": 3,"));
   EXPECT_THAT(text, HasSubstr("\"loss_keys\": [\n      \"completion\"\n    ]")) << text;
@@ -78,7 +78,7 @@ TEST(WeightedDataset, TheManifestSaysWhatCountsAndHasAVersionOfItsOwn) {
   none.read.loss_keys.clear();
   run(options_for(scratch / "all", scratch / "a.jsonl", all));
   run(options_for(scratch / "none", scratch / "a.jsonl", none));
-  const Manifest a = read_manifest(scratch / "all"), b = read_manifest(scratch / "none");
+  const DatasetManifest a = read_manifest(scratch / "all"), b = read_manifest(scratch / "none");
   EXPECT_EQ(a.identity, b.identity);
   EXPECT_FALSE(a.splits[0].weights());
   EXPECT_THAT(read_file(scratch / "none" / "manifest.json"), HasSubstr("\"version\": 1,"));
@@ -96,7 +96,7 @@ TEST(WeightedDataset, EqualTextsWithOtherWeightsAreTwoDocumentsOfOneSide) {
   BuildRules rules = prompts();
   rules.dedup_exact = true;
   rules.validation = 0.4;
-  const Manifest m = run(options_for(scratch / "out", scratch / "a.jsonl", rules)).manifest;
+  const DatasetManifest m = run(options_for(scratch / "out", scratch / "a.jsonl", rules)).manifest;
   EXPECT_EQ(m.records.duplicates_dropped, 40);
   EXPECT_EQ(m.find_split("train")->documents + m.find_split("validation")->documents, 80);
   EXPECT_EQ(m.find_split("validation")->documents % 2, 0);
@@ -141,7 +141,8 @@ TEST(WeightedDataset, JoinedWithAnotherEachKeepsItsWeights) {
   run(options_for(scratch / "a", scratch / "a.jsonl"));
   run(options_for(scratch / "b", scratch / "b.jsonl", plain));
   run(options_for(scratch / "c", scratch / "c.jsonl", prompts("")));
-  const Manifest m = merge_datasets({scratch / "a", scratch / "b", scratch / "c"}, scratch / "all", false).manifest;
+  const DatasetManifest m =
+      merge_datasets({scratch / "a", scratch / "b", scratch / "c"}, scratch / "all", false).manifest;
   EXPECT_TRUE(m.rules.read.loss_keys.empty());
   EXPECT_TRUE(m.rules.read.weights_key.empty());
   std::vector<float> expected;
@@ -227,13 +228,13 @@ TEST(WeightedDataset, PackedRowsHaveNoLabelWhereNothingCountsAndNoPlaceForOtherW
 
 TEST(WeightedDataset, AColumnThatHoldsSomethingElseIsDamage) {
   const ScratchFolder scratch;
-  const auto write = [&](ElementType type, Axis axis, const auto& values, std::vector<uint64_t> shape) {
+  const auto write = [&](ElementType type, ColumnAxis axis, const auto& values, std::vector<uint64_t> shape) {
     ShardWriter writer(scratch / "a.shard", "00112233445566778899aabbccddeeff");
-    writer.begin_column("tokens", ElementType::kU8, Axis::kToken);
+    writer.begin_column("tokens", ElementType::kU8, ColumnAxis::kToken);
     writer.append(std::vector<uint8_t>{1, 2, 3, 4});
     writer.begin_column("weights", type, axis, std::move(shape));
     writer.append(values);
-    writer.begin_column("document_ends", ElementType::kU64, Axis::kDocument);
+    writer.begin_column("document_ends", ElementType::kU64, ColumnAxis::kDocument);
     writer.append(std::vector<uint64_t>{2, 3, 4, 4});
     writer.finish();
     return ShardReader(scratch / "a.shard");
@@ -245,21 +246,21 @@ TEST(WeightedDataset, AColumnThatHoldsSomethingElseIsDamage) {
     return error.why();
   };
   const auto f32 = ElementType::kF32, u8 = ElementType::kU8;
-  EXPECT_EQ(find_weights(write(f32, Axis::kToken, std::vector<float>{0, 1, 0.5F, 2}, {}))->sum, 3.5);
-  EXPECT_TRUE(find_weights(write(u8, Axis::kToken, std::vector<uint8_t>{0, 1, 1, 0}, {}))->is_mask);
+  EXPECT_EQ(find_weights(write(f32, ColumnAxis::kToken, std::vector<float>{0, 1, 0.5F, 2}, {}))->sum, 3.5);
+  EXPECT_TRUE(find_weights(write(u8, ColumnAxis::kToken, std::vector<uint8_t>{0, 1, 1, 0}, {}))->is_mask);
   const std::string no_weight = ": weights are finite and not negative";
-  EXPECT_EQ(why(write(f32, Axis::kToken, std::vector<float>{0, 1, -2, 2}, {})),
+  EXPECT_EQ(why(write(f32, ColumnAxis::kToken, std::vector<float>{0, 1, -2, 2}, {})),
             "the weight of token 2 is -2" + no_weight);
-  EXPECT_EQ(why(write(f32, Axis::kToken, std::vector<float>{std::nanf(""), 1, 2, 2}, {})),
+  EXPECT_EQ(why(write(f32, ColumnAxis::kToken, std::vector<float>{std::nanf(""), 1, 2, 2}, {})),
             "the weight of token 0 is nan" + no_weight);
-  EXPECT_EQ(why(write(f32, Axis::kToken, std::vector<float>{1, 1, 2, HUGE_VALF}, {})),
+  EXPECT_EQ(why(write(f32, ColumnAxis::kToken, std::vector<float>{1, 1, 2, HUGE_VALF}, {})),
             "the weight of token 3 is inf" + no_weight);
-  EXPECT_EQ(why(write(u8, Axis::kToken, std::vector<uint8_t>{1, 2, 1, 1}, {})),
+  EXPECT_EQ(why(write(u8, ColumnAxis::kToken, std::vector<uint8_t>{1, 2, 1, 1}, {})),
             "the weight of token 1 is 2, in a column of 0 and 1");
   const std::string other = "it has no column \"weights\" of u8 or f32, one per token";
-  EXPECT_EQ(why(write(u8, Axis::kDocument, std::vector<uint8_t>{1, 1, 1, 1}, {})), other);
-  EXPECT_EQ(why(write(ElementType::kU16, Axis::kToken, std::vector<uint16_t>{1, 1, 1, 1}, {})), other);
-  EXPECT_EQ(why(write(u8, Axis::kToken, std::vector<uint8_t>{1, 1, 1, 1, 1, 1, 1, 1}, {2})), other);
+  EXPECT_EQ(why(write(u8, ColumnAxis::kDocument, std::vector<uint8_t>{1, 1, 1, 1}, {})), other);
+  EXPECT_EQ(why(write(ElementType::kU16, ColumnAxis::kToken, std::vector<uint16_t>{1, 1, 1, 1}, {})), other);
+  EXPECT_EQ(why(write(u8, ColumnAxis::kToken, std::vector<uint8_t>{1, 1, 1, 1, 1, 1, 1, 1}, {2})), other);
 }
 
 TEST(WeightedDataset, AStrangerReadsTheWeightsFromTheDocumentAlone) {

@@ -56,7 +56,7 @@ TEST(Stats, AHeldOutDocumentThatIsAlsoTrainedOnIsCounted) {
   const test::ScratchFolder scratch;
   const Dataset dataset = lines(scratch, "one\ntwo\n");
   // The same shard in two splits.
-  Manifest manifest = dataset.manifest();
+  DatasetManifest manifest = dataset.manifest();
   manifest.splits.push_back(manifest.splits[0]);
   manifest.splits[1].name = "validation";
   write_file_atomic(scratch / "out" / std::string(kManifestName), manifest_text(manifest));
@@ -74,7 +74,7 @@ TEST(Stats, EachDocumentOfALaterSplitThatStoodBeforeCountsAndTheCommandSaysHowMa
   rules.read.document_bytes = 1;
   rules.shard_tokens = 14;  // two shards: up to "three", and the rest
   build(scratch / "out", {scratch / "text"}, rules);
-  Manifest manifest = Dataset::open(scratch / "out").manifest();
+  DatasetManifest manifest = Dataset::open(scratch / "out").manifest();
   ASSERT_EQ(manifest.splits[0].shards.size(), 2u);
   manifest.splits.push_back(manifest.splits[0]);
   SplitEntry &first = manifest.splits[0], &second = manifest.splits[1];
@@ -105,7 +105,7 @@ TEST(Stats, EachDocumentOfALaterSplitThatStoodBeforeCountsAndTheCommandSaysHowMa
 
 TEST(Stats, ATokenThatIsTheFirstOutsideOfTheVocabularyIsDamage) {
   const test::ScratchFolder scratch;
-  Manifest manifest = lines(scratch, "one\n").manifest();
+  DatasetManifest manifest = lines(scratch, "one\n").manifest();
   ASSERT_EQ(manifest.vocab_size, 258);
   manifest.vocab_size = 257;  // and EOS is token 257
   write_file_atomic(scratch / "out" / std::string(kManifestName), manifest_text(manifest));

@@ -31,9 +31,9 @@ void product(float* c, const float* a, int64_t stride_a, bool columns, const flo
   const F32 d;
   const auto write = [&](int r, int64_t n, V32 x) HWY_ATTR { hn::StoreU(x, d, c + r * width + n); };
   if (columns) {
-    tile_row<Lane, Layout::kColumns>(a, stride_a, b, width, depth, width / kLanes, write);
+    tile_row<Lane, StorageOrder::kColumns>(a, stride_a, b, width, depth, width / kLanes, write);
   } else {
-    tile_row<Lane, Layout::kRows>(a, stride_a, b, width, depth, width / kLanes, write);
+    tile_row<Lane, StorageOrder::kRows>(a, stride_a, b, width, depth, width / kLanes, write);
   }
 }
 bool product_of_floats(float* c, const float* a, int64_t stride_a, bool columns, const float* b, int64_t depth,

@@ -99,7 +99,7 @@ TEST(LayoutSearch, FindsTheFastest) {
                 p.reduce_once_per_step = once;
                 p.pipeline_parallel_schedule = schedule;
                 candidate.training.local_batch_size = batch;
-                candidate.memory.recompute = config::Recompute::kAuto;
+                candidate.memory.recompute = config::RecomputeChoice::kAuto;
                 const bool zero_bubble = schedule == config::PipelineSchedule::kInterleavedZeroBubble;
                 if (16 % (batch * p.data_ranks()) != 0 || (pp > 1 && (batch < pp || (zero_bubble && stage > 1))) ||
                     (pp == 1 && schedule != config::PipelineSchedule::k1F1B) ||
@@ -129,7 +129,7 @@ TEST(LayoutMemory, CountsLayersOfEachWidth) {
   for (const int64_t stages : {1, 2}) {
     c.parallelism.pipeline_parallel_degree = stages;
     c.training.local_batch_size = stages;
-    c.memory.recompute = config::Recompute::kBlock;
+    c.memory.recompute = config::RecomputeChoice::kBlock;
     const MemoryPlan exact = memory_plan(c, run, int64_t{1} << 40);
     const double least = LayoutMemory(run).least(c, pipeline_plan(c, run.model.L()));
     EXPECT_NEAR(least / static_cast<double>(exact.total_bytes), 1, 0.03) << stages;

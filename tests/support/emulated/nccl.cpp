@@ -104,7 +104,7 @@ struct CommState {
 namespace {
 
 thread_local std::vector<Transfer> transfers;
-thread_local std::optional<std::pair<nccl::Comm, nccl::Stream>> transfers_of;
+thread_local std::optional<std::pair<nccl::Communicator, nccl::StreamHandle>> transfers_of;
 thread_local bool in_group = false;
 
 template <class T, class Sum = T>
@@ -172,7 +172,7 @@ void finish(Call& call, size_t rank) {
   ++call.num_done;
 }
 
-int enqueue(nccl::Comm comm, nccl::Stream stream, const What& what, Ends ends) {
+int enqueue(nccl::Communicator comm, nccl::StreamHandle stream, const What& what, Ends ends) {
   Queues& queues = Queues::all();
   Shared* const shared = comm->shared.get();
   const uint64_t number = comm->calls++;
@@ -207,7 +207,7 @@ int enqueue(nccl::Comm comm, nccl::Stream stream, const What& what, Ends ends) {
 }
 
 // A transfer outside of a group. A send may end before its receive begins, if the seed says so, or waits for it.
-int transfer(nccl::Comm comm, nccl::Stream stream, const Transfer& t) {
+int transfer(nccl::Communicator comm, nccl::StreamHandle stream, const Transfer& t) {
   Queues& queues = Queues::all();
   Shared* const shared = comm->shared.get();
   const auto number = (t.send ? comm->sent : comm->received)[t.peer]++;
@@ -242,7 +242,7 @@ int transfer(nccl::Comm comm, nccl::Stream stream, const Transfer& t) {
   return nccl::kSuccess;
 }
 
-int add_transfer(nccl::Comm comm, nccl::Stream stream, const Transfer& t) {
+int add_transfer(nccl::Communicator comm, nccl::StreamHandle stream, const Transfer& t) {
   if (!in_group) return transfer(comm, stream, t);
   transfers_of = {comm, stream};
   transfers.push_back(t);
@@ -272,7 +272,7 @@ int ncclGetUniqueId(nccl::UniqueId* id) {
   return nccl::kSuccess;
 }
 
-int ncclCommInitRankConfig(nccl::Comm* comm, int num_ranks, nccl::UniqueId id, int rank, nccl::Config*) {
+int ncclCommInitRankConfig(nccl::Communicator* comm, int num_ranks, nccl::UniqueId id, int rank, nccl::Config*) {
   std::shared_ptr<Shared> shared;
   Queues::all().locked([&] {
     std::shared_ptr<Shared>& world = worlds()[id.internal];
@@ -285,7 +285,7 @@ int ncclCommInitRankConfig(nccl::Comm* comm, int num_ranks, nccl::UniqueId id, i
   return nccl::kSuccess;
 }
 
-int ncclCommSplit(nccl::Comm comm, int color, int, nccl::Comm* part, nccl::Config*) {
+int ncclCommSplit(nccl::Communicator comm, int color, int, nccl::Communicator* part, nccl::Config*) {
   Shared* const shared = comm->shared.get();
   const int number = comm->splits++;
   std::vector<int> colors;
@@ -315,38 +315,41 @@ int ncclCommSplit(nccl::Comm comm, int color, int, nccl::Comm* part, nccl::Confi
 }
 
 // As NCCL's: waits for the calls under way.
-int ncclCommDestroy(nccl::Comm comm) {
+int ncclCommDestroy(nccl::Communicator comm) {
   Queues::all().run_until([&] { return comm->under_way == 0; });
   delete comm;
   return nccl::kSuccess;
 }
-int ncclCommAbort(nccl::Comm comm) {
+int ncclCommAbort(nccl::Communicator comm) {
   Queues::all().locked([&] { comm->shared->aborted = true; });
   return nccl::kSuccess;
 }
-int ncclCommGetAsyncError(nccl::Comm comm, int* error) {
+int ncclCommGetAsyncError(nccl::Communicator comm, int* error) {
   Queues::all().locked([&] {
     *error = comm->shared->mismatch ? kInvalidUsage : comm->shared->aborted ? kRemoteError : nccl::kSuccess;
   });
   return nccl::kSuccess;
 }
 const char* ncclGetErrorString(int error) { return error == kInvalidUsage ? "invalid usage" : "remote error"; }
-const char* ncclGetLastError(nccl::Comm) { return "calls that do not match"; }
+const char* ncclGetLastError(nccl::Communicator) { return "calls that do not match"; }
 
-int ncclAllGather(const void* from, void* to, size_t count, int type, nccl::Comm comm, nccl::Stream stream) {
+int ncclAllGather(const void* from, void* to, size_t count, int type, nccl::Communicator comm,
+                  nccl::StreamHandle stream) {
   return enqueue(comm, stream, {Kind::kAllGather, count * size_of(type), type}, {{in(from)}, {out(to)}});
 }
-int ncclReduceScatter(const void* from, void* to, size_t count, int type, int, nccl::Comm comm, nccl::Stream stream) {
+int ncclReduceScatter(const void* from, void* to, size_t count, int type, int, nccl::Communicator comm,
+                      nccl::StreamHandle stream) {
   return enqueue(comm, stream, {Kind::kReduceScatter, count * size_of(type), type}, {{in(from)}, {out(to)}});
 }
-int ncclAllReduce(const void* from, void* to, size_t count, int type, int, nccl::Comm comm, nccl::Stream stream) {
+int ncclAllReduce(const void* from, void* to, size_t count, int type, int, nccl::Communicator comm,
+                  nccl::StreamHandle stream) {
   return enqueue(comm, stream, {Kind::kAllReduce, count * size_of(type), type}, {{in(from)}, {out(to)}});
 }
 
-int ncclSend(const void* from, size_t count, int type, int peer, nccl::Comm comm, nccl::Stream stream) {
+int ncclSend(const void* from, size_t count, int type, int peer, nccl::Communicator comm, nccl::StreamHandle stream) {
   return add_transfer(comm, stream, {true, out(const_cast<void*>(from)), count * size_of(type), peer});
 }
-int ncclRecv(void* to, size_t count, int type, int peer, nccl::Comm comm, nccl::Stream stream) {
+int ncclRecv(void* to, size_t count, int type, int peer, nccl::Communicator comm, nccl::StreamHandle stream) {
   return add_transfer(comm, stream, {false, out(to), count * size_of(type), peer});
 }
 int ncclGroupStart() {
