@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import build_rules  # noqa: E402
 import doc_rules  # noqa: E402
+import noun_rules  # noqa: E402
 import source_rules  # noqa: E402
 import word_rules  # noqa: E402
 from source_rules import Tree  # noqa: E402
@@ -65,7 +66,8 @@ class Sources(Case):
     def test_the_repository_keeps_every_rule_about_sources(self):
         tree = read_tree()
         self.assertGreater(len(tree.files), 40)
-        self.none([problem for rule in source_rules.RULES + word_rules.RULES for problem in rule(tree)])
+        rules = source_rules.RULES + noun_rules.RULES + word_rules.RULES
+        self.none([problem for rule in rules for problem in rule(tree)])
 
     def test_an_include_to_the_right_in_the_table_is_found(self):
         files = dict.fromkeys(("src/ops/tensor.h", "src/data/batch/loader.h", "src/columnar/a.h", "src/base/a.h"), "")
@@ -114,6 +116,20 @@ class Sources(Case):
         rule = source_rules.run_files
         self.finds(rule, {"src/report/a.cpp": 'read(run / "plan.json");\n'}, '"plan.json" has a name')
         self.none(rule(Tree({"src/runfolder/a.h": 'path_ / "lease";\n', "src/report/a.cpp": 'say("logs");\n'})))
+
+    def test_a_type_of_two_headers_is_found(self):
+        rule, header = noun_rules.one_meaning, "namespace hearth::a {{\n{}\n}}  // namespace hearth::a\n".format
+        first, fault = {"src/a/a.h": header("struct Part {};")}, "Part is a type of src/a/a.h"
+        for text in ("struct Part {", "class Part final : public Whole {", "enum class Part : int8_t { kOne"):
+            self.finds(rule, {**first, "src/b/b.h": header(text + "};")}, f"src/b/b.h:2: {fault}")
+        for before in ("template <class T>", "int f() { return 1; }", "// {", "constexpr char kBrace = '{';",
+                       "#define OPEN {", "inline int k = 1'000;", 'auto text = R"({)";'):
+            self.finds(rule, {**first, "src/b/b.h": header(before + "\nstruct Part {};")}, f"src/b/b.h:3: {fault}")
+        self.finds(rule, {**first, "src/b/b.h": header("using Part = int;")}, fault)
+        for text in ("struct Part;", "class Whole {\n  struct Part {};\n};", "// struct Part {};",
+                     "struct Whole::Part {};", "using models::Part;", 'auto text = "struct Part {";'):
+            self.none(rule(Tree({**first, "src/b/b.h": header(text)})))
+        self.none(rule(Tree({**first, "src/b/b.cpp": header("struct Part {};")})))
 
     def test_heavy_headers_in_the_wrong_place_are_found(self):
         rule = source_rules.heavy_headers
