@@ -269,7 +269,7 @@ def facts_of(options, manifest, gpu, torch):
     only = f" --only {' '.join(options.only)}" if options.only else ""
     return [f"`scripts/gpu.sh --minutes {options.minutes:g}{only}`, commit {manifest['commit']}. Driver {driver}, {memory / 1024:.0f} GiB, "
             f"PyTorch {torch['torch']} (CUDA {torch['cuda']}), Transformers {torch['transformers']}, Python {torch['python']}.",
-            "Tables: `bench/step.py --device cuda`, two programs in turns. The goals stand in `bench/results/gpu.md`."]
+            "Tables: `bench/step.py --device cuda`, two programs in alternation. The goals stand in `bench/results/gpu.md`."]
 
 
 def run_plan(plan, page, clock, gpu_gib, environment, log):

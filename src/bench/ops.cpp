@@ -232,7 +232,8 @@ void time_update(Bench& bench, int64_t num_parameters) {
   update("adamw, bfloat16 both, stochastic", kBFloat16, kBFloat16, true);
 }
 
-// Casts between the flat buffers of weights. Each step rounds float32 masters for computation. Loading a checkpoint of
+// Casts between the flat buffers of weights. Float32 masters are rounded for computation where the optimizer does not
+// write the copy (ZeRO 3, Muon). Loading a checkpoint of
 // bfloat16 weights widens them to masters.
 void time_casts(Bench& bench, int64_t num_parameters) {
   const int64_t N = std::min<int64_t>(num_parameters, 1 << 25);
@@ -301,7 +302,7 @@ OpsTiming time_ops(const config::BenchStepOptions& options) {
   const at::Tensor from = bench.random({1 << 25}), to = bench.empty({1 << 25});
   timing.copy_bytes_per_s = 2 * static_cast<double>(from.nbytes()) / bench.median_s([&] { ops::copy_(to, from); });
   const int64_t chunk_tokens =
-      std::min(plan::loss_chunk(config.memory.loss_chunk_tokens, s.V, DType::kBFloat16, !bench.device.is_cpu()), B * S);
+      std::min(plan::loss_chunk(config.memory.loss_chunk_tokens, s, DType::kBFloat16, !bench.device.is_cpu()), B * S);
   const int64_t num_parameters = plan::parameter_plan(s).num_parameters;
   for (const DType dtype : bench.dtypes()) {
     time_rows(bench, s, B, S, dtype);

@@ -30,7 +30,7 @@ struct LoadedModel {
     return {.dtype = dtype, .loss_chunk_tokens = loss_chunk(), .device = weights->device()};
   }
   int64_t loss_chunk() const {
-    return plan::loss_chunk(config.memory.loss_chunk_tokens, shape.V, dtype, !weights->device().is_cpu());
+    return plan::loss_chunk(config.memory.loss_chunk_tokens, shape, dtype, !weights->device().is_cpu());
   }
 };
 

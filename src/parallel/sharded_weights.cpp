@@ -144,7 +144,7 @@ void ShardedWeights::release(int64_t unit) {
 comm::Work ShardedWeights::gather_into(UnitBuffers& b, const at::Tensor& whole, bool ahead) {
   const at::Tensor full = whole.narrow(0, 0, shards_->size() * b.shard_numel), own = shard_of(b, full);
   if (has_own_masters() && !b.is_cast) ops::copy_(own, b.masters);
-  b.is_cast = b.weights.defined();  // a slot may have another unit next time
+  b.is_cast = has_copies();  // a slot may have another unit next time
   const at::Tensor shard = has_own_masters() ? own : b.masters;
   return start_or_run(ahead, [this, full, shard] { shards_->all_gather(full, shard); });
 }

@@ -49,10 +49,10 @@ struct ActivationPlan : ActivationBytes {
 // ends before the next begins.
 ActivationPlan activation_plan(models::Program program, int64_t slots = 0);
 
-// Positions whose logits exist at a time: memory.loss_chunk_tokens, where -1 is decided here. `vocabulary`: a rank's
-// part. A GPU reads and writes the gradient of the output matrix once a chunk, so larger chunks are faster there
+// Positions whose logits exist at a time: memory.loss_chunk_tokens, where -1 is decided here, the same for all ranks. A
+// GPU reads and writes the gradient of the output matrix once a chunk, so larger chunks are faster there
 // (bench/results/gpu_20261128_h100.md).
-int64_t loss_chunk(int64_t setting, int64_t vocabulary, DType compute, bool on_gpu);
+int64_t loss_chunk(int64_t setting, const ModelShape& shape, DType compute, bool on_gpu);
 
 // For micro-batches of B sequences of S positions, computed in `dtype`. `shape` may be a part of a model (model_part):
 // then each rank keeps T / ranks rows of the residual stream and of what has its width. Row statistics are float32 if

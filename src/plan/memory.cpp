@@ -228,7 +228,7 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
       aligned_bytes(S * shape.K, precision.compute == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
 
   const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
-  const int64_t chunk = loss_chunk(config.memory.loss_chunk_tokens, shape.V, precision.compute, !on_cpu);
+  const int64_t chunk = loss_chunk(config.memory.loss_chunk_tokens, shape, precision.compute, !on_cpu);
   const auto at = [&](const Levels& levels) {
     return sum_of_stages(
         stage_activations(shape, B, S, precision.compute, chunk, /*training=*/true, levels, pipeline, pipeline_rank));
@@ -347,8 +347,9 @@ void require_fits(const MemoryPlan& plan, std::string_view others) {
           ? "give parallelism.zero_stage = 3: ranks then share weights and gradients, too"
       : weights_alone ? "no recomputation helps: take more devices with parallelism.zero_stage = 3, a smaller model, "
                         "optimizer.moments_dtype = \"bfloat16\", or more memory"
-      : all ? "lower training.local_batch_size, training.seq_len, memory.loss_chunk_tokens or the size of the model"
-            : "set memory.recompute = \"auto\", or lower training.local_batch_size");
+      : all           ? "lower training.local_batch_size, training.seq_len or the size of the model, or give "
+                        "memory.loss_chunk_tokens = 256"
+                      : "set memory.recompute = \"auto\", or lower training.local_batch_size");
 }
 
 }  // namespace hearth::plan

@@ -17,7 +17,8 @@ namespace hearth::train {
 
 class MicroBatchGraph {
  public:
-  // Borrows both. The result has the same bits as Transformer::loss_and_gradient if every label counts.
+  // Borrows both. The result has the same bits as Transformer::loss_and_gradient if every label counts, and if a
+  // product has the same bits when it is added to zeros (a GPU's library may choose another kernel).
   MicroBatchGraph(model::Transformer& model, parallel::ShardedWeights& weights, double z_factor);
 
   // Same as Transformer::loss_and_gradient. Gathers weights before the recorded work and announces gradients after it,

@@ -41,7 +41,7 @@ RankTraining::RankTraining(const TrainingSetup& setup, const RankModel& here, co
                                                           : std::nullopt),
       model(here.shape, plan, config::micro_batch_size(setup.config), setup.config.training.seq_len,
             {.dtype = setup.precision.compute,
-             .loss_chunk_tokens = plan::loss_chunk(setup.config.memory.loss_chunk_tokens, here.shape.V,
+             .loss_chunk_tokens = plan::loss_chunk(setup.config.memory.loss_chunk_tokens, here.shape,
                                                    setup.precision.compute, !setup.device.is_cpu()),
              .training = true,
              .recompute = setup.recompute,

@@ -159,16 +159,35 @@ TEST(Activations, OnlyWhatIsNeededWithoutBackwardHasMemory) {
 
 // The most that 1 GiB of logits holds, in powers of two from 1024 to 8192.
 TEST(Activations, AGpuTakesLargerChunksOfLogits) {
-  EXPECT_EQ(loss_chunk(-1, 128256, DType::kBFloat16, /*on_gpu=*/true), 4096);
-  EXPECT_EQ(loss_chunk(-1, 131072, DType::kBFloat16, true), 4096) << "1 GiB is not too much";
-  EXPECT_EQ(loss_chunk(-1, 131073, DType::kBFloat16, true), 2048);
-  EXPECT_EQ(loss_chunk(-1, 128256, DType::kFloat32, true), 2048);
-  EXPECT_EQ(loss_chunk(-1, 32000, DType::kBFloat16, true), 8192);
-  EXPECT_EQ(loss_chunk(-1, 258, DType::kBFloat16, true), 8192);
-  EXPECT_EQ(loss_chunk(-1, 1 << 20, DType::kFloat32, true), 1024);
-  EXPECT_EQ(loss_chunk(-1, 258, DType::kBFloat16, false), 1024);
-  EXPECT_EQ(loss_chunk(48, 128256, DType::kBFloat16, true), 48) << "a given number is taken as it is";
-  EXPECT_EQ(loss_chunk(20000, 128256, DType::kFloat32, false), 20000);
+  const auto chunk = [](int64_t vocabulary, DType dtype, bool on_gpu, int64_t setting = -1) {
+    ModelShape shape = small_shape(1);
+    shape.V = vocabulary;
+    return loss_chunk(setting, shape, dtype, on_gpu);
+  };
+  using enum DType;
+  EXPECT_EQ(chunk(128256, kBFloat16, true), 4096);
+  EXPECT_EQ(chunk(131072, kBFloat16, true), 4096) << "1 GiB is not too much";
+  EXPECT_EQ(chunk(131073, kBFloat16, true), 2048);
+  EXPECT_EQ(chunk(128256, kFloat32, true), 2048);
+  EXPECT_EQ(chunk(32000, kBFloat16, true), 8192);
+  EXPECT_EQ(chunk(258, kBFloat16, true), 8192);
+  EXPECT_EQ(chunk(1 << 20, kFloat32, true), 1024);
+  EXPECT_EQ(chunk(258, kBFloat16, false), 1024);
+  EXPECT_EQ(chunk(128256, kBFloat16, true, 48), 48) << "a given number is taken as it is";
+  EXPECT_EQ(chunk(128256, kFloat32, false, 20000), 20000);
+}
+
+// Two ranks of 131,073 ids have 65,537 and 65,536, on both sides of a border of the rule.
+TEST(Activations, TensorParallelRanksTakeEqualChunksOfLogits) {
+  ModelShape whole = small_shape(1);
+  whole.V = 131073;
+  for (const int64_t rank : {0, 1}) {
+    const ModelShape part = model_part(whole, {rank, 2}, 1);
+    EXPECT_EQ(part.V, 65537 - rank);
+    EXPECT_EQ(loss_chunk(-1, part, DType::kBFloat16, true), 4096);
+  }
+  whole.V = 131072;
+  EXPECT_EQ(loss_chunk(-1, model_part(whole, {0, 2}, 1), DType::kBFloat16, true), 8192);
 }
 
 TEST(Activations, PositionsThatCountHaveAPlaceOfTheirOwnWhereOthersDoNotCount) {

@@ -20,7 +20,7 @@ const LayoutMemory::Line& LayoutMemory::line(const config::RunConfig& config, co
   Line& line = found->second;
   if (!is_new) return line;
   const ModelShape part = model_part(run_.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree);
-  const int64_t chunk = loss_chunk(config.memory.loss_chunk_tokens, part.V, run_.precision.compute,
+  const int64_t chunk = loss_chunk(config.memory.loss_chunk_tokens, part, run_.precision.compute,
                                    config.training.device != config::DeviceKind::kCpu);
   const std::vector<models::Layer> kinds = models::layer_kinds(part).kinds;
   const auto plan_of = [&](const models::Layer& kind, int64_t layers) {
