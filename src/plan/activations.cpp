@@ -150,7 +150,7 @@ ActivationPlan activation_plan(models::Program program, int64_t slots) {
 int64_t loss_chunk(int64_t setting, const ModelShape& shape, DType compute, bool on_gpu) {
   constexpr int64_t kLeast = 1024, kMost = 8192, kBytes = int64_t{1} << 30;
   if (setting > 0) return setting;
-  // Of the rank that has most ids: tensor-parallel ranks exchange statistics of each chunk.
+  // By the largest part of the vocabulary: tensor-parallel ranks exchange statistics of each chunk.
   const int64_t all = std::max(shape.V, shape.vocabulary.total), vocabulary = div_ceil(all, shape.tensor.size);
   int64_t tokens = kLeast;
   while (on_gpu && tokens < kMost && 2 * tokens * vocabulary * dtype_size(compute) <= kBytes) tokens *= 2;
