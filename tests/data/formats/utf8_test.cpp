@@ -60,6 +60,30 @@ TEST(Utf8, CountsWhatIsNotTheShortestEncodingOfACharacter) {
   }
 }
 
+std::string encoded(uint32_t c) {
+  const auto last = [c](int shift) { return static_cast<char>(0x80 | (c >> shift & 0x3F)); };
+  if (c < 0x80) return {static_cast<char>(c)};
+  if (c < 0x800) return {static_cast<char>(0xC0 | c >> 6), last(0)};
+  if (c < 0x10000) return {static_cast<char>(0xE0 | c >> 12), last(6), last(0)};
+  return {static_cast<char>(0xF0 | c >> 18), last(12), last(6), last(0)};
+}
+
+// Eight bytes are read at a time: characters, whole and in parts, at places around their borders.
+TEST(Utf8, CharactersMayBeAnywhereInALongText) {
+  for (uint32_t c = 0; c <= 0x10FFFF; c += c < 0x3000 || (c > 0xD700 && c < 0xE100) ? 1 : 61) {
+    const bool scalar = c < 0xD800 || c > 0xDFFF;
+    const std::string code = encoded(c), before(c % 17, 'x'), after(c % 13, 'y');
+    const std::string text = before + code + code + after + code;
+    ASSERT_EQ(count_invalid_utf8(text), scalar ? 0 : 9) << c;
+    if (code.size() == 1) continue;
+    const std::string head = code.substr(0, 1), rest = code.substr(1);
+    for (const std::string& cut :
+         {before + code + code.substr(0, code.size() - 1) + after + code, before + rest + code + after, text + head,
+          before + head + std::string(16, 'z') + rest})  // eight bytes of ASCII do not make it whole
+      ASSERT_EQ(count_invalid_utf8(cut), count_by_encoding(cut)) << c;
+  }
+}
+
 TEST(Utf8, KnownCases) {
   EXPECT_EQ(count_invalid_utf8(""), 0);
   EXPECT_EQ(count_invalid_utf8("plain ASCII that is longer than eight bytes"), 0);
