@@ -58,30 +58,41 @@ constexpr std::array<uint64_t, 256> kNext = [] {
   return table;
 }();
 
-bool is_utf8(std::string_view text) {
+// The length of a prefix of whole characters: all of the text, or up to some character before the first invalid byte.
+size_t valid_prefix(std::string_view text) {
   uint64_t state = 0;  // the lowest six bits count
   const auto at = [&](State s) { return (state & 63) == kBits * s; };
   const auto step = [&](size_t i) { state = kNext[static_cast<unsigned char>(text[i])] >> (state & 63); };
-  size_t i = 0;
+  size_t i = 0, whole = 0;
   for (uint64_t eight = 0; i + sizeof eight <= text.size(); i += sizeof eight) {
     std::memcpy(&eight, text.data() + i, sizeof eight);
-    if (at(kBetween) && (eight & 0x8080808080808080) == 0) continue;  // most text is ASCII
+    if (at(kBetween)) {
+      whole = i;
+      if ((eight & 0x8080808080808080) == 0) continue;  // most text is ASCII
+    }
     for (size_t k = 0; k < sizeof eight; ++k) step(i + k);
-    if (at(kInvalid)) return false;
+    if (at(kInvalid)) return whole;
   }
+  if (at(kBetween)) whole = i;
   for (; i < text.size(); ++i) step(i);
-  return at(kBetween);
+  return at(kBetween) ? i : whole;
 }
 
 }  // namespace
 
 int64_t count_invalid_utf8(std::string_view text) {
-  if (is_utf8(text)) return 0;
   int64_t invalid = 0;
   for (size_t i = 0; i < text.size();) {
-    const tokenizer::Decoded next = tokenizer::decode_utf8(text, i);
-    if (next.c == tokenizer::kInvalidByte) ++invalid;
-    i += next.length;
+    i += valid_prefix(text.substr(i));
+    // To the end of the invalid bytes: they often come several together.
+    for (bool found = false; i < text.size();) {
+      const tokenizer::Decoded next = tokenizer::decode_utf8(text, i);
+      const bool is_invalid = next.c == tokenizer::kInvalidByte;
+      if (found && !is_invalid) break;
+      found = is_invalid;
+      invalid += is_invalid ? 1 : 0;
+      i += next.length;
+    }
   }
   return invalid;
 }

@@ -84,6 +84,26 @@ TEST(Utf8, CharactersMayBeAnywhereInALongText) {
   }
 }
 
+// Good and bad parts in every order, long and short: counting begins again after each of them.
+TEST(Utf8, InvalidBytesAreCountedWhereverTheyStand) {
+  const std::vector<std::string> parts = {"a",
+                                          "plain words of ASCII ",
+                                          "\xc3\xa9",
+                                          "\xe4\xb8\x96\xe7\x95\x8c",
+                                          "\xf0\x9f\x98\x80",
+                                          "\xe9",
+                                          "\xf0\x9f",
+                                          "\x80\x80\x80",
+                                          "\xed\xa0\x80",
+                                          "\xff"};
+  uint32_t random = 1;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text;
+    for (int k = 0; k < 12; ++k) text += parts[((random = random * 1664525 + 1013904223) >> 16) % parts.size()];
+    ASSERT_EQ(count_invalid_utf8(text), count_by_encoding(text)) << round;
+  }
+}
+
 TEST(Utf8, KnownCases) {
   EXPECT_EQ(count_invalid_utf8(""), 0);
   EXPECT_EQ(count_invalid_utf8("plain ASCII that is longer than eight bytes"), 0);
