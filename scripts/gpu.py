@@ -313,7 +313,7 @@ def run(options):
     torch = ask_torch(options.python, manifest)
     # A later visit with the same --out finds what this one compiled.
     cache = os.path.join(options.out, "compiled")
-    environment = {"TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": cache, **os.environ, "PYTHONUNBUFFERED": "1"}
+    environment = {"TORCHINDUCTOR_CACHE_DIR": cache, **os.environ, "PYTHONUNBUFFERED": "1"}  # Triton's lie in it
     if not options.build:
         environment["LD_LIBRARY_PATH"] = library_path(folder, torch["folder"])
     os.makedirs(options.out, exist_ok=True)
