@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/ops.h"
 
-#include <c10/core/Event.h>
 #include <c10/core/InferenceMode.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -126,19 +124,11 @@ class Bench {
   std::vector<KernelTiming> kernels;
 
  private:
-  // On a GPU by its own clock.
   template <typename Body>
   double seconds(const Body& body) const {
     if (!device.is_cpu()) {
       ops::zero_(cold_);
-      c10::Event start(device.type(), c10::EventFlag::BACKEND_DEFAULT),
-          end(device.type(), c10::EventFlag::BACKEND_DEFAULT);
-      const c10::Stream stream = c10::impl::getDeviceGuardImpl(device.type())->getStream(device);
-      start.record(stream);
-      body();
-      end.record(stream);
-      ops::synchronize(device);
-      return 1e-3 * start.elapsedTime(end);
+      return ops::gpu_seconds(device, body);
     }
     const double start_s = metrics::monotonic_seconds();
     body();

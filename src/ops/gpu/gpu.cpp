@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 #include <ATen/ops/_scaled_mm.h>
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Event.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
 
@@ -173,6 +174,17 @@ bool works_ahead(at::Device device) { return in_use.table != nullptr && device.t
 
 void synchronize(at::Device device) {
   if (!device.is_cpu()) current_stream(device).synchronize();
+}
+
+double gpu_seconds(at::Device device, const std::function<void()>& work) {
+  constexpr auto kWithTime = c10::EventFlag::BACKEND_DEFAULT;  // PyTorch's default has none
+  c10::Event begin(device.type(), kWithTime), end(device.type(), kWithTime);
+  const c10::Stream stream = current_stream(device);
+  begin.record(stream);
+  work();
+  end.record(stream);
+  end.synchronize();
+  return 1e-3 * begin.elapsedTime(end);
 }
 
 GpuMemory gpu_memory(at::Device device) {

@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -70,6 +71,9 @@ bool works_ahead(at::Device device);
 
 // Waits for all work of the current stream. No effect on a CPU.
 void synchronize(at::Device device);
+
+// Seconds between the GPU's beginning and end of what `work` enqueues in the current stream, by its own clock. Waits.
+double gpu_seconds(at::Device device, const std::function<void()>& work);
 
 // The memory of ATen's allocator on this GPU. `reserved_bytes` must not grow after a training's first two steps.
 struct GpuMemory {
