@@ -251,15 +251,27 @@ void time_linear(Bench& bench, const std::string& layer, int64_t T, int64_t N, i
   }
 }
 
-// Conversions to float8 are a part of each product.
+// Conversions to float8 are a part of each product, and stand alone before them.
 void time_float8(Bench& bench, const std::string& layer, int64_t T, int64_t N, int64_t K) {
   if (bench.device.is_cpu() || !ops::open_gpu().has_float8()) return;
   const DType dtype = DType::kBFloat16;
   const double flops = 2 * static_cast<double>(T) * static_cast<double>(N * K);
   const at::Tensor x = bench.random({T, K}, dtype), w = bench.random({N, K}, dtype), y = bench.random({T, N}, dtype);
-  const at::Tensor dx = bench.empty({T, K}, dtype);
+  const at::Tensor dx = bench.empty({T, K}, dtype), dw = bench.zeros({N, K});
   bench.arithmetic(layer + ", float8", flops, [&] { ops::matmul_float8(y, x, w); });
   bench.arithmetic(layer + ", float8, input gradient", flops, [&] { ops::matmul_input_gradient_float8(dx, y, w); });
+  const auto convert = [&](const char* name, auto conversion) {
+    const ops::Float8Operand result = conversion(x);
+    bench.memory(layer + ", to float8 by " + name, {{x}, {result.values, result.scale}}, [&] { conversion(x); });
+  };
+  convert("rows", ops::float8_rows);
+  convert("columns", ops::float8_columns);
+  const ops::Float8Operands both = ops::float8_rows_and_columns(x);
+  bench.memory(layer + ", to float8 by both", {{x}, {both.rows.values, both.columns.values}},
+               [&] { ops::float8_rows_and_columns(x); });
+  if (!ops::open_gpu().has_float8_sums()) return;
+  bench.arithmetic(layer + ", float8, weight gradient", flops,
+                   [&] { ops::matmul_weight_gradient_float8(dw, y, x, /*accumulate=*/true); });
 }
 
 void time_attention(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S) {

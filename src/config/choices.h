@@ -70,6 +70,9 @@ enum class AsyncMode { kDisabled, kAsync };
 constexpr auto choice_names(AsyncMode) { return choices("disabled", "async"); }
 enum class RecomputeChoice { kNone, kNorms, kAttention, kBlock, kAuto };
 constexpr auto choice_names(RecomputeChoice) { return choices("none", "norms", "attention", "block", "auto"); }
+// The products of a linear layer that numerics.fp8 multiplies in float8: all, or all but the weight's gradient.
+enum class Fp8Recipe { kRowwise, kRowwiseHpWgrad };
+constexpr auto choice_names(Fp8Recipe) { return choices("rowwise", "rowwise_hp_wgrad"); }
 enum class LossAverage { kGlobal, kPerRank };
 constexpr auto choice_names(LossAverage) { return choices("global", "per_rank"); }
 enum class Policy { kOff, kStop, kSkip, kRewind };

@@ -241,8 +241,9 @@ struct Memory {
 
 struct Numerics {
   LossAverage loss_average = LossAverage::kGlobal;
-  bool stochastic_rounding = false;   // for weights that are kept in bfloat16
-  bool fp8 = false;                   // linear layers multiply in 8-bit floating point
+  bool stochastic_rounding = false;  // for weights that are kept in bfloat16
+  bool fp8 = false;                  // linear layers multiply in 8-bit floating point
+  Fp8Recipe fp8_recipe = Fp8Recipe::kRowwiseHpWgrad;
   bool reproducible = false;          // the same bits for any number of ranks
   Policy nan_policy = Policy::kStop;  // not kOff
   Policy spike_policy = Policy::kOff;
@@ -250,6 +251,8 @@ struct Numerics {
   int64_t spike_window = 128;   // steps
   int64_t skip_limit = 20;      // skipped updates in a row before the run stops
   int64_t rewind_limit = 3;     // over the whole run
+
+  std::optional<Fp8Recipe> float8() const { return fp8 ? std::optional(fp8_recipe) : std::nullopt; }
 };
 
 struct RunConfig {

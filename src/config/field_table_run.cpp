@@ -249,8 +249,10 @@ void add_machine(FieldTable& t) {
      "weights and moments in bfloat16 are rounded up or down at random: small changes count on average", {},
      {is("training.dtype", DType::kBFloat16)}},
     {"fp8", &Numerics::fp8, kMayChange, "",
-     "linear layers, but not the output matrix, multiply in float8 (E4M3, a factor for each row); the gradients of "
-     "their weights in bfloat16"},
+     "linear layers, but not the output matrix, multiply in float8 (E4M3, a factor for each row)"},
+    {"fp8_recipe", &Numerics::fp8_recipe, kMayChange, "",
+     "rowwise_hp_wgrad: a layer's output and its input's gradient; rowwise: its weight's gradient as well, on NVIDIA's "
+     "Hopper", {}, {is("numerics.fp8", true)}},
     {"reproducible", &Numerics::reproducible, kMayChange, "",
      "training gives the same bits for 1, 2, 4, ... ranks of as many threads each, at one local_batch_size; costs "
      "memory and communication"},

@@ -42,5 +42,6 @@ FunctionOf<decltype(Table::decide)> decide;
 FunctionOf<decltype(Table::decode_attention)> decode_attention;
 FunctionOf<decltype(Table::float8_rows)> float8_rows;
 FunctionOf<decltype(Table::float8_columns)> float8_columns;
+FunctionOf<decltype(Table::float8_rows_and_columns)> float8_rows_and_columns;
 
 }  // namespace hearth::kernels

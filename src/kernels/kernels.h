@@ -158,9 +158,12 @@ struct Table {
                           const int32_t* rows_B, const int32_t* lengths_B);
 
   // x [R, C] to float8 e4m3fn with one factor a row: out[r][c] = x[r][c] * (1 / scale[r]), scale[r] = max |x[r]| / 448
-  // (at least 1e-12). Transposed: out [C, R], one factor for each column of x.
+  // (at least 1e-12). Transposed: out [C, R], one factor for each column of x. Both at once read x twice, not four
+  // times.
   int (*float8_rows)(void* stream, Type, uint8_t* out_RC, float* scale_R, ConstRows x_RC);
   int (*float8_columns)(void* stream, Type, uint8_t* out_CR, float* scale_C, ConstRows x_RC);
+  int (*float8_rows_and_columns)(void* stream, Type, uint8_t* rows_RC, float* scale_R, uint8_t* columns_CR,
+                                 float* scale_C, ConstRows x_RC);
 };
 
 }  // namespace hearth::kernels

@@ -120,6 +120,7 @@ extern "C" __attribute__((visibility("default"))) const hearth::kernels::Table* 
       .decode_attention = decode_attention,
       .float8_rows = float8_rows,
       .float8_columns = float8_columns,
+      .float8_rows_and_columns = float8_rows_and_columns,
   };
   return &table;
 }

@@ -6,11 +6,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/dtype.h"
 #include "comm/group.h"
+#include "config/choices.h"
 #include "models/program.h"
 #include "ops/tensor.h"
 #include "plan/activations.h"
@@ -32,7 +34,7 @@ struct ComputeOptions {
   bool training = false;                              // keeps the values that backward needs
   std::span<const models::Recompute> recompute = {};  // what backward recomputes, for each layer; empty: nothing
   at::Device device = at::kCPU;
-  bool float8 = false;  // linear layers multiply in float8 (model/linear.h)
+  std::optional<config::Fp8Recipe> float8 = {};  // linear layers multiply in float8 (ops/float8.h)
   // The ranks that share the layers; its size and this rank are those of ModelShape::tensor. Null: one.
   comm::Group* tensor = nullptr;
   ContextRanks context = {};
@@ -72,10 +74,10 @@ class Activations {
   plan::SequencePart sequence_part() const;
   plan::Chunks queries() const { return plan::chunks_of(sequence_part(), S()); }
   at::Device device() const { return rope_SK.device(); }
-  const bool float8;           // ComputeOptions::float8
-  comm::Group* const tensor;   // ComputeOptions::tensor
-  const ContextRanks context;  // ComputeOptions::context
-  const at::Tensor rope_SK;    // ops::rope_table of positions 0..S-1
+  const std::optional<config::Fp8Recipe> float8;  // ComputeOptions::float8
+  comm::Group* const tensor;                      // ComputeOptions::tensor
+  const ContextRanks context;                     // ComputeOptions::context
+  const at::Tensor rope_SK;                       // ops::rope_table of positions 0..S-1
 
  private:
   const plan::ActivationPlan plan_;

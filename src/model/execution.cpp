@@ -89,7 +89,6 @@ class Executor {
     a.float8 ? ops::matmul_float8(out, x, w) : ops::matmul(out, x, w);
   }
   void operator()(const models::LinearInputGradient& op) const { input_gradient(a(op.dx), a(op.dy), op.weight); }
-  // Always from bfloat16 or wider: sums over many steps would show errors of float8 first.
   void operator()(const models::LinearWeightGradient& op) const { weight_gradient(op.weight, a(op.dy), a(op.x)); }
   void operator()(const models::SharedLinearGradients& op) const {
     const at::Tensor gathered = a(op.gathered), partial = a(op.partial), x = a(op.x), dx = a(op.dx);
@@ -99,6 +98,18 @@ class Executor {
     const comm::Work sum = a.tensor->start([group = a.tensor, dx, partial] { group->reduce_scatter(dx, partial); });
     weight_gradient(op.weight, a(op.dy), gathered);
     sum.wait();
+  }
+  // Both gradients of a product in float8 at once, if that is what follows each other: their dy is converted once.
+  bool both_gradients(const models::Op& one, const models::Op& next) const {
+    if (a.float8 != config::Fp8Recipe::kRowwise) return false;
+    const bool input_first = std::holds_alternative<models::LinearInputGradient>(one);
+    const auto* input = std::get_if<models::LinearInputGradient>(input_first ? &one : &next);
+    const auto* weight = std::get_if<models::LinearWeightGradient>(input_first ? &next : &one);
+    if (input == nullptr || weight == nullptr || input->dy != weight->dy) return false;
+    const UnitTensors::Sum sum = unit.begun_gradient(weight->weight);
+    ops::matmul_gradients_float8(a(input->dx), sum.tensor, a(input->dy), a(weight->x), unit.weight(input->weight),
+                                 sum.accumulate);
+    return true;
   }
   void operator()(const models::AddBias& op) const { ops::add_bias(a(op.x), unit.weight(op.weight)); }
   void operator()(const models::BiasGradient& op) const { ops::bias_gradient(unit.gradient(op.weight), a(op.dx)); }
@@ -155,7 +166,9 @@ class Executor {
   }
   void weight_gradient(const models::Weight& weight, const at::Tensor& dy, const at::Tensor& x) const {
     const UnitTensors::Sum sum = unit.begun_gradient(weight);
-    ops::matmul_weight_gradient(sum.tensor, dy, x, sum.accumulate);
+    const auto product =
+        a.float8 == config::Fp8Recipe::kRowwise ? ops::matmul_weight_gradient_float8 : ops::matmul_weight_gradient;
+    product(sum.tensor, dy, x, sum.accumulate);
   }
 
   const Activations& a;
@@ -168,7 +181,13 @@ class Executor {
 
 void execute(const Activations& a, std::span<const models::Op> ops, const UnitTensors& unit, const Inputs& inputs) {
   const Executor executor(a, unit, inputs);
-  for (const models::Op& op : ops) std::visit(executor, op);
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (i + 1 < ops.size() && executor.both_gradients(ops[i], ops[i + 1])) {
+      ++i;
+    } else {
+      std::visit(executor, ops[i]);
+    }
+  }
 }
 
 }  // namespace hearth::model

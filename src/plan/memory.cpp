@@ -233,7 +233,7 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
     return sum_of_stages(
         stage_activations(shape, B, S, precision.compute, chunk, /*training=*/true, levels, pipeline, pipeline_rank));
   };
-  if (!on_cpu) plan.workspace_bytes = gpu_workspace_bytes(shape, B * S, precision, config.numerics.fp8);
+  if (!on_cpu) plan.workspace_bytes = gpu_workspace_bytes(shape, B * S, precision, config.numerics.float8());
   // A recorded graph keeps a workspace of its own, in addition to that of steps that are not recorded.
   if (config.training.cuda_graph) plan.workspace_bytes *= 2;
   if (config.checkpoint.async_mode == config::AsyncMode::kAsync)

@@ -108,7 +108,8 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
 // gradients of queries summed in float32, of keys and values for every query head. A float8 product needs its operands,
 // whose blocks the caching allocator does not give to others.
 // `W`: positions of a micro-batch's whole windows.
-int64_t gpu_workspace_bytes(const ModelShape& shape, int64_t W, const Precision& precision, bool float8);
+int64_t gpu_workspace_bytes(const ModelShape& shape, int64_t W, const Precision& precision,
+                            std::optional<config::Fp8Recipe> float8);
 
 // FLOPs per token that recomputation adds.
 double recompute_flops_per_token(const ModelShape& shape, int64_t seq_len, std::span<const Recompute> levels);

@@ -49,7 +49,8 @@ std::string format_beside(const MemoryPlan& plan) {
   return fmt::format("  beside them  {} of the GPU: {}\n", format_bytes(bytes), join(parts));
 }
 
-int64_t gpu_workspace_bytes(const ModelShape& s, int64_t W, const Precision& precision, bool float8) {
+int64_t gpu_workspace_bytes(const ModelShape& s, int64_t W, const Precision& precision,
+                            std::optional<config::Fp8Recipe> float8) {
   const int64_t T = W / s.context, rows = W / s.key_ranks, queries = rows * s.attention_heads() * s.K;
   const int64_t keys = W * s.attention_key_heads() * s.K;
   const int64_t statistics = rows * s.attention_heads() * dtype_size(DType::kFloat32);
@@ -60,7 +61,9 @@ int64_t gpu_workspace_bytes(const ModelShape& s, int64_t W, const Precision& pre
                 statistics;
   }
   const int64_t widest = std::max({2 * s.F(), (s.H + 2 * s.G) * s.K, s.D});
-  return attention + (float8 ? (T + s.D) * widest : 0);
+  // The two operands of the widest layer: rows or their gradient, and the weight or, for its gradient, rows again.
+  const int64_t other = float8 == config::Fp8Recipe::kRowwise ? std::max(s.D * widest, T * s.D) : s.D * widest;
+  return attention + (float8 ? T * widest + other : 0);
 }
 
 }  // namespace hearth::plan

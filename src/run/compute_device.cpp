@@ -10,6 +10,7 @@
 
 #include "base/error_list.h"
 #include "comm/join.h"
+#include "config/derived.h"
 #include "machine/device.h"
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/graph.h"
@@ -45,6 +46,13 @@ void check_float8(const ops::Gpu& gpu, const config::RunConfig& config, const pl
     throw user_error(fmt::format("numerics.fp8: {} cannot multiply in float8", gpu.name),
                      fmt::format("its compute capability is {}.{}, and float8 needs 8.9", gpu.major, gpu.minor),
                      "remove numerics.fp8");
+  const bool sums = config.numerics.fp8_recipe == config::Fp8Recipe::kRowwise;
+  if (sums && !gpu.has_float8_sums())
+    throw user_error(
+        fmt::format("numerics.fp8_recipe = \"rowwise\": {} cannot add products of float8 to float32", gpu.name),
+        fmt::format("its compute capability is {}.{}, and cuBLASLt has a factor for each row on 9.0 only", gpu.major,
+                    gpu.minor),
+        "set numerics.fp8_recipe = \"rowwise_hp_wgrad\": gradients of weights stay in bfloat16");
   const int64_t tensor = config.parallelism.tensor_parallel_degree;
   std::vector<std::pair<const char*, int64_t>> widths = {
       {"model.dim", shape.D},
@@ -52,6 +60,10 @@ void check_float8(const ops::Gpu& gpu, const config::RunConfig& config, const pl
       {"the width of queries, keys and values", (shape.H + 2 * shape.G) / tensor * shape.K}};
   for (const models::Layer& layer : models::layer_kinds(shape).kinds)
     widths.emplace_back("the feed-forward width", layer.F / tensor);
+  if (sums)
+    widths.emplace_back(
+        "the number of a micro-batch's tokens on a rank",
+        config::micro_batch_size(config) * config.training.seq_len / config.parallelism.context_parallel_degree);
   for (const auto& [name, width] : widths) {
     if (width % 16 != 0)
       throw user_error(fmt::format("numerics.fp8: {}{} is {}, which is not a multiple of 16", name,

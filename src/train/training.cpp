@@ -46,7 +46,7 @@ RankTraining::RankTraining(const TrainingSetup& setup, const RankModel& here, co
              .training = true,
              .recompute = setup.recompute,
              .device = setup.device,
-             .float8 = setup.config.numerics.fp8,
+             .float8 = setup.config.numerics.float8(),
              .tensor = groups.tensor(),
              .context = {groups.heads(), groups.keys()},
              .pipeline = groups.pipeline(),

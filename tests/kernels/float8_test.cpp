@@ -25,6 +25,13 @@ class Float8Kernel : public DeviceTest {
     run(table().float8_columns(nullptr, type_of(x), data<uint8_t>(out.bytes), data<float>(out.scale), const_rows(x)));
     return out;
   }
+  std::pair<Scaled, Scaled> by_both(const at::Tensor& x) {
+    const Scaled rows = {at::full(x.sizes(), 0xAA, at::kByte), floats({x.size(0)})};
+    const Scaled columns = {at::full({x.size(1), x.size(0)}, 0xAA, at::kByte), floats({x.size(1)})};
+    run(table().float8_rows_and_columns(nullptr, type_of(x), data<uint8_t>(rows.bytes), data<float>(rows.scale),
+                                        data<uint8_t>(columns.bytes), data<float>(columns.scale), const_rows(x)));
+    return {rows, columns};
+  }
   // By LibTorch: torchao's scales, whose inverses are multiplied with, and LibTorch's cast.
   static Scaled expected(const at::Tensor& x) {
     const at::Tensor scale = (std::get<0>(x.to(at::kFloat).abs().max(1)) / 448).clamp_min(1e-12);
@@ -48,7 +55,8 @@ TEST_P(Float8Kernel, EveryRoundingIsLibTorchs) {
 
 TEST_P(Float8Kernel, RowsAndColumnsAreScaledToTheLargestValue) {
   for (const at::ScalarType type : kTypes) {
-    for (const auto& [R, C] : {std::pair<int64_t, int64_t>{1, 1}, {3, 17}, {70, 64}, {65, 200}, {600, 129}}) {
+    for (const auto& [R, C] :
+         {std::pair<int64_t, int64_t>{1, 1}, {3, 17}, {70, 64}, {65, 200}, {600, 129}, {260, 384}}) {
       SCOPED_TRACE(fmt::format("{} {} x {}", c10::toString(type), R, C));
       const at::Tensor x = random({R, C}, type) * at::tensor({0.001f, 1.0f, 50.0f}).to(type)[R % 3];
       const Scaled want = expected(x), want_columns = expected(x.t().contiguous());
@@ -56,6 +64,10 @@ TEST_P(Float8Kernel, RowsAndColumnsAreScaledToTheLargestValue) {
         const Scaled out = by_rows(given), columns = by_columns(given);
         EXPECT_TRUE(same_bits(out.scale, want.scale) && same_bits(out.bytes, want.bytes));
         EXPECT_TRUE(same_bits(columns.scale, want_columns.scale) && same_bits(columns.bytes, want_columns.bytes));
+        const auto [rows_too, columns_too] = by_both(given);
+        EXPECT_TRUE(same_bits(rows_too.scale, want.scale) && same_bits(rows_too.bytes, want.bytes));
+        EXPECT_TRUE(same_bits(columns_too.scale, want_columns.scale) &&
+                    same_bits(columns_too.bytes, want_columns.bytes));
       }
     }
   }
@@ -65,7 +77,7 @@ TEST_P(Float8Kernel, ZerosHaveTheSmallestScaleAndNanTurnsItsRowIntoNan) {
   const at::Tensor x = at::zeros({2, 20});
   x[1][3] = NAN;
   const Scaled out = by_rows(x), columns = by_columns(x.t().contiguous());
-  for (const Scaled& s : {out, columns}) {
+  for (const Scaled& s : {out, columns, by_both(x).first, by_both(x.t().contiguous()).second}) {
     EXPECT_EQ(s.scale[0].item<float>(), 1e-12f);
     EXPECT_TRUE(std::isnan(s.scale[1].item<float>()));
     EXPECT_TRUE(s.bytes[0].eq(0).all().item<bool>());

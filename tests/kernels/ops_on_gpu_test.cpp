@@ -250,6 +250,39 @@ TEST_P(OpsOnGpu, Float8Products) {
     EXPECT_LT(e, 0.05);
     EXPECT_GT(e, 0.005) << "more exact than float8 can be";
   }
+  if (GetParam() == hearth::test::GpuKind::kReal && !open_gpu().has_float8_sums()) return;
+  const at::Tensor dw = at::full({kF, kD}, std::nan(""), y.options().dtype(at::kFloat)),
+                   exact = wide(dy).t().mm(wide(x));
+  matmul_weight_gradient_float8(dw, dy, x, /*accumulate=*/false);
+  EXPECT_LT(error(dw, exact), 0.05);
+  EXPECT_GT(error(dw, exact), 0.005) << "more exact than float8 can be";
+  const at::Tensor once = dw.clone();
+  matmul_weight_gradient_float8(dw, dy, x, /*accumulate=*/true);
+  const at::Tensor dx_too = in.zeros({kT, kD}), dw_too = once.clone();
+  matmul_gradients_float8(dx_too, dw_too, dy, x, w, /*accumulate=*/true);
+  EXPECT_TRUE(dx_too.equal(dx) && dw_too.equal(dw));
+  EXPECT_LT(error(dw, wide(once).mul(2)), 1e-6) << "the sum is rounded to less than float32";
+}
+
+// Long depths show sums of fewer bits, which lose 2 % here. All terms are the same, and exact in float8.
+TEST_P(OpsOnGpu, Float8GradientsAreAddedUpExactly) {
+  HEARTH_NEEDS_GPU(GetParam());
+  const hearth::test::TestGpu gpu(GetParam());
+  if (GetParam() == hearth::test::GpuKind::kReal && !open_gpu().has_float8_sums())
+    GTEST_SKIP() << "this GPU does not add float8 to float32";
+  constexpr int64_t kDepth = 8192;
+  const auto filled = [&](int64_t rows, int64_t columns, double value) {
+    return at::full({rows, columns}, value, at::TensorOptions(gpu.device()).dtype(at::kBFloat16));
+  };
+  const auto error = [](const at::Tensor& out, double sum) {
+    return out.to(at::kCPU).to(at::kDouble).div(sum).sub(1).abs().max().item<double>();
+  };
+  const at::Tensor dw = at::zeros({16, 32}, at::TensorOptions(gpu.device()).dtype(at::kFloat));
+  matmul_weight_gradient_float8(dw, filled(kDepth, 16, 1.125), filled(kDepth, 32, 1), /*accumulate=*/false);
+  EXPECT_LT(error(dw, 1.125 * kDepth), 1e-6);
+  const at::Tensor dx = filled(16, 32, 0);
+  matmul_input_gradient_float8(dx, filled(16, kDepth, 1.125), filled(kDepth, 32, 1));
+  EXPECT_EQ(error(dx, 1.125 * kDepth), 0);  // a bfloat16
 }
 
 // GPUs with float8 have an instruction for the conversion. Each value is a row, with the largest float8 beside it: so

@@ -69,6 +69,7 @@ TEST_F(Layouts, MultiplyInFloat8AndStayNearOneRank) {
   const Result wide = result_of(run);
   run.job.dump_folder += "-narrow";
   run.numerics.fp8 = true;
+  run.numerics.fp8_recipe = config::Fp8Recipe::kRowwise;
   const Result one = result_of(run);
   EXPECT_NE(*one.records.back().loss, *wide.records.back().loss) << "float8 was not used";
   for (const std::string_view name : {"dp2_zero3", "tp2_dp2_zero2", "cp2", "pp2"}) {

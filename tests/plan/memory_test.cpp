@@ -292,11 +292,15 @@ TEST(MemoryPlan, AGpusKernelsTakeTheTensorsThatAttentionReturns) {
   const ModelShape shape = model_shape(m, 100);
   const Precision bfloat16(DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32);
   const int64_t q = 96 * 64, kv = 96 * 32, lse = 96 * 4 * 4;
-  EXPECT_EQ(gpu_workspace_bytes(shape, 96, DType::kFloat32, false), lse);
-  EXPECT_EQ(gpu_workspace_bytes(shape, 96, bfloat16, false), 2 * (q + 2 * kv + 2 * q) + 4 * q + lse);
-  EXPECT_EQ(gpu_workspace_bytes(shape, 1, bfloat16, true),
-            gpu_workspace_bytes(shape, 1, bfloat16, false) + (1 + 64) * 160)
-      << "and a weight in float8, and a row";
+  EXPECT_EQ(gpu_workspace_bytes(shape, 96, DType::kFloat32, {}), lse);
+  EXPECT_EQ(gpu_workspace_bytes(shape, 96, bfloat16, {}), 2 * (q + 2 * kv + 2 * q) + 4 * q + lse);
+  const auto with = [&](int64_t T, config::Fp8Recipe recipe) {
+    return gpu_workspace_bytes(shape, T, bfloat16, recipe) - gpu_workspace_bytes(shape, T, bfloat16, {});
+  };
+  using enum config::Fp8Recipe;
+  EXPECT_EQ(with(1, kRowwiseHpWgrad), (1 + 64) * 160) << "and a weight in float8, and a row";
+  EXPECT_EQ(with(1, kRowwise), (1 + 64) * 160);
+  EXPECT_EQ(with(1000, kRowwise), 1000 * (160 + 64)) << "columns of both operands of the weight's gradient";
   config::RunConfig c;
   c.model = m;
   c.training.seq_len = 48;

@@ -18,11 +18,13 @@ enum class GpuKind { kEmulated, kReal };
 
 // LibTorch has no row-scaled product of float8 on a CPU.
 inline void product_of_scaled_rows(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& a_scale_M,
-                                   const at::Tensor& b_NK, const at::Tensor& b_scale_N) {
+                                   const at::Tensor& b_NK, const at::Tensor& b_scale_N, ops::Float8Sums /*sums*/,
+                                   bool accumulate) {
   const auto scaled = [](const at::Tensor& x, const at::Tensor& scale) {
     return x.to(at::kFloat).mul(scale.unsqueeze(1));
   };
-  out_MN.copy_(scaled(a_MK, a_scale_M).mm(scaled(b_NK, b_scale_N).t()));
+  const at::Tensor product = scaled(a_MK, a_scale_M).mm(scaled(b_NK, b_scale_N).t());
+  out_MN.copy_(accumulate ? out_MN.add(product) : product);
 }
 
 // During its life, the kernels compiled for the host compute with float32 and bfloat16 tensors of the CPU.

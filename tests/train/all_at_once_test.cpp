@@ -290,6 +290,7 @@ TEST(GpuLibrary, OneOfAnotherBuildIsRefused) {
 TEST(Float8, AGpuThatHasNoneIsNamed) {
   config::RunConfig c;
   c.numerics.fp8 = true;
+  c.numerics.fp8_recipe = config::Fp8Recipe::kRowwiseHpWgrad;
   plan::ModelShape shape = plan::model_shape(c, plan::DataFacts{.vocab_size = 256});
   ops::Gpu gpu{"a GPU", "", 0, 0, 8, 6};
   EXPECT_STREQ(error_of([&] { run::check_float8(gpu, c, shape); }).what(),
@@ -308,6 +309,29 @@ TEST(Float8, AGpuThatHasNoneIsNamed) {
             "16");
   c.numerics.fp8 = false;
   run::check_float8(gpu, c, shape);
+}
+
+// Sums of float8 in float32 need Hopper, and their depth is the tokens.
+TEST(Float8, GradientsOfWeightsNeedHopperAndWholeSixteensOfTokens) {
+  config::RunConfig c;
+  c.numerics.fp8 = true;
+  c.numerics.fp8_recipe = config::Fp8Recipe::kRowwise;
+  c.training.seq_len = 24;
+  c.training.local_batch_size = 2;
+  const plan::ModelShape shape = plan::model_shape(c, plan::DataFacts{.vocab_size = 256});
+  EXPECT_STREQ(error_of([&] {
+                 run::check_float8({"a GPU", "", 0, 0, 8, 9}, c, shape);
+               }).what(),
+               "error: numerics.fp8_recipe = \"rowwise\": a GPU cannot add products of float8 to float32\n  why: its "
+               "compute capability is 8.9, and cuBLASLt has a factor for each row on 9.0 only\n  fix: set "
+               "numerics.fp8_recipe = \"rowwise_hp_wgrad\": gradients of weights stay in bfloat16");
+  const ops::Gpu hopper{"a GPU", "", 0, 0, 9, 0};
+  run::check_float8(hopper, c, shape);
+  c.training.local_batch_size = 1;
+  EXPECT_EQ(error_of([&] { run::check_float8(hopper, c, shape); }).message(),
+            "numerics.fp8: the number of a micro-batch's tokens on a rank is 24, which is not a multiple of 16");
+  c.numerics.fp8_recipe = config::Fp8Recipe::kRowwiseHpWgrad;
+  run::check_float8(hopper, c, shape);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ namespace {
 
 using parallel::ShardedWeights;
 
-constexpr int64_t kGpuB = 2, kGpuS = 36, kGpuV = 131;
+constexpr int64_t kGpuB = 2, kGpuS = 40, kGpuV = 131;
 
 struct GpuCase {
   const char* name;
@@ -99,7 +99,8 @@ void vary_vectors(ShardedWeights& weights) {
   weights.masters_changed();
 }
 
-Result run(const GpuCase& c, plan::Precision precision, at::Device device, bool float8 = false) {
+Result run(const GpuCase& c, plan::Precision precision, at::Device device,
+           std::optional<config::Fp8Recipe> float8 = {}) {
   const plan::ModelShape shape = shape_of(c);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   const auto group = comm::single();
@@ -153,14 +154,24 @@ TEST_P(ModelOnGpu, HasTheLossTheLogitsAndEveryGradientOfTheCpu) {
 TEST_P(ModelOnGpu, InFloat8IsThatOfBfloat16Roughly) {
   HEARTH_NEEDS_GPU(GetParam());
   const test::TestGpu gpu(GetParam());
-  if (GetParam() == test::GpuKind::kReal && !ops::open_gpu().has_float8()) GTEST_SKIP() << "this GPU has no float8";
+  if (GetParam() == test::GpuKind::kReal && !ops::open_gpu().has_float8_sums())
+    GTEST_SKIP() << "this GPU does not add float8 to float32";
   const plan::Precision bfloat16(DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32);
   for (const GpuCase& c : {kCases[0], kCases[1]}) {  // without recomputation and with
-    const Result wide = run(c, bfloat16, gpu.device()), narrow = run(c, bfloat16, gpu.device(), /*float8=*/true);
-    EXPECT_NEAR(narrow.loss / wide.loss, 1, 1e-2);
+    const Result wide = run(c, bfloat16, gpu.device());
+    const Result narrow = run(c, bfloat16, gpu.device(), config::Fp8Recipe::kRowwiseHpWgrad);
+    const Result narrowest = run(c, bfloat16, gpu.device(), config::Fp8Recipe::kRowwise);
     EXPECT_GT(test::relative_distance(narrow.logits, wide.logits), 0) << "float8 was not used";
-    for (size_t u = 0; u < wide.gradients.size(); ++u)
-      EXPECT_LT(test::relative_distance(narrow.gradients[u], wide.gradients[u]), 0.1) << "unit " << u;
+    EXPECT_TRUE(narrow.logits.equal(narrowest.logits)) << "recipes differ in gradients of weights only";
+    for (const Result* result : {&narrow, &narrowest}) {
+      EXPECT_NEAR(result->loss / wide.loss, 1, 1e-2);
+      for (size_t u = 0; u < wide.gradients.size(); ++u)
+        EXPECT_LT(test::relative_distance(result->gradients[u], wide.gradients[u]), 0.1) << "unit " << u;
+    }
+    // A layer's gradients differ by the products of weights, the embedding's not at all: no weight's gradient reaches
+    // it.
+    EXPECT_TRUE(narrow.gradients.front().equal(narrowest.gradients.front()));
+    EXPECT_GT(test::relative_distance(narrow.gradients[1], narrowest.gradients[1]), 0.005);
   }
 }
 

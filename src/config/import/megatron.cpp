@@ -180,6 +180,8 @@ void import_megatron_precision(Draft& draft) {
   draft.set_if_on("training.mixed_precision_param", "bfloat16", "bf16");
   if (draft.has("fp8_format")) {
     draft.set("numerics.fp8", true, draft.find("fp8_format"), "each row has a factor of its own");
+    const ForeignKey* wide = draft.first_of({"disable_fp8_wgrad", "no_fp8_wgrad"});
+    draft.set("numerics.fp8_recipe", wide == nullptr ? "rowwise" : "rowwise_hp_wgrad", wide);
     draft.set("training.device", "cuda", nullptr, "float8 needs a GPU");
   }
   const ForeignKey* granularity = draft.find("recompute_granularity");

@@ -136,7 +136,7 @@ constexpr ImportRule kMegatronRules[] = {
     // precision and memory
     read("bf16"),
     only("fp16", "false", kWhyNoFloat16),
-    read("fp8_format"),
+    read("fp8_format disable_fp8_wgrad no_fp8_wgrad"),
     ignore("fp8_*", kWhyFloat8),
     ignore("no_fp8_*", kWhyFloat8),
     only("fp4_format", "null", "numbers have 8 bits at least"),
@@ -202,7 +202,7 @@ constexpr ImportRule kMegatronRules[] = {
            "no_rope_fusion no_persist_layer_norm no_gradient_accumulation_fusion disable_jit_fuser use_mcore_models "
            "enable_cuda_graph cuda_graph_* external_cuda_graph optimizer_cuda_graph batch_invariant_* "
            "deterministic_mode disable_bf16_reduced_precision_matmul symmetric_ar_type te_precision_config_file "
-           "enable_experimental no_create_attention_mask_in_dataloader disable_fp8_wgrad onnx_safe use_legacy_models",
+           "enable_experimental no_create_attention_mask_in_dataloader onnx_safe use_legacy_models",
            kWhyKernels),
     ignore("delay_wgrad_compute overlap_* no_overlap_* use_ring_exchange_p2p defer_embedding_wgrad_compute "
            "wgrad_deferral_limit ep_overlap_* cpu_offloading_* distribute_saved_activations fine_grained_* "

@@ -54,7 +54,13 @@ void import_float8(Draft& draft) {
   if (const auto kind = draft.text("training.fp8_linear");
       kind && !kind->empty() && !draft.text_is("training.fp8_linear", "false"))
     turn_on("training.fp8_linear");
-  if (draft.is_set("numerics.fp8")) draft.set("training.device", "cuda", nullptr, "float8 needs a GPU");
+  if (!draft.is_set("numerics.fp8")) return;
+  draft.set("training.device", "cuda", nullptr, "float8 needs a GPU");
+  // Its other recipes multiply all three products in float8, as its default does.
+  const std::string recipe =
+      draft.text("quantize.linear.float8.recipe_name").value_or(draft.text("float8.recipe_name").value_or(""));
+  draft.set("numerics.fp8_recipe", recipe == "rowwise_with_gw_hp" ? "rowwise_hp_wgrad" : "rowwise",
+            draft.first_of({"quantize.linear.float8.recipe_name", "float8.recipe_name"}));
 }
 
 void import_model(Draft& draft) {

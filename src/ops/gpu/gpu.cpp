@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/program.h"
 #include "base/text.h"
+#include "ops/gpu/cublaslt.h"
 
 namespace hearth::ops {
 namespace {
@@ -60,10 +61,13 @@ const kernels::Table* load_kernels(const Path& path) {
 }
 
 void scaled_product(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& a_scale_M,
-                    const at::Tensor& b_NK, const at::Tensor& b_scale_N) {
+                    const at::Tensor& b_NK, const at::Tensor& b_scale_N, Float8Sums sums, bool accumulate) {
+  if (out_MN.scalar_type() == at::kFloat)
+    return float8_product_in_float32(out_MN, a_MK, a_scale_M, b_NK, b_scale_N, accumulate);
+  HEARTH_CHECK(!accumulate);
   at::Tensor result = out_MN;
   at::_scaled_mm_out(result, a_MK, b_NK.t(), a_scale_M.unsqueeze(1), b_scale_N.unsqueeze(0), /*bias=*/{},
-                     /*scale_result=*/{}, at::kBFloat16, /*use_fast_accum=*/true);
+                     /*scale_result=*/{}, at::kBFloat16, /*use_fast_accum=*/sums == Float8Sums::kFast);
 }
 
 // Takes the first library whose driver reports a device: a build may have both. Only the chosen device is ever set, for

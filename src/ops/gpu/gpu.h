@@ -25,6 +25,9 @@ struct Gpu {
   int64_t major, minor;              // compute capability
 
   bool has_float8() const { return major * 10 + minor >= 89; }
+  // Products of float8 that are written or added to float32 (ops/gpu/cublaslt.h): only Hopper has a factor for each
+  // row.
+  bool has_float8_sums() const { return major == 9; }
 };
 
 // The process computes on the GPU with this number among its host's: its number among the host's ranks. Without a call,
@@ -50,9 +53,14 @@ bool on_gpu(const at::Tensor& tensor);
 const kernels::Table& gpu_kernels();
 void* gpu_stream();
 
-// out_MN = a_MK b_NK^T of float8, with every row multiplied by its scale, [M] and [N] in float32.
+// How a product of float8 is added up. Tensor cores keep about 14 bits of a sum. kFast: of the whole depth, so that
+// equal terms lose 2 % at a depth of 8,192 and 7 % at 28,672 (bench/results/gpu_20261128_h200.md). kExact: of 128 terms
+// at a time, and those sums are added in float32.
+enum class Float8Sums { kFast, kExact };
+// out_MN = a_MK b_NK^T of float8, or out_MN += that, with every row multiplied by its scale, [M] and [N] in float32.
+// `out` is bfloat16, which is only written, or float32, whose sums are exact.
 using Float8Product = void (*)(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& a_scale_M,
-                               const at::Tensor& b_NK, const at::Tensor& b_scale_N);
+                               const at::Tensor& b_NK, const at::Tensor& b_scale_N, Float8Sums sums, bool accumulate);
 Float8Product gpu_float8_product();
 
 // The implementation for a kind of device: kernels, and the one product that they leave to LibTorch.

@@ -70,7 +70,7 @@ double LayoutMemory::fixed(const config::RunConfig& config, const PipelinePlan& 
   const int64_t W = config::micro_batch_size(config) * config.training.seq_len;
   const ModelShape part = model_part(run_.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree);
   return weights(config, pipeline) +
-         static_cast<double>(gpu_workspace_bytes(part, W, run_.precision, config.numerics.fp8));
+         static_cast<double>(gpu_workspace_bytes(part, W, run_.precision, config.numerics.float8()));
 }
 
 LayoutMemory::LevelBytes LayoutMemory::bytes_of(const config::RunConfig& config, const PipelinePlan& pipeline,

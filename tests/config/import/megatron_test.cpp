@@ -65,6 +65,12 @@ TEST_F(ImportTest, TheCommandOfMegatronGivesItsRun) {
   EXPECT_THAT(import_text({{"trace.txt", kLlama}}), HasSubstr("# trace.txt:1 --ffn-hidden-size\n"));
   EXPECT_TRUE(import({{"trace.txt", kLlama}, {"more.txt", "--fp8-format hybrid --fp8-amax-history-len 1024\n"}})
                   .config.numerics.fp8);
+  const auto recipe = [&](const std::string& more) {
+    return import({{"trace.txt", kLlama}, {"more.txt", "--fp8-format hybrid " + more + "\n"}}).config.numerics.float8();
+  };
+  EXPECT_EQ(recipe(""), Fp8Recipe::kRowwise);
+  for (const char* option : {"--disable-fp8-wgrad", "--no-fp8-wgrad"})
+    EXPECT_EQ(recipe(option), Fp8Recipe::kRowwiseHpWgrad) << option;
 }
 
 // The shape of Llama-2-7B and a schedule in iterations, as options alone.

@@ -273,6 +273,15 @@ TEST_F(ImportTest, FilesOfEveryYearAreUnderstood) {
   EXPECT_EQ(ddp.parallelism.data_parallel_shard_degree, 1);
   EXPECT_TRUE(import({{"a.toml", summer + "fp8_linear = \"dynamic\"\n"}}, {.ranks = 8}).config.numerics.fp8);
   EXPECT_FALSE(import({{"a.toml", summer + "fp8_linear = \"\"\n"}}, {.ranks = 8}).config.numerics.fp8);
+  // Since 2025 a recipe has a name; all of them but one multiply the weight's gradient in float8, too.
+  const auto recipe = [&](const std::string& section) {
+    return import({{"a.toml", "[model]\nflavor = \"8B\"\nconverters = [\"float8\"]\n" + section}}, {.ranks = 8})
+        .config.numerics.float8();
+  };
+  EXPECT_EQ(recipe(""), Fp8Recipe::kRowwise);
+  EXPECT_EQ(recipe("[float8]\nrecipe_name = \"rowwise\"\n"), Fp8Recipe::kRowwise);
+  EXPECT_EQ(recipe("[float8]\nrecipe_name = \"rowwise_with_gw_hp\"\n"), Fp8Recipe::kRowwiseHpWgrad);
+  EXPECT_EQ(recipe("[quantize.linear.float8]\nrecipe_name = \"rowwise_with_gw_hp\"\n"), Fp8Recipe::kRowwiseHpWgrad);
   EXPECT_EQ(import({{"a.toml", summer + "fsdp_reshard_after_forward = \"never\"\n"}}, {.ranks = 8})
                 .config.parallelism.zero_stage,
             2);

@@ -56,6 +56,7 @@ const kernels::Table* EmulatedDevice::late(const kernels::Table* table) {
   HEARTH_LATE(decode_attention);
   HEARTH_LATE(float8_rows);
   HEARTH_LATE(float8_columns);
+  HEARTH_LATE(float8_rows_and_columns);
 #undef HEARTH_LATE
   return &late;
 }
