@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/step_folder.h"
 #include "config/load.h"
@@ -85,7 +86,7 @@ Path find_checkpoint(const Path& folder) {
   if (path_exists(folder / "config.json"))
     throw user_error(fmt::format("{} is not a checkpoint of Hearth's", folder.string()),
                      "it has a config.json, as the folders of Hugging Face have",
-                     fmt::format("`hearth convert {} --to native --out FOLDER` makes one", folder.string()));
+                     fmt::format("`hearth convert --to native {} FOLDER` makes one", shell_word(folder.string())));
   throw user_error(
       fmt::format("{} is not a checkpoint", folder.string()),
       fmt::format("it holds neither a {}, nor PyTorch's {}, nor a step-... folder", kManifestFile, kMetadataFile), fix);

@@ -48,6 +48,12 @@ TEST(Retain, ACheckpointIsFoundByItsOwnFolderThatOfAllOrTheRun) {
   make_folders(scratch / "empty");
   EXPECT_EQ(problem(scratch / "empty"), (scratch / "empty").string() + " is not a checkpoint");
   EXPECT_EQ(problem(scratch / "nowhere"), "there is no folder " + (scratch / "nowhere").string());
+  // The advice is a command line of `hearth convert`: options, IN, OUT.
+  const Path hugging_face = scratch / "from the hub";
+  make_folders(hugging_face);
+  write_file_atomic(hugging_face / "config.json", "{}");
+  EXPECT_EQ(test::error_of([&] { runfolder::find_checkpoint(hugging_face); }).fix(),
+            fmt::format("`hearth convert --to native '{}' FOLDER` makes one", hugging_face.string()));
 }
 
 TEST(Retain, ACheckpointIsFoundInTheFolderThatTheRunNames) {
