@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/formats/indexed_file.h"
+#include "data/formats/json_scanner.h"
 #include "data/formats/json_text.h"
 #include "data/formats/json_values.h"
 #include "data/formats/npy.h"
@@ -192,6 +193,24 @@ void refuse_rows_in_object(const Path& path, Compression compression, const Read
                   found->num_rows > 1 ? command : ""));
 }
 
+// Whether a long file that begins with an object has records: the key, or a second object, may stand behind the bytes
+// that were looked at, or behind the first hundred keys. The file is read up to its second value.
+bool has_records_behind(const Path& path, Compression compression, const ReadRules& rules) {
+  try {
+    JsonValues values(open_stream(path, compression), rules.max_record_bytes);
+    JsonValue value;
+    if (!values.next(value) || values.in_array() || value.too_long) return false;
+    JsonText texts(rules);
+    std::string text;
+    const RecordProblem problem = texts.read(value.text, text);
+    if (problem == RecordProblem::kMalformed) return false;
+    return problem != RecordProblem::kMissingKey || (values.next(value) && is_json_object(value.text));
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kDamaged) throw;
+    return false;
+  }
+}
+
 // Parquet ("PARE": with an encrypted footer), Arrow's file format, and its stream format, which starts with a mark and
 // the length of a message.
 std::optional<Format> column_format(std::string_view bytes) {
@@ -274,7 +293,10 @@ Recognised recognise(const Path& path, const ReadRules& rules, const KindRules& 
   std::string_view text = bytes;
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   JsonLook look;
-  if (const auto format = json_format(path, text, rules, kinds, look)) {
+  auto format = json_format(path, text, rules, kinds, look);
+  const bool may_go_on = look.objects == 1 && (look.is_cut || look.keys.size() >= JsonScanner::kMostMembers);
+  if (!format && may_go_on && has_records_behind(path, compression, rules)) format = Format::kJson;
+  if (format) {
     if (*format == Format::kJson && look.objects == 1) refuse_rows_in_object(path, compression, rules);
     return {*format, compression};
   }

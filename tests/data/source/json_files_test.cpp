@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON files with a fault, and JSON files that are one object of several texts.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,6 +53,27 @@ TEST(JsonFiles, AFileNamedJsonWithAFaultInItsRecordsIsNoText) {
   for (const std::string& text : texts) {
     write_text(path, text);
     EXPECT_EQ(kind_of(path), "text none") << text.substr(0, 40);
+  }
+}
+
+TEST(JsonFiles, ALongObjectIsARecordWhereItsKeyStandsBehindTheBytesLookedAt) {
+  const ScratchFolder scratch;
+  const std::string long_text(kSniffBytes, 'x');
+  std::string many_keys;
+  for (int i = 0; i < 150; ++i) many_keys += fmt::format("\"k{}\": {}, ", i, i);
+  const std::vector<std::pair<std::string, std::vector<std::string>>> records = {
+      {"{\"id\": \"" + long_text + "\", \"text\": \"late\"}", {"late"}},
+      {"{\n\"id\": \"" + long_text + "\",\n\"text\": \"a\"\n}\n{\n\"text\": \"b\"\n}", {"a", "b"}},
+      {"{" + many_keys + "\"text\": \"late\"}", {"late"}}};
+  for (const auto& [content, texts] : records) {
+    write_text(scratch / "x.txt", content);
+    EXPECT_EQ(texts_of(read_source(found_file(scratch / "x.txt"))), texts) << content.substr(0, 20);
+  }
+  // Other long objects stay texts.
+  for (const std::string& content : {"{\"id\": \"" + long_text + "\"}", "{" + many_keys + "\"id\": 1}",
+                                     "{\"id\": \"" + long_text + "\"} and words", "{\"id\": \"" + long_text}) {
+    write_text(scratch / "x.txt", content);
+    EXPECT_EQ(kind_of(scratch / "x.txt"), "text none") << content.substr(0, 20);
   }
 }
 
