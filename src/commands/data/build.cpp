@@ -109,6 +109,7 @@ void print_found(const data::BuildResult& result) {
              m.duplicates_dropped, m.empty_dropped, m.skipped);
   if (!result.left_out.empty()) fmt::print("left out of folders: {}\n", data::describe_left_out(result.left_out));
   if (!result.texts_beside.empty()) fmt::print("{}\n", data::describe_texts_beside(result.texts_beside));
+  if (!result.texts_about.empty()) fmt::print("{}\n", data::describe_texts_about(result.texts_about));
   const data::RecordCounts& records = m.records;
   if (records.invalid_utf8_bytes > 0)
     fmt::print("not UTF-8: {} in {}, {}\n", counted(records.invalid_utf8_bytes, "byte"),

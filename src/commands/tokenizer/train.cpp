@@ -142,6 +142,7 @@ int tokenizer_train(CommandLine& line) {
   const data::Discovery found = data::discover(r.discovery, hashing);
   if (!found.left_out.empty()) fmt::print("left out of folders: {}\n", data::describe_left_out(found.left_out));
   if (!found.texts_beside.empty()) fmt::print("{}\n", data::describe_texts_beside(found.texts_beside));
+  if (!found.texts_about.empty()) fmt::print("{}\n", data::describe_texts_about(found.texts_about));
   if (r.kind == "bpe")
     train_bpe_tokenizer(r, found);
   else

@@ -188,6 +188,7 @@ BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
   result.manifest = planned_manifest(plan, options);
   result.left_out = plan.found.left_out;
   result.texts_beside = plan.found.texts_beside;
+  result.texts_about = plan.found.texts_about;
   if (folder.complete(result.manifest)) {
     result.was_complete = true;
     result.shards_kept = std::ssize(result.manifest.shards());

@@ -47,7 +47,7 @@ struct BuildResult {
   int64_t shards_written = 0, shards_kept = 0;
   bool was_complete = false;  // `out` was this dataset already; nothing was written
   std::vector<LeftOut> left_out;
-  std::vector<std::string> texts_beside;  // see Discovery
+  std::vector<std::string> texts_beside, texts_about;  // see Discovery
 };
 
 // Throws user_error for wrong input or an `out` with other content, damaged() for a source that cannot be read to its

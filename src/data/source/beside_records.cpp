@@ -85,6 +85,14 @@ bool has_word(const std::array<std::string_view, N>& words, std::string_view nam
   });
 }
 
+// "2 (LICENSE, README.md)"
+std::string count_and_names(const std::vector<std::string>& paths) {
+  std::vector<std::string> names;
+  names.reserve(paths.size());
+  for (const std::string& path : paths) names.push_back(printable(Path(path).filename().string()));
+  return fmt::format("{} ({})", paths.size(), join_first(names, kNamedTexts));
+}
+
 struct SplitNames {
   std::vector<std::string> train, held_out;
   bool are_folders = false;  // of train
@@ -159,11 +167,23 @@ std::vector<std::string> texts_beside_records(const std::vector<FoundFile>& file
   return paths;
 }
 
+std::vector<std::string> texts_about_data(const std::vector<FoundFile>& files) {
+  const Records records(files);
+  std::vector<std::string> paths;
+  for (const FoundFile& file : files) {
+    const bool is_text = file.source.format == Format::kText && file.source.size_bytes > 0 && !file.refusal;
+    if (file.is_about && is_text && !records.in_root(file.root)) paths.push_back(file.source.path);
+  }
+  return paths;
+}
+
 std::string describe_texts_beside(const std::vector<std::string>& paths) {
-  std::vector<std::string> names;
-  names.reserve(paths.size());
-  for (const std::string& path : paths) names.push_back(printable(Path(path).filename().string()));
-  return fmt::format("read whole as texts beside records: {} ({})", paths.size(), join_first(names, kNamedTexts));
+  return fmt::format("read whole as texts beside records: {}", count_and_names(paths));
+}
+
+std::string describe_texts_about(const std::vector<std::string>& paths) {
+  return fmt::format("read as texts, by their names about the data: {}; --exclude leaves them out",
+                     count_and_names(paths));
 }
 
 }  // namespace hearth::data

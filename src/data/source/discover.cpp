@@ -328,6 +328,7 @@ Discovery discover(const DiscoverOptions& options, HashProgress& progress) {
   if (options.include.empty()) refuse_joined_splits(files);
   refuse(files);
   found.texts_beside = texts_beside_records(files);
+  found.texts_about = texts_about_data(files);
   for (FoundFile& file : files) {
     if (file.source.size_bytes == 0)
       ++found.empty_dropped;

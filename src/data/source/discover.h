@@ -43,6 +43,7 @@ struct Discovery {
   int64_t skipped = 0;                    // entries of folders that are not files: dangling links, sockets
   std::vector<LeftOut> left_out;          // entries of folders that are no data; a folder without what is in it
   std::vector<std::string> texts_beside;  // texts of folders that have records too, in no repository of the Hub
+  std::vector<std::string> texts_about;   // texts of folders without records, by their names about data: README.md
 };
 
 // Bytes hashed so far and in total, for a progress bar in another thread.

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "data/formats/stream_buffer.h"
 #include "hub/record.h"
 
 namespace hearth::data {
@@ -57,6 +58,7 @@ std::string beginning_of(const Path& path) {
   const File file = File::open_read(path);
   std::string text(static_cast<size_t>(std::min(file.size_bytes(), kMostHeader)), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(text)));
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   return text;
 }
 

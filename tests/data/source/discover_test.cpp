@@ -80,11 +80,12 @@ TEST(Discover, ADownloadOfTheHubsHasOnlyItsDataToo) {
   EXPECT_EQ(names_of(search(folder), folder), "a.txt");
 
   // A card alone says what the folder is, and .gitattributes with large files.
-  for (const std::string mark : {"card", "attributes", "remote"}) {
+  for (const std::string mark : {"card", "card with a mark", "attributes", "remote"}) {
     const Path other = scratch / mark;
     write_text(other / "a.txt", "words with a " + mark);
     write_text(other / "LICENSE.txt", "words of a licence");
     write_text(other / "README.md", mark == "card" ? kCard : "words about it");
+    if (mark == "card with a mark") write_text(other / "README.md", "\xef\xbb\xbf" + std::string(kCard));
     if (mark == "attributes") write_text(other / ".gitattributes", kLfs);
     if (mark == "remote")
       write_text(other / ".git" / "config", "[remote]\n\turl = https://huggingface.co/datasets/a/b\n");
@@ -185,8 +186,13 @@ TEST(Discover, OfFilesAboutDataTheNameMayGoOn) {
             "read whole as texts beside records: 5 (Makefile, READMES.txt, history_of_rome.txt, setup.py and 1 more)");
   // Texts alone.
   remove_file(folder / "train.jsonl");
-  EXPECT_EQ(search(folder).sources.size(), about.size() + 5);
-  EXPECT_TRUE(search(folder).texts_beside.empty());
+  const Discovery texts = search(folder);
+  EXPECT_EQ(texts.sources.size(), about.size() + 5);
+  EXPECT_TRUE(texts.texts_beside.empty());
+  EXPECT_TRUE(found.texts_about.empty());
+  EXPECT_EQ(texts.texts_about.size(), about.size());
+  EXPECT_EQ(describe_texts_about({"x/LICENSE", "x/README.md"}),
+            "read as texts, by their names about the data: 2 (LICENSE, README.md); --exclude leaves them out");
 }
 
 TEST(Discover, OfARepositoryOfTheHubProgramsAndSettingsBesideRecordsAreLeftOut) {
