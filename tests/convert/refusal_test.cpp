@@ -147,8 +147,13 @@ TEST(Refusal, FilesThatAreMissingOrLie) {
   for (const std::string& name : list_folder(missing.folder())) {
     if (first.empty() && name.ends_with(".safetensors")) first = name;
   }
-  remove_file(missing.folder() / first);
-  EXPECT_THAT(missing.refusal(), HasSubstr(first + " is missing"));
+  std::filesystem::rename(missing.folder() / first, missing.folder() / "model-1-of-9.safetensors");
+  EXPECT_THAT(missing.refusal(),
+              AllOf(HasSubstr(first + " is missing"),
+                    HasSubstr("model.safetensors.index.json names it, and not model-1-of-9.safetensors\n"),
+                    HasSubstr("or get the index of the files that are there")));
+  remove_file(missing.folder() / "model-1-of-9.safetensors");
+  EXPECT_THAT(missing.refusal(), HasSubstr("model.safetensors.index.json names it\n  fix: download it again"));
   const Copy lying("hf");
   edit(lying.folder() / "model.safetensors.index.json", "\"lm_head.weight\"", "\"lm_tail.weight\"");
   EXPECT_THAT(lying.refusal("--to native", 3), HasSubstr("is wrong about lm_head.weight"));

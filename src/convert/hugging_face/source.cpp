@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "config/families.h"
 #include "convert/hugging_face/config.h"
 #include "convert/names.h"
@@ -43,6 +44,17 @@ std::vector<OutsideTensor> tensors_of(const Path& folder, const std::string& nam
   return std::move(file.tensors);
 }
 
+// An index may have stayed behind from an older save in another number of files.
+[[noreturn]] void refuse_missing(const Path& folder, const std::string& file, const HuggingFaceFiles& index) {
+  constexpr size_t kOthersNamed = 3;
+  const bool has_others = !index.left_out.empty();
+  throw user_error(
+      fmt::format("{} is missing", (folder / file).string()),
+      fmt::format("{} names it{}", (folder / index.name).string(),
+                  has_others ? ", and not " + join_first(index.left_out, kOthersNamed) : ""),
+      has_others ? "download it again, or get the index of the files that are there" : "download it again");
+}
+
 // All files of an index, which must tell the truth: each tensor is where it says, and no other is there.
 std::vector<OutsideTensor> indexed_tensors(const Path& folder, const HuggingFaceFiles& index) {
   const std::string origin = (folder / index.name).string();
@@ -51,9 +63,7 @@ std::vector<OutsideTensor> indexed_tensors(const Path& folder, const HuggingFace
   for (const auto& [tensor, file] : missing) files.insert(file);
   std::vector<OutsideTensor> all;
   for (const std::string& file : files) {
-    if (!path_exists(folder / file))
-      throw user_error(fmt::format("{} is missing", (folder / file).string()), fmt::format("{} names it", origin),
-                       "download it again");
+    if (!path_exists(folder / file)) refuse_missing(folder, file, index);
     for (OutsideTensor& tensor : tensors_of(folder, file)) {
       const auto found = missing.find(tensor.info.name);
       if (found == missing.end() || found->second != file)
