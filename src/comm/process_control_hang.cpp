@@ -176,9 +176,12 @@ std::string_view ProcessControl::timeout_key() const {
 void ProcessControl::end_without_answer(const std::string& text) {
   constexpr int64_t kInTurn = 4, kSpeak = 64;
   std::this_thread::sleep_for(kToldToEnd + std::min(me_.rank - 1, kInTurn) * kTurn);
-  if (me_.rank <= kSpeak)
-    log_message(LogLevel::kError, fmt::format("{}{}{}\n  hangs: {} does not answer{}{}", text, kRankLine, name(),
-                                              name_of(0), in_step(), trace::flight_hint()));
+  if (me_.rank <= kSpeak) {
+    const std::string call = trace::last_call_of(0, peers_.front().host);
+    log_message(LogLevel::kError,
+                fmt::format("{}{}{}\n  hangs: {} does not answer{}{}{}", text, kRankLine, name(), name_of(0), in_step(),
+                            call.empty() ? "" : "; its last call was " + call, trace::flight_hint()));
+  }
   std::fflush(nullptr);
   std::_Exit(static_cast<int>(ExitCode::kHardware));
 }

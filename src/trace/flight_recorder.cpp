@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <memory>
+#include <future>
 #include <mutex>
+#include <thread>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -86,6 +87,25 @@ std::string flight_hint() {
   return r == nullptr ? ""
                       : fmt::format("\n  calls: `hearth inspect {}` shows the last ones of each rank",
                                     shell_word(r->folder.string()));
+}
+
+std::string last_call_of(int64_t rank, std::string_view process) {
+  const Recorder* const r = recorder;
+  if (r == nullptr) return {};
+  std::packaged_task<std::string()> look([file = flight_file(r->folder, rank), who = std::string(process)] {
+    try {
+      const Flight flight = read_flight(file);
+      const bool is_its = who.starts_with(flight.host) && who.ends_with(fmt::format(", process {}", flight.process));
+      if (!is_its || flight.calls.empty()) return std::string();
+      const FlightCall& last = flight.calls.back();
+      return fmt::format("{}, which has {}ended", last.name, last.under_way() ? "not " : "");
+    } catch (const Error&) {
+      return std::string();
+    }
+  });
+  std::future<std::string> found = look.get_future();
+  std::thread(std::move(look)).detach();
+  return found.wait_for(std::chrono::seconds(1)) == std::future_status::ready ? found.get() : std::string();
 }
 
 CallNow call_now() {

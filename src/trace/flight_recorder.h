@@ -39,6 +39,9 @@ class CallScope {
 void end_flight_call(uint64_t number);
 // A line for the end of an error's text, "\n  calls: `hearth inspect RUN/flight` shows ..."; empty before the start.
 std::string flight_hint();
+// What rank `rank` recorded last, beside this process's file: "all_reduce, which has ended". Empty where that is not
+// the record of `process`, "HOST, process NUMBER", or cannot be read within a second, as in a file system that hangs.
+std::string last_call_of(int64_t rank, std::string_view process);
 
 // A group's place in the recorder. Its ranks are those of the training.
 class FlightSeat {

@@ -5,6 +5,7 @@
 #include "base/program.h"
 #include "process_end.h"
 #include "support/environment.h"
+#include "trace/flight_recorder.h"
 
 namespace hearth::comm {
 namespace {
@@ -125,6 +126,33 @@ TEST(Process, OfRankZeroThatHangsIsNamedByAnother) {
     EXPECT_THAT(end.said, testing::ContainsRegex("error: rank [12] waited .* rank 0 "));
     EXPECT_THAT(end.said,
                 testing::ContainsRegex("\n  hangs: rank 0 \\(.+, process [0-9]+\\) does not answer, in step 9"));
+    EXPECT_EQ(times(end.said, "error:"), 1) << end.said;
+  }
+}
+
+// What it did last stands in its record of calls. It is stopped after a call, or while it waits in one.
+TEST(Process, OfRankZeroThatHangsIsNamedWithItsLastCall) {
+  for (const bool waits : {false, true}) {
+    const test::ScratchFolder scratch;
+    const auto rank_0_waits = [&] {
+      const std::vector<trace::FlightCall> calls = trace::read_flight(trace::flight_file(scratch, 0)).calls;
+      return !calls.empty() && calls.back().peer == trace::kAwaitedMessage &&
+             std::string(calls.back().name) == "a vote" && calls.back().under_way();
+    };
+    const End end = end_of_hanging(3, [&](Group& group) {
+      comm::Control& control = group.control();
+      const auto process = static_cast<pid_t>(std::stoll(control.broadcast("rank 0", std::to_string(::getpid()))));
+      trace::start_flight(scratch, group.rank(), group.size());
+      sum(group, 5);
+      if (!waits && group.rank() == 0) ::raise(SIGSTOP);
+      while (waits && group.rank() == 2 && !rank_0_waits()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (waits && group.rank() == 2) ::kill(process, SIGSTOP);
+      control.barrier("a vote");
+    });
+    EXPECT_EQ(end.code, 4);
+    const std::string call = waits ? "a vote, which has not ended" : "all_reduce, which has ended";
+    EXPECT_THAT(end.said,
+                testing::ContainsRegex("\n  hangs: rank 0 \\(.+\\) does not answer, .*; its last call was " + call));
     EXPECT_EQ(times(end.said, "error:"), 1) << end.said;
   }
 }
