@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -75,6 +76,29 @@ TEST_F(Submits, RanksThatStartWithoutTheirScriptAreSeenAndStopped) {
   while (path_exists("/proc/" + split_lines(read_file(scratch / "rank0")).front() + "/exe"))
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr("stopped (`hearth stop` asked for it)"));
+}
+
+// It dies of the signal that asks it to stop, before it has passed it on: the ranks get it, and it is recorded once.
+TEST_F(Submits, AScriptThatDiesWhileItIsStoppedIsStoppedOnce) {
+  make_folders(run);
+  program("hearth-train", "echo $$ >" + (scratch / "rank0").string() + "; sleep 1000 & wait");
+  write_file_atomic(run / "job.sh", fmt::format("export HEARTH_JOB=local-$$\n{} &\necho $HEARTH_JOB >{}\nwait\n",
+                                                (scratch / "bin/hearth-train").string(), (scratch / "job").string()));
+  test::run_command("setsid bash " + (run / "job.sh").string() + " >/dev/null 2>&1 &");
+  const auto first_line = [&](const std::string& name) {
+    while (!path_exists(scratch / name) || read_file(scratch / name).empty())
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return split_lines(read_file(scratch / name)).front();
+  };
+  const std::string job = first_line("job"), rank = first_line("rank0");
+  append_start(run, {.name = "submit", .job = job, .cluster = "local"});
+  append_start(run, {.name = "start", .job = job});
+  const CommandResult stopped = hearth("stop " + run.string());
+  EXPECT_EQ(stopped.exit_code, 0) << stopped.output;
+  while (path_exists("/proc/" + rank + "/exe")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const std::vector<StartEvent> events = read_starts(run);
+  EXPECT_EQ(std::ranges::count(events, "stop", &StartEvent::name), 1);
+  EXPECT_EQ(events.back().name, "stop");
 }
 
 TEST_F(Submits, ATrainingOfAnotherHostIsKnownByItsBeats) {

@@ -6,10 +6,12 @@
 #include <chrono>
 #include <csignal>
 #include <thread>
+#include <vector>
 
 #include "cluster/job_script.h"
 #include "cluster/run_status.h"
 #include "cluster/slurm.h"
+#include "cluster/starts.h"
 #include "commands/commands.h"
 #include "runfolder/lease_holder.h"
 
@@ -31,6 +33,14 @@ void send_signal(int64_t number, int signal) {
                    fmt::format("it is {}{}", name_of(status.state), status.why.empty() ? "" : ": " + status.why));
 }
 
+// Recorded before the signal: the script must find it when the ranks have ended. Once, although the script may be gone
+// by then and the ranks are asked themselves, or the user asks again.
+void record_stop(const cluster::RunStatus& status) {
+  const std::vector<cluster::StartEvent> events = cluster::read_starts(status.run);
+  if (!events.empty() && events.back().name == "stop" && events.back().job == status.job) return;
+  cluster::append_start(status.run, {.name = "stop", .job = status.job});
+}
+
 // A training that was started by hand, or whose job's script was killed.
 void stop_holder(const cluster::RunStatus& status, bool now) {
   const runfolder::LeaseHolder& holder = *status.holder;
@@ -39,7 +49,7 @@ void stop_holder(const cluster::RunStatus& status, bool now) {
                 holder.place(),
                 fmt::format("on {}: hearth stop {}", holder.host, cluster::shell_word(status.run.string())));
   const bool of_job = !status.job.empty() && holder.job == status.job;
-  if (of_job) cluster::append_start(status.run, {.name = "stop", .job = status.job});
+  if (of_job) record_stop(status);
   // The script of a job without a scheduler was a process group with all that it started.
   const auto process = static_cast<pid_t>(holder.process);
   const bool has_group = of_job && cluster::local_process(status.job);
@@ -48,7 +58,7 @@ void stop_holder(const cluster::RunStatus& status, bool now) {
 
 // Ranks of a local job whose script was killed before they had the lease.
 void stop_orphan(const cluster::RunStatus& status, bool now) {
-  cluster::append_start(status.run, {.name = "stop", .job = status.job});
+  record_stop(status);
   send_signal(-::getpgid(static_cast<pid_t>(*status.orphan)), now ? SIGKILL : SIGTERM);
 }
 
@@ -79,8 +89,7 @@ int stop(CommandLine& line) {
     fmt::print("the training {} (process {})\n", saves, status.holder ? status.holder->process : *status.orphan);
     return 0;
   }
-  // Written first: the script must find it when the ranks have ended.
-  cluster::append_start(status.run, {.name = "stop", .job = status.job});
+  record_stop(status);
   if (const auto process = cluster::local_process(status.job)) {
     // The script and its ranks are a session, and so a process group, of their own.
     if (now)
