@@ -65,7 +65,7 @@ Layouts layouts_of(const Planned& p, const PlanOptions& options) {
     const plan::Speed speed = speed_for(p, options, layouts.gpus);
     if (config.training.global_batch_size <= 0)
       config.training.global_batch_size = config.training.local_batch_size * speed.devices;
-    layouts.best = plan::search_layouts(config, p.shape, p.device.memory_bytes, p.time->steps, speed, count);
+    layouts.best = plan::search_layouts(config, p.shape, p.device.memory_bytes, steps_of(config), speed, count);
     if (layouts.best.empty() && options.search)
       layouts.why_none = plan::why_no_layout(config, p.shape, p.device.memory_bytes, speed);
     if (!layouts.best.empty() || options.search || layouts.gpus * 2 > kMostGpus) return layouts;
@@ -95,6 +95,7 @@ Json parts_json(const plan::StepParts& parts) {
 Json layout_json(const plan::Layout& layout) {
   const config::Parallelism& p = layout.config.parallelism;
   return {{"local_batch_size", layout.config.training.local_batch_size},
+          {"global_batch_size", layout.config.training.global_batch_size},
           {"data_parallel_replicate_degree", p.data_parallel_replicate_degree},
           {"data_parallel_shard_degree", p.data_parallel_shard_degree},
           {"zero_stage", p.zero_stage},
@@ -163,6 +164,23 @@ Json plan_json(const Planned& p, const Layouts& layouts) {
   return json;
 }
 
+// The same of a search: its plan is that of the first layout, and not of the run file's own.
+Json search_json(const Planned& p, const Layouts& layouts) {
+  if (layouts.best.empty()) {
+    Json json = plan_json(p, layouts);
+    for (const char* member : {"memory", "traffic", "pipeline_bubble", "step", "run"}) json[member] = nullptr;
+    json["compute"]["recomputed_flops_per_token"] = nullptr;
+    return json;
+  }
+  const plan::Layout& first = layouts.best.front();
+  Planned best = p;
+  best.config = first.config;
+  best.memory = first.memory;
+  best.traffic = plan::run_traffic(best.config, p.shape.model, p.shape.precision, first.memory.recompute);
+  best.time = first.time;
+  return plan_json(best, layouts);
+}
+
 }  // namespace
 
 int plan(CommandLine& line) {
@@ -217,7 +235,7 @@ int plan(CommandLine& line) {
   Layouts layouts;
   if (p.time && !options.on_cpu() && (options.search || !p.memory.fits())) layouts = layouts_of(p, options);
   if (options.json)
-    fmt::print("{}\n", plan_json(p, layouts).dump(2));
+    fmt::print("{}\n", (options.search ? search_json(p, layouts) : plan_json(p, layouts)).dump(2));
   else
     fmt::print("{}{}", options.search ? model_text(p, {}) : plan_text(p, options), layouts_text(p, layouts));
   if (!options.search) plan::require_fits(p.memory);

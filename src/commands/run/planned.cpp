@@ -60,13 +60,6 @@ PlanRate rate_of(const PlanOptions& options, const machine::Device& device, DTyp
   return {measured["gemm_flops"].get<double>(), options.cluster ? "measured now, on this machine" : "measured now"};
 }
 
-// Optimizer steps of the whole run; 0 if its length is not given.
-int64_t steps_of(const config::RunConfig& config) {
-  const config::Training& t = config.training;
-  if (t.steps == 0 && t.tokens == 0 && t.epochs == 0) return 0;
-  return config::total_steps(config, t.epochs > 0 ? data::TrainingData(config).windows() : 0);
-}
-
 }  // namespace
 
 bool PlanOptions::on_cpu() const {
@@ -119,6 +112,12 @@ Planned planned(config::LoadResult& loaded, const PlanOptions& options) {
   p.speed = speed_for(p, options, devices);
   p.time = plan::step_time(p.config, p.shape.model, p.memory.recompute, steps_of(p.config), p.speed);
   return p;
+}
+
+int64_t steps_of(const config::RunConfig& config) {
+  const config::Training& t = config.training;
+  if (t.steps == 0 && t.tokens == 0 && t.epochs == 0) return 0;
+  return config::total_steps(config, t.epochs > 0 ? data::TrainingData(config).windows() : 0);
 }
 
 plan::Speed speed_for(const Planned& planned, const PlanOptions& options, int64_t devices) {

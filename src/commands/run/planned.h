@@ -54,6 +54,9 @@ struct Planned {
 // The plan of a run file without errors. `options` must outlive it.
 Planned planned(config::LoadResult& loaded, const PlanOptions& options);
 
+// Optimizer steps of the whole run; 0 if its length is not given.
+int64_t steps_of(const config::RunConfig& config);
+
 // The speed of so many of the plan's devices, whose rate is known: many reach another share of it than one.
 plan::Speed speed_for(const Planned& planned, const PlanOptions& options, int64_t devices);
 

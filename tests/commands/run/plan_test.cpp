@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/text.h"
 #include "support/environment.h"
@@ -89,6 +90,20 @@ TEST_F(PlanCommand, SearchListsLayoutsAndTheKeysOfTheFirst) {
   EXPECT_THAT(run("run.toml --gpus 8").output, HasSubstr("--gpus needs a GPU"));
 }
 
+// Without a batch in the run file each GPU has its sequences, so the steps of a run of so many tokens depend on the
+// GPUs.
+TEST_F(PlanCommand, ASearchPlansTheRunOnItsGpus) {
+  write_file_atomic(folder / "plain.toml",
+                    "[model]\nname = \"llama3.1\"\nflavor = \"8B\"\nvocab_size = 128256\n"
+                    "[training]\nseq_len = 8192\nlocal_batch_size = 2\ntokens = 1000000000000\n");
+  const auto search = nlohmann::json::parse(run("plain.toml --device H100 --gpus 64 --search --json").output);
+  EXPECT_EQ(search.at("layouts").at(0).at("global_batch_size"), 64 * 2);
+  EXPECT_EQ(search.at("step").at("tokens"), 64 * 2 * 8192);
+  EXPECT_EQ(search.at("run").at("devices"), 64);
+  EXPECT_EQ(search.at("run").at("steps"), (1000000000000 + 64 * 2 * 8192 - 1) / (64 * 2 * 8192));
+  EXPECT_TRUE(search.at("memory").at("fits"));
+}
+
 // The keys that a search prints, planned: the same time, memory and use of the GPUs.
 TEST_F(PlanCommand, ALayoutOfTheSearchIsPlannedAsTheSearchSays) {
   write_file_atomic(folder / "plain.toml",
@@ -99,6 +114,7 @@ TEST_F(PlanCommand, ALayoutOfTheSearchIsPlannedAsTheSearchSays) {
     ASSERT_EQ(found.exit_code, 0) << found.output;
     const auto search = nlohmann::json::parse(found.output);
     ASSERT_EQ(search.at("layouts").size(), 4U);
+    bool is_first = true;
     for (const auto& layout : search.at("layouts")) {
       std::string sets =
           " --set memory.recompute=auto --set training.local_batch_size=" + layout.at("local_batch_size").dump();
@@ -119,6 +135,9 @@ TEST_F(PlanCommand, ALayoutOfTheSearchIsPlannedAsTheSearchSays) {
       EXPECT_EQ(plan.at("step").at("efficiency"), 0.49) << sets;
       EXPECT_EQ(plan.at("memory").at("total_bytes"), layout.at("memory_bytes")) << sets;
       EXPECT_EQ(plan.at("memory").at("recompute"), layout.at("recompute")) << sets;
+      if (std::exchange(is_first, false))  // all that the search says of the run is of this layout
+        for (const char* member : {"compute", "memory", "traffic", "pipeline_bubble", "step", "run"})
+          EXPECT_EQ(search.at(member), plan.at(member)) << member;
     }
   }
 }
@@ -135,7 +154,10 @@ TEST_F(PlanCommand, ASearchThatFindsNothingSaysWhy) {
                         "mesh leaves: 17\n"));
   const CommandResult json = run("run.toml --device H100 --gpus 17 --search --json 2>error || exit $?");
   EXPECT_EQ(json.exit_code, 2);
-  EXPECT_TRUE(nlohmann::json::parse(json.output).at("layouts").empty()) << json.output;
+  const auto none = nlohmann::json::parse(json.output);
+  EXPECT_TRUE(none.at("layouts").empty()) << json.output;
+  for (const char* member : {"memory", "traffic", "pipeline_bubble", "step", "run"})
+    EXPECT_TRUE(none.at(member).is_null()) << member;
   EXPECT_TRUE(read_file(folder / "error").starts_with("error: no layout fits 17 H100s"));
 }
 
