@@ -266,6 +266,18 @@ std::vector<std::string> list_folder(const Path& folder) {
   return names;
 }
 
+std::vector<std::string> list_folders(const Path& folder) {
+  std::vector<std::string> names;
+  if (is_object(folder)) {  // in one request
+    for (ObjectInfo& object : list_objects(folder))
+      if (object.is_folder) names.push_back(std::move(object.name));
+    return names;
+  }
+  names = list_folder(folder);
+  std::erase_if(names, [&](const std::string& name) { return !folder_exists(folder / name); });
+  return names;
+}
+
 bool path_exists(const Path& path) {
   if (is_object(path)) return find_object(path).has_value();
   std::error_code error;

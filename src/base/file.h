@@ -108,7 +108,8 @@ void remove_tree(const Path& folder);  // missing is fine
 // Gives the folder `temporary` the name `folder`. An older folder of that name is renamed to `aside` first and removed
 // last, so that neither of the two ever has only a part of its files. What cannot be removed remains as `aside`.
 void replace_folder(const Path& temporary, const Path& folder, const Path& aside);
-std::vector<std::string> list_folder(const Path& folder);  // names, sorted
+std::vector<std::string> list_folder(const Path& folder);   // names, sorted
+std::vector<std::string> list_folders(const Path& folder);  // those of folders
 bool path_exists(const Path& path);
 bool folder_exists(const Path& path);
 struct FileEntry {

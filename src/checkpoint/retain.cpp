@@ -47,6 +47,26 @@ void remove_from_store(const Path& folder) {
   remove_tree(folder);
 }
 
+// The rules keep this step whatever else there is.
+bool keeps_anyway(const KeepRules& rules, int64_t step) {
+  return rules.steps.contains(step) || (rules.every > 0 && step % rules.every == 0);
+}
+
+// The checkpoints up to a step, of each step the newest, that decide about what is deleted. A store is asked about
+// each, and a long training keeps many for good: these are left out where they are neither among the newest nor the
+// best.
+std::vector<StepFolder> those_that_decide(const std::vector<StepFolder>& all, const KeepRules& rules,
+                                          int64_t last_step) {
+  std::vector<StepFolder> found;
+  for (auto at = all.rbegin(); at != all.rend(); ++at) {
+    if (at->step > last_step || (!found.empty() && found.back().step == at->step)) continue;
+    const bool decides = std::ssize(found) < rules.latest_k || rules.best > 0 || !keeps_anyway(rules, at->step);
+    if (decides && is_checkpoint(*at)) found.push_back(*at);
+  }
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
 NewestGood newest_that(const std::vector<StepFolder>& folders, Verification (*verify)(const Path&)) {
   NewestGood result;
   for (auto at = folders.rbegin(); at != folders.rend(); ++at) {
@@ -82,34 +102,33 @@ NewestGood newest_candidate(const Path& checkpoints, const std::vector<DamagedCh
   return newest_that(folders, verify_frame);
 }
 
-std::vector<int64_t> steps_to_delete(const Path& checkpoints, const std::vector<int64_t>& steps,
-                                     const KeepRules& rules) {
-  if (rules.latest_k <= 0) return {};
-  std::set<int64_t> kept = rules.steps;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const bool is_new = std::ssize(steps) - static_cast<int64_t>(i) <= rules.latest_k;
-    if (is_new || (rules.every > 0 && steps[i] % rules.every == 0)) kept.insert(steps[i]);
-  }
+std::vector<int64_t> steps_to_delete(const std::vector<StepFolder>& checkpoints, const KeepRules& rules) {
+  std::vector<int64_t> steps;
+  if (rules.latest_k <= 0) return steps;
+  for (const StepFolder& checkpoint : checkpoints) steps.push_back(checkpoint.step);
+  std::set<int64_t> kept;
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (std::ssize(steps) - static_cast<int64_t>(i) <= rules.latest_k || keeps_anyway(rules, steps[i]))
+      kept.insert(steps[i]);
   if (rules.best > 0) {
     std::vector<std::pair<double, int64_t>> losses;
-    for (const int64_t step : steps)
-      if (const auto loss = validation_loss(step_folder(checkpoints, step))) losses.emplace_back(*loss, step);
+    for (const StepFolder& checkpoint : checkpoints)
+      if (const auto loss = validation_loss(checkpoint.folder)) losses.emplace_back(*loss, checkpoint.step);
     std::sort(losses.begin(), losses.end());
     losses.resize(std::min(losses.size(), static_cast<size_t>(rules.best)));
     for (const auto& [loss, step] : losses) kept.insert(step);
   }
-  std::vector<int64_t> others = steps;
-  std::erase_if(others, [&](int64_t step) { return kept.contains(step); });
-  return others;
+  std::erase_if(steps, [&](int64_t step) { return kept.contains(step); });
+  return steps;
 }
 
 std::vector<int64_t> prune(const Path& checkpoints, const KeepRules& rules, int64_t verified_step) {
-  std::vector<int64_t> steps = list_steps(checkpoints);
-  std::erase_if(steps, [&](int64_t step) { return step > verified_step; });
-  std::vector<int64_t> deleted = steps_to_delete(checkpoints, steps, rules);
+  if (rules.latest_k <= 0) return {};  // all are kept
+  const std::vector<StepFolder> all = list_all_step_folders(checkpoints);
+  std::vector<int64_t> deleted = steps_to_delete(those_that_decide(all, rules, verified_step), rules);
   std::erase(deleted, verified_step);
   const std::set<int64_t> doomed_steps(deleted.begin(), deleted.end());
-  for (const StepFolder& found : list_all_step_folders(checkpoints)) {
+  for (const StepFolder& found : all) {
     if (!doomed_steps.contains(found.step)) continue;
     if (is_object(checkpoints)) {
       remove_from_store(found.folder);

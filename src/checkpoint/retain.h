@@ -42,10 +42,9 @@ struct KeepRules {
   std::set<int64_t> steps{};  // these
 };
 
-// The steps among `steps` (ascending) that the rules do not keep. Reads manifests if `best` is above 0; a checkpoint
-// without a readable one, or without a validation loss, is not among the best.
-std::vector<int64_t> steps_to_delete(const Path& checkpoints, const std::vector<int64_t>& steps,
-                                     const KeepRules& rules);
+// The steps among these checkpoints, one of each step and ascending, that the rules do not keep. Reads manifests if
+// `best` is above 0; a checkpoint without a readable one, or without a validation loss, is not among the best.
+std::vector<int64_t> steps_to_delete(const std::vector<StepFolder>& checkpoints, const KeepRules& rules);
 
 // Deletes what the rules do not keep, all folders of a step. `verified_step`, just committed or loaded and known to be
 // good, is never deleted, nor is a later step: it is damaged, or will be written again. Each folder is first renamed,

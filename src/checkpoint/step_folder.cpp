@@ -33,23 +33,6 @@ bool is_newer(const StepFolder& a, const StepFolder& b) {
   return rank(a) > rank(b);
 }
 
-// A save writes hearth.json last, so a folder without it is under way, or what is left of a save that was killed.
-bool is_complete(const Path& folder) {
-  return is_object(folder) ? path_exists(folder / kManifestFile) : folder_exists(folder);
-}
-
-std::vector<StepFolder> step_folders(const Path& checkpoints, bool (*is_one)(const Path& folder)) {
-  std::vector<StepFolder> found;
-  for (const std::string& name : names_in(checkpoints)) {
-    const std::optional<StepName> parsed = parse_step_name(name);
-    if (parsed && is_one(checkpoints / name)) found.push_back({parsed->step, parsed->number, checkpoints / name});
-  }
-  std::sort(found.begin(), found.end(), [](const StepFolder& a, const StepFolder& b) {
-    return a.step != b.step ? a.step < b.step : is_newer(b, a);
-  });
-  return found;
-}
-
 }  // namespace
 
 std::string step_name_of(int64_t step) { return fmt::format("step-{:08}", step); }
@@ -75,24 +58,51 @@ std::vector<std::string> names_in(const Path& checkpoints) {
   return path_exists(checkpoints) ? list_folder(checkpoints) : std::vector<std::string>();
 }
 
-std::vector<StepFolder> list_step_folders(const Path& checkpoints) { return step_folders(checkpoints, is_complete); }
+bool is_checkpoint(const StepFolder& found) {
+  return !is_object(found.folder) || path_exists(found.folder / kManifestFile);
+}
+
 std::vector<StepFolder> list_all_step_folders(const Path& checkpoints) {
-  return step_folders(checkpoints, folder_exists);
+  std::vector<StepFolder> found;
+  if (!path_exists(checkpoints)) return found;
+  for (const std::string& name : list_folders(checkpoints))
+    if (const std::optional<StepName> parsed = parse_step_name(name))
+      found.push_back({parsed->step, parsed->number, checkpoints / name});
+  std::sort(found.begin(), found.end(), [](const StepFolder& a, const StepFolder& b) {
+    return a.step != b.step ? a.step < b.step : is_newer(b, a);
+  });
+  return found;
+}
+
+std::vector<StepFolder> list_step_folders(const Path& checkpoints) {
+  std::vector<StepFolder> found = list_all_step_folders(checkpoints);
+  std::erase_if(found, [](const StepFolder& folder) { return !is_checkpoint(folder); });
+  return found;
+}
+
+std::vector<StepFolder> list_checkpoints(const Path& checkpoints) {
+  std::vector<StepFolder> newest;
+  for (StepFolder& folder : list_step_folders(checkpoints)) {
+    if (!newest.empty() && newest.back().step == folder.step) newest.pop_back();
+    newest.push_back(std::move(folder));
+  }
+  return newest;
 }
 
 std::vector<int64_t> list_steps(const Path& checkpoints) {
   std::vector<int64_t> steps;
-  for (const StepFolder& folder : list_step_folders(checkpoints)) steps.push_back(folder.step);
-  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  for (const StepFolder& folder : list_checkpoints(checkpoints)) steps.push_back(folder.step);
   return steps;
 }
 
 Path step_folder(const Path& checkpoints, int64_t step) {
   const Path plain = checkpoints / step_name_of(step);
   if (!is_object(checkpoints) && path_exists(plain)) return plain;
-  const std::vector<StepFolder> folders = list_step_folders(checkpoints);
-  const auto after = std::ranges::upper_bound(folders, step, {}, &StepFolder::step);
-  return after == folders.begin() || (after - 1)->step != step ? plain : (after - 1)->folder;
+  const std::vector<StepFolder> folders = list_all_step_folders(checkpoints);
+  const auto found = std::find_if(folders.rbegin(), folders.rend(), [step](const StepFolder& folder) {
+    return folder.step == step && is_checkpoint(folder);
+  });
+  return found == folders.rend() ? plain : found->folder;
 }
 
 Path temporary_folder(const Path& checkpoints, int64_t step, SaveNumber number) {

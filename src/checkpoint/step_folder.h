@@ -50,15 +50,22 @@ struct StepFolder {
 // The names in a folder, sorted; none if it is missing.
 std::vector<std::string> names_in(const Path& checkpoints);
 
-// The folders of final names, by step; of one step the newest is the last. Empty if `checkpoints` is missing. In a
-// store they have a hearth.json: others are saves under way, or what is left of one. Nothing is opened.
-std::vector<StepFolder> list_step_folders(const Path& checkpoints);
-// With those of a store that have none. For whoever deletes them, or needs a name that was never used.
+// Whether a folder of a final name is a checkpoint. In a store it has a hearth.json, which a save writes last: others
+// are saves under way, or what is left of one. The store is asked; nothing is opened.
+bool is_checkpoint(const StepFolder& found);
+
+// The folders of final names, by step; of one step the newest is the last. Empty if `checkpoints` is missing. A store
+// is asked once for all of them. For whoever deletes folders, or needs a name that was never used.
 std::vector<StepFolder> list_all_step_folders(const Path& checkpoints);
-// The steps of these, ascending, each once.
+// Those that are checkpoints. A store is asked once about each.
+std::vector<StepFolder> list_step_folders(const Path& checkpoints);
+// The newest of each step.
+std::vector<StepFolder> list_checkpoints(const Path& checkpoints);
+// The steps of these, ascending.
 std::vector<int64_t> list_steps(const Path& checkpoints);
 
-// CHECKPOINTS/step-00000100. If it is missing: the newest folder of this step, as list_step_folders() says.
+// CHECKPOINTS/step-00000100. If it is missing: the newest checkpoint of this step. To have those of many steps, take
+// list_checkpoints(), or a store is asked for all of them each time.
 Path step_folder(const Path& checkpoints, int64_t step);
 
 // The folder that a save writes into. CHECKPOINTS/step-00000100.3.tmp for start number 3, so that two starts never

@@ -72,14 +72,14 @@ Named accuracies(LoadedModel& model, config::EvalOptions options, const std::str
   return values;
 }
 
-std::vector<int64_t> wanted_steps(const Path& checkpoints, int64_t every) {
-  std::vector<int64_t> steps = checkpoint::list_steps(checkpoints);
-  if (every > 0) std::erase_if(steps, [every](int64_t step) { return step % every != 0; });
-  if (steps.empty())
+std::vector<checkpoint::StepFolder> wanted_checkpoints(const Path& checkpoints, int64_t every) {
+  std::vector<checkpoint::StepFolder> found = checkpoint::list_checkpoints(checkpoints);
+  const int64_t last = found.empty() ? 0 : found.back().step;
+  if (every > 0) std::erase_if(found, [every](const checkpoint::StepFolder& one) { return one.step % every != 0; });
+  if (found.empty())
     throw user_error(fmt::format("no checkpoint in {} has a step that {} divides", checkpoints.string(), every),
-                     fmt::format("its last one is step {}", checkpoint::list_steps(checkpoints).back()),
-                     "give another number, or leave --every out");
-  return steps;
+                     fmt::format("its last one is step {}", last), "give another number, or leave --every out");
+  return found;
 }
 
 // `hearth report` looks for scores beside the run's metrics.
@@ -118,13 +118,12 @@ ExitCode run_score(const config::ScoreOptions& options) {
                      "copy the run to a disk");
   const Path checkpoints = runfolder::checkpoints_of(options.run);
   check_run(options.run, checkpoints);
-  const std::vector<int64_t> steps = wanted_steps(checkpoints, options.every);
+  const std::vector<checkpoint::StepFolder> wanted = wanted_checkpoints(checkpoints, options.every);
   const Path file = options.run / runfolder::kScoresFile;
   const std::vector<Measure> measures = measures_of(options);
   std::set<std::string> known;
   for (const metrics::Score& score : metrics::read_scores(file)) known.insert(score.of);
-  for (const int64_t step : steps) {
-    const Path folder = checkpoint::step_folder(checkpoints, step);
+  for (const auto& [step, number, folder] : wanted) {
     const std::string manifest = read_file(folder / checkpoint::kManifestFile);
     std::unique_ptr<LoadedModel> model;
     const double start_s = metrics::monotonic_seconds();

@@ -109,7 +109,7 @@ TEST(Retain, WhatAnyRuleKeepsIsKept) {
     const double loss = step == 20 ? 1.5 : step == 50 ? 1.25 : 3;
     save_example(scratch, tiny(), step, 1, std::map<std::string, double>{{"validation_loss", loss}});
   }
-  const auto deleted = [&](const KeepRules& rules) { return steps_to_delete(scratch, steps, rules); };
+  const auto deleted = [&](const KeepRules& rules) { return steps_to_delete(list_checkpoints(scratch), rules); };
   using Steps = std::vector<int64_t>;
   EXPECT_EQ(deleted({.latest_k = 1}), (Steps{10, 20, 30, 40, 50}));
   EXPECT_EQ(deleted({.latest_k = 1, .every = 20}), (Steps{10, 30, 50}));

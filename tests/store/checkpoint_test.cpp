@@ -128,6 +128,55 @@ TEST(StoredCheckpoint, PruneAndLeftovers) {
   EXPECT_EQ(newest_good(checkpoints).step, 2);
 }
 
+// A long training keeps many checkpoints for good. They cost its saves nothing, and who lists them asks once about
+// each.
+TEST(StoredCheckpoint, RequestsDoNotMultiplyWithTheNumberOfCheckpoints) {
+  HEARTH_NEEDS_STORE();
+  const Path checkpoints = kStore / "many";
+  const auto requests_of = [](const auto& work) {
+    S3Server::get().take_log();
+    work();
+    return std::ssize(S3Server::get().take_log());
+  };
+  struct Count {
+    int64_t prune_none, prune, prune_best, step_folder, list;
+  };
+  std::vector<Count> counts;  // with 4, 8 and 12 checkpoints
+  for (int64_t step = 1; step <= 12; ++step) {
+    save(checkpoints, step);
+    if (step % 4 != 0) continue;
+    Count& count = counts.emplace_back();
+    count.prune_none = requests_of([&] { prune(checkpoints, {.every = 1}, step); });
+    count.prune = requests_of([&] { prune(checkpoints, {.latest_k = 2, .every = 1}, step); });
+    count.prune_best = requests_of([&] { prune(checkpoints, {.latest_k = 2, .every = 1, .best = 1}, step); });
+    count.step_folder = requests_of([&] { step_folder(checkpoints, 3); });
+    count.list = requests_of([] { EXPECT_EQ(test::run_hearth("checkpoints list s3://bucket/many").exit_code, 0); });
+  }
+  EXPECT_THAT(list_steps(checkpoints), testing::SizeIs(12));
+  for (const Count& count : counts) {
+    EXPECT_EQ(count.prune_none, 0);
+    EXPECT_GT(count.prune, 0);
+    EXPECT_EQ(count.prune, counts[0].prune);
+    EXPECT_EQ(count.step_folder, counts[0].step_folder);
+  }
+  EXPECT_EQ(counts[2].prune_best - counts[1].prune_best, counts[1].prune_best - counts[0].prune_best);
+  EXPECT_EQ(counts[2].list - counts[1].list, counts[1].list - counts[0].list);
+}
+
+// Which checkpoints a prune asks about makes no difference to what it deletes: with a save under way among them.
+TEST(StoredCheckpoint, PruneCountsTheNewestThatAreWhole) {
+  HEARTH_NEEDS_STORE();
+  const Path checkpoints = kStore / "partly";
+  for (const int64_t step : {1, 2, 3, 4, 6, 7}) save(checkpoints, step);
+  save(checkpoints, 2);
+  for (const int64_t step : {5, 7})  // 7: beside a whole one of this step
+    write_rank_file(temporary_folder(checkpoints, step, next_number()), 0, flat_pieces(state_at(8), 0, 2));
+  EXPECT_THAT(prune(checkpoints, {.latest_k = 3, .every = 2}, 7), ElementsAre(1, 3));
+  EXPECT_THAT(list_steps(checkpoints), ElementsAre(2, 4, 6, 7));
+  EXPECT_THAT(prune(checkpoints, {.latest_k = 1, .steps = {6}}, 7), ElementsAre(2, 4));
+  EXPECT_THAT(list_steps(checkpoints), ElementsAre(6, 7));
+}
+
 TEST(StoredCheckpoint, DamageIsFoundAndAnOlderOneTaken) {
   HEARTH_NEEDS_STORE();
   const Path checkpoints = kStore / "damaged";

@@ -86,6 +86,7 @@ TEST(Object, FoldersAreWhatIsUnderThem) {
   EXPECT_TRUE(folder_exists("s3://bucket/tree/"));
   EXPECT_FALSE(folder_exists("s3://bucket/tree/a.txt"));
   EXPECT_THAT(list_folder("s3://bucket/tree"), ElementsAre("a.txt", "b.txt", "deep"));
+  EXPECT_THAT(list_folders("s3://bucket/tree"), ElementsAre("deep"));
   EXPECT_EQ(folder_bytes("s3://bucket/tree"), 22 + 22 + 30);
   remove_file("s3://bucket/tree/a.txt");
   remove_file("s3://bucket/tree/a.txt");  // missing is fine

@@ -33,9 +33,9 @@ struct Listed {
   }
 };
 
-Listed listed(const Path& checkpoints, int64_t step, bool verify) {
-  const Path folder = checkpoint::step_folder(checkpoints, step), file = folder / checkpoint::kManifestFile;
-  Listed row{.step = step, .bytes = folder_bytes(folder), .manifest = {}, .state = "not checked"};
+Listed listed(const checkpoint::StepFolder& found, bool verify) {
+  const Path &folder = found.folder, file = folder / checkpoint::kManifestFile;
+  Listed row{.step = found.step, .bytes = folder_bytes(folder), .manifest = {}, .state = "not checked"};
   try {
     if (!path_exists(file)) throw damaged("hearth.json is missing");
     row.manifest = checkpoint::parse_manifest(read_file(file), file);
@@ -91,7 +91,8 @@ int checkpoints_list(CommandLine& line) {
   if (!line.parse()) return 0;
   const Path checkpoints = runfolder::checkpoints_of(run);
   std::vector<Listed> rows;
-  for (const int64_t step : checkpoint::list_steps(checkpoints)) rows.push_back(listed(checkpoints, step, verify));
+  for (const checkpoint::StepFolder& found : checkpoint::list_checkpoints(checkpoints))
+    rows.push_back(listed(found, verify));
   json ? print_rows_json(rows) : print_table(rows);
   const bool is_damaged =
       std::any_of(rows.begin(), rows.end(), [](const Listed& row) { return row.state.starts_with("damaged"); });

@@ -2,6 +2,8 @@
 // `hearth checkpoints prune`: deletes the checkpoints of a run that its rules do not keep.
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
 #include "commands/commands.h"
@@ -58,14 +60,15 @@ int checkpoints_prune(CommandLine& line) {
   const checkpoint::NewestGood good = checkpoint::newest_good(checkpoints);
   if (!good.step)
     throw damaged(fmt::format("{} has no good checkpoint", checkpoints.string()), {}, "nothing was deleted");
-  std::vector<int64_t> steps = checkpoint::list_steps(checkpoints);
-  std::erase_if(steps, [&](int64_t step) { return step > *good.step; });
+  std::vector<checkpoint::StepFolder> found = checkpoint::list_checkpoints(checkpoints);
+  std::erase_if(found, [&](const checkpoint::StepFolder& folder) { return folder.step > *good.step; });
   int64_t bytes = 0;
-  const std::vector<int64_t> doomed = checkpoint::steps_to_delete(checkpoints, steps, rules);
-  for (const int64_t step : doomed) bytes += folder_bytes(checkpoint::step_folder(checkpoints, step));
+  const std::vector<int64_t> doomed = checkpoint::steps_to_delete(found, rules);
+  for (const checkpoint::StepFolder& folder : found)
+    if (std::ranges::binary_search(doomed, folder.step)) bytes += folder_bytes(folder.folder);
   if (!dry_run) checkpoint::prune(checkpoints, rules, *good.step);
   if (doomed.empty())
-    fmt::print("nothing to delete: the rules keep {}\n", counted(std::ssize(steps), "checkpoint"));
+    fmt::print("nothing to delete: the rules keep {}\n", counted(std::ssize(found), "checkpoint"));
   else
     fmt::print("{} {}, {}: {} {}\n", dry_run ? "would delete" : "deleted", counted(std::ssize(doomed), "checkpoint"),
                format_bytes(bytes), doomed.size() == 1 ? "step" : "steps", fmt::join(doomed, ", "));
