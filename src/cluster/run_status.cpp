@@ -102,11 +102,11 @@ bool is_over(const RunStatus& status) {
 }
 
 // Whether the training that has the lease lives, as far as this host can see. A process of another host shows it by
-// its beats.
+// its beats. The first one is that it has taken the lease.
 bool trains(const runfolder::LeaseHolder& holder, const Path& run) {
   constexpr double kSilence_s = 5 * runfolder::kBeat_s;
   if (holder.host == host_name()) return holder.runs_here();
-  return holder.beat > 0 && runfolder::seconds_since_beat(run) < kSilence_s;
+  return !holder.ended && runfolder::seconds_since_beat(run) < kSilence_s;
 }
 
 void judge(RunStatus& status, RunState state, std::string why = {}) {

@@ -122,6 +122,8 @@ TEST_F(Submits, ATrainingOfAnotherHostIsKnownByItsBeats) {
   std::filesystem::last_write_time(run / "lease", now - std::chrono::minutes(10));
   EXPECT_THAT(hearth("status " + run.string()).output,
               HasSubstr("unknown (it trained on elsewhere, process 12, and shows no sign of life)"));
+  write_lease("000000000000");  // it has begun just now
+  EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr("running (process 12 on elsewhere, since 2026"));
   write_lease("ended       ");
   EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr("stopped (the training ended before its last step)"));
 }
