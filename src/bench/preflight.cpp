@@ -39,7 +39,6 @@ using metrics::monotonic_seconds;
 constexpr int64_t kFileBytes = int64_t{64} << 20;
 constexpr int64_t kTensorBytes = int64_t{64} << 20;
 constexpr int kRepeats = 5;
-constexpr double kExchangeTimeout_s = 120;
 
 // As Slurm calls the host, where it started this process: its lists of nodes need that name.
 std::string name_of_host() {
@@ -295,9 +294,7 @@ PreflightResult run_preflight(const config::PreflightOptions& options, const con
     table.finish();
     return {ExitCode::kHardware, table.bad_nodes()};
   }
-  config::Comm comm = loaded.config.comm;
-  if (!has_run) comm.train_timeout_seconds = kExchangeTimeout_s;
-  const auto group = make_group(comm, comm::transfers_of(loaded.config, device));
+  const auto group = make_group(loaded.config.comm, comm::transfers_of(loaded.config, device));
   if (control.size() > 1) facts.received_bytes_s = received_bytes_s(*group, device);
   facts.plugin_loaded = !limits.fabric_library.empty() && is_mapped(limits.fabric_library);
   if (const std::vector<RankFacts> all = facts_of_all(control, facts); speaks) table.add(judge_fabric(all, limits));

@@ -184,7 +184,7 @@ bool HostMemory::wait_for(int64_t rank, Rank& owner, std::atomic<uint32_t>& word
                                               members_[static_cast<size_t>(rank)]));
     }
     const double since_s = limit.sign_s ? std::max(begin_s, limit.sign_s()) : begin_s;
-    if (now_s() - since_s > limit.timeout_s) return false;
+    if (now_s() - since_s > limit.timeout_s()) return false;
     ++owner.sleepers;
     const uint32_t seen = word;
     if (!is_there()) futex_wait(word, seen);

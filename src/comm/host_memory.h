@@ -32,8 +32,8 @@ struct SharedCall {
 // How long a rank waits for another. The time begins again where any rank gives a sign of life: it may be loading what
 // this one has loaded already.
 struct Limit {
-  double timeout_s = 0;
-  std::function<double()> sign_s{};  // when a rank gave the last one, on the steady clock; empty: none does
+  std::function<double()> timeout_s;  // as of now: before the first step has ended, another one holds
+  std::function<double()> sign_s{};   // when a rank gave the last one, on the steady clock; empty: none does
 };
 
 class HostMemory {

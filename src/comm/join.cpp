@@ -98,6 +98,7 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
   std::unique_ptr<SharedPages> pages;
   std::optional<HostMemory> memory;
   const MakeGroup make_group = [&](const config::Comm& options, const TransferNeeds& transfers) {
+    const auto timeout_s = [&control, of_steps = options.train_timeout_seconds] { return control.timeout_s(of_steps); };
     const auto sign_s = [&control] { return control.last_sign_s(); };
     const auto hang = [&control](const Error& error) { control.report_hang(error); };
     if (options.backend == config::CommBackend::kNccl || !transfers.device.is_cpu()) {
@@ -106,7 +107,7 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
                                   .device = transfers.device,
                                   .ordered = transfers.ordered,
                                   .splits_apart = transfers.splits_apart,
-                                  .timeout_s = options.train_timeout_seconds,
+                                  .timeout_s = timeout_s,
                                   .fail = [&control](const Error& error) { control.fail(error); },
                                   .sign_s = sign_s,
                                   .hang = hang});
@@ -116,7 +117,7 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
                      (options.backend == config::CommBackend::kAuto && hosts.size() > 1);
     if (mpi)
       return mpi_group(control, {.object = options.mpi_library,
-                                 .timeout_s = options.train_timeout_seconds,
+                                 .timeout_s = timeout_s,
                                  .sign_s = sign_s,
                                  .hang = hang,
                                  .watch = [&control](std::string_view call) {
@@ -125,7 +126,7 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
     check_one_host(hosts);
     pages = share_pages(control, static_cast<size_t>(HostMemory::bytes_for(control.size())));
     memory.emplace(pages->data(), control.size());
-    return host_group(*memory, control, {options.train_timeout_seconds, sign_s}, hang);
+    return host_group(*memory, control, {timeout_s, sign_s}, hang);
   };
   try {
     const int code = body(control, make_group);

@@ -30,8 +30,8 @@ struct TransferNeeds {
 TransferNeeds transfers_of(const config::RunConfig& config, at::Device device);
 
 // Makes the group of all ranks, as [comm] says: in one host's memory (comm/host_group.h), through MPI
-// (comm/mpi_group.h) or through NCCL (comm/nccl_group.h). A rank that waits longer than train_timeout_seconds for
-// another's tensor throws. Collective; once.
+// (comm/mpi_group.h) or through NCCL (comm/nccl_group.h). A rank that waits for another's tensor longer than
+// Control::set_timeout() said last, or train_timeout_seconds before it said anything, throws. Collective; once.
 using MakeGroup = std::function<std::unique_ptr<Group>(const config::Comm& options, const TransferNeeds& transfers)>;
 
 // Meets the other ranks and runs `body`; its return value is the exit code. If `body` throws on any rank, or a process

@@ -16,6 +16,7 @@
 #include "base/shared_object.h"
 #include "comm/buffers.h"
 #include "comm/mpi_library.h"
+#include "comm/notes/notes.h"
 
 namespace hearth::comm {
 
@@ -184,13 +185,13 @@ class MpiGroup final : public Group {
       error = locked([&] { return ranks_.test(done); });
       if (done || tests < kSpins) continue;
       if (common_->abandoned) throw Aborted{};
-      if (seconds_now() - std::max(begin_s, common_->options.sign_s()) > common_->options.timeout_s)
+      if (seconds_now() - std::max(begin_s, common_->options.sign_s()) > common_->options.timeout_s())
         common_->options.hang(
             Error(ExitCode::kHardware,
                   fmt::format("rank {} waited {} in {} of {} elements a rank through MPI", control().rank(),
                               format_duration(seconds_now() - begin_s), operation, count),
                   "another rank did not make the call, or the network does not deliver",
-                  "see the other ranks' logs; comm.train_timeout_seconds is the limit"));
+                  fmt::format("see the other ranks' logs; {}", kLimitOfCalls)));
       std::this_thread::sleep_for(kSleep);
     }
     if (error != 0)

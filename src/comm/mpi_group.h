@@ -14,8 +14,8 @@
 namespace hearth::comm {
 
 struct MpiOptions {
-  Path object;           // the shared object (comm/mpi_library.h); empty: the one next to the program
-  double timeout_s = 0;  // that a rank waits for the others in a call
+  Path object;                        // the shared object (comm/mpi_library.h); empty: the one next to the program
+  std::function<double()> timeout_s;  // that a rank waits for the others in a call, as of now
   // When any rank last gave a sign of life, on the steady clock: the time begins again with it.
   std::function<double()> sign_s;
   // Called by a rank that has waited longer. MPI does not say for whom, so a process asks. Does not return.

@@ -27,8 +27,8 @@ struct NcclOptions {
   // Whether a group will be split with a stream of its own. Else all groups that are split have the world's buffers and
   // connections in common (NCCL's splitShare), which calls of two streams must not use at the same time.
   bool splits_apart = false;
-  double timeout_s = 600;  // for a call, from its turn on; and for the start
-  double abort_s = 30;     // after a failure, for NCCL to end its calls; then the process ends
+  std::function<double()> timeout_s = [] { return 600.0; };  // for a call, from its turn on; and for the start
+  double abort_s = 30;  // after a failure, for NCCL to end its calls; then the process ends
   std::function<void(const Error&)> fail;
   std::function<double()> sign_s{};  // as NcclWatch::Limits has them
   std::function<void(const Error&)> hang{};

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/quantity.h"
+#include "comm/notes/notes.h"
 #include "trace/flight_recorder.h"
 
 namespace hearth::comm {
@@ -124,7 +125,7 @@ std::optional<Error> NcclWatch::late_call() const {
   const double begun_s = seconds(calls_.front().begun);
   const double since_s = limits_.sign_s ? std::max(begun_s, limits_.sign_s()) : begun_s;
   const double now_s = seconds(Clock::now());
-  if (now_s - since_s < limits_.call_s) return std::nullopt;
+  if (now_s - since_s < limits_.call_s()) return std::nullopt;
   return too_slow(calls_.front(), now_s - begun_s);
 }
 
@@ -132,11 +133,10 @@ Error NcclWatch::too_slow(const Call& call, double waited_s) const {
   const std::string waited = fmt::format("rank {} waited {} in {}", rank_, format_duration(waited_s), call.operation);
   if (call.numel < 0)
     return Error(ExitCode::kHardware, waited, "another rank did not come, or its GPU or the fabric does not answer",
-                 "see the other ranks' logs, and the output with NCCL_DEBUG=INFO; comm.train_timeout_seconds is the "
-                 "limit");
+                 fmt::format("see the other ranks' logs, and the output with NCCL_DEBUG=INFO; {}", kLimitOfCalls));
   return Error(ExitCode::kHardware, fmt::format("{} of {} elements through NCCL", waited, call.numel),
                "another rank did not make the call, or the fabric does not deliver",
-               "see the other ranks' logs; comm.train_timeout_seconds is the limit");
+               fmt::format("see the other ranks' logs; {}", kLimitOfCalls));
 }
 
 }  // namespace hearth::comm

@@ -22,7 +22,8 @@ namespace hearth::comm {
 class NcclWatch {
  public:
   struct Limits {
-    double call_s, abort_s;
+    std::function<double()> call_s;  // as of now
+    double abort_s;
     // When any rank last gave a sign of life, on the steady clock: the time of a call begins again with it. Empty:
     // none.
     std::function<double()> sign_s{};

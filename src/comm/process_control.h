@@ -54,7 +54,10 @@ class ProcessControl final : public Control {
   void set_timeout(double timeout_s) override {
     timeout_s_ = timeout_s;
     is_training_ = step_ > 0;
+    timeout_was_set_ = true;
   }
+  // What set_timeout() said last; `otherwise` before it said anything. Any thread may call it.
+  double timeout_s(double otherwise) const { return timeout_was_set_ ? timeout_s_.load() : otherwise; }
 
   // Ends all ranks, because this one has waited in vain (`error`, which need not know for whom): the ranks that hang
   // are named. Any thread may call it.
@@ -140,8 +143,9 @@ class ProcessControl final : public Control {
   std::atomic<double> timeout_s_;
   std::atomic<int64_t> step_ = 0;
   std::atomic<bool> is_training_ = false;  // the time-out is that of steps
-  std::deque<Peer> peers_;                 // rank 0: all others; else rank 0, then those of the part
-  std::mutex mutex_;                       // exchange_, and what the main thread waits for
+  std::atomic<bool> timeout_was_set_ = false;
+  std::deque<Peer> peers_;  // rank 0: all others; else rank 0, then those of the part
+  std::mutex mutex_;        // exchange_, and what the main thread waits for
   std::mutex sending_;
   std::condition_variable changed_;
   std::unique_ptr<NoteExchange> exchange_;

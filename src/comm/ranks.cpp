@@ -206,7 +206,8 @@ void run_ranks(int64_t size, double timeout_s, const std::function<void(Group&)>
     try {
       threads.emplace_back([&, r] {
         ThreadControl control(r, board, memory);
-        run_rank(*host_group(memory, control, {.timeout_s = timeout_s}), outcome, body, [&] { control.end(); });
+        run_rank(*host_group(memory, control, {.timeout_s = [timeout_s] { return timeout_s; }}), outcome, body,
+                 [&] { control.end(); });
       });
     } catch (const std::system_error&) {  // the system has no more threads
       outcome.failed(std::current_exception());

@@ -234,7 +234,7 @@ TEST(EmulatedDevices, ACallsTimeBeginsWithItsTurn) {
     std::atomic<int> failures = 0, open_gates = 0, ended = 0;
     Clock::time_point begun = Clock::now(), turn;
     {
-      NcclWatch watch(library, 0, order, {1.0, 30}, [&](const Error&) { ++failures; });
+      NcclWatch watch(library, 0, order, {[] { return 1.0; }, 30}, [&](const Error&) { ++failures; });
       for (int i = 0; i < 2; ++i)
         watch.watched("all_reduce", 1, [&, i] {
           auto* const queue = static_cast<test::emulated::Queue*>(order->native_stream());

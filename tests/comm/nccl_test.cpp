@@ -42,12 +42,14 @@ struct Outcome {
   int code;
   std::string output;
 };
-Outcome run_three(double timeout_s, const std::function<void(Group&)>& body) {
+// `start_s`: of messages and the start, as a training sets it; 0: it is not set.
+Outcome run_three(double timeout_s, const std::function<void(Group&)>& body, double start_s = 0) {
   testing::internal::CaptureStderr();
   const launch::LocalEnd end = launch::run_local_ranks(3, [&](const launch::Place& place) {
     at::set_num_threads(1);
     const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
-    return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
+    return run_as_rank(me, [&](Control& control, const MakeGroup& make_group) {
+      if (start_s > 0) control.set_timeout(start_s);
       const auto group = make_group({.backend = config::CommBackend::kNccl,
                                      .nccl_library = fake_library().string(),
                                      .train_timeout_seconds = timeout_s},
@@ -88,6 +90,34 @@ TEST(Nccl, ARankThatDoesNotComeToTheStartIsNoticed) {
   EXPECT_EQ(outcome.code, 4);
   EXPECT_THAT(outcome.output, HasSubstr("waited 1.0 s in ncclCommInitRank"));
   EXPECT_THAT(outcome.output, HasSubstr("another rank did not come"));
+}
+
+// Until the first step has ended, a call may take longer than the limit of steps.
+TEST(Nccl, ACallBeforeTheFirstStepHasTheTimeOfTheStart) {
+  const Knob knob("HEARTH_FAKE_NCCL_DELAY_MS", "1500");
+  const auto one_call = [](Group& group) { group.all_gather(at::ones({30}), at::ones({10})); };
+  EXPECT_EQ(run_three(0.1, one_call, /*start_s=*/600).code, 0);
+  const Outcome outcome = run_three(
+      600,
+      [&](Group& group) {
+        group.control().set_step(2);
+        group.control().set_timeout(0.1);  // as a training does when the first step has ended
+        one_call(group);
+      },
+      /*start_s=*/600);
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_THAT(outcome.output, HasSubstr(" in all_gather of 10 elements through NCCL"));
+}
+
+TEST(Nccl, TheStartHasALimitOfItsOwn) {
+  const Knob knob("HEARTH_FAKE_NCCL_HANG_AT_START", "1");
+  const std::string expected = "comm.init_timeout_seconds is the limit";
+  Outcome outcome = run_three(600, three_calls, /*start_s=*/1);
+  // On a busy machine the ranks may take as long to come to it: they get more time.
+  for (double start_s = 4; start_s < 100 && outcome.output.find(expected) == std::string::npos; start_s *= 4)
+    outcome = run_three(600, three_calls, start_s);
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_THAT(outcome.output, HasSubstr(expected));
 }
 
 // A rank fails by itself, and NCCL does not let go of its calls: the others must hear of it all the same.

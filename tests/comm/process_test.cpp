@@ -195,6 +195,23 @@ TEST(Process, ThatGivesSignsOfLifeIsWaitedFor) {
     }
 }
 
+// Until set_timeout() says how long a step waits, tensors have the time of the start, as messages have.
+TEST(Process, ThatIsLateBeforeTheFirstStepIsWaitedForInTensorsToo) {
+  const launch::LocalEnd end = launch::run_local_ranks(2, [](const launch::Place& place) {
+    at::set_num_threads(1);
+    const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
+    return run_as_rank(me, [](Control& control, const MakeGroup& make_group) {
+      control.set_timeout(kLongTimeout_s);
+      const auto group = make_group(config::Comm{.train_timeout_seconds = 0.05}, {});
+      control.barrier("the start");
+      if (control.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      sum(*group);
+      return 0;
+    });
+  });
+  EXPECT_EQ(end.code, 0);
+}
+
 TEST(Process, CallsThatDifferAreOurBug) {
   const End tensors = end_of(2, [](Group& group) { sum(group, 4 + group.rank()); });
   EXPECT_EQ(tensors.code, 5);

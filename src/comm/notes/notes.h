@@ -43,6 +43,10 @@ class Notes {
 // "rank 1, rank 3".
 std::string list_ranks(const std::vector<int64_t>& ranks);
 
+// What limits a call of tensors, for its error.
+inline constexpr std::string_view kLimitOfCalls =
+    "comm.init_timeout_seconds is the limit up to the end of the first step, then comm.train_timeout_seconds";
+
 // The error of a rank that waited timeout_s for `missing` in vain. `detail` of each may follow.
 [[noreturn]] void throw_missing(int64_t rank, std::string_view operation, double timeout_s, const std::string& missing);
 
