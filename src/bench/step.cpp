@@ -12,14 +12,16 @@
 
 #include "base/quantity.h"
 #include "base/random.h"
-#include "comm/join.h"
 #include "config/derived.h"
 #include "data/order/data_facts.h"
+#include "machine/cores.h"
+#include "metrics/peak_rate.h"
 #include "metrics/throughput.h"
 #include "ops/gpu/gpu.h"
 #include "ops/runtime.h"
 #include "plan/run_shape.h"
 #include "run/compute_device.h"
+#include "run/rank_threads.h"
 #include "run/same_run.h"
 #include "run/state.h"
 #include "train/training.h"
@@ -77,7 +79,7 @@ void end_turn(double step_s) {
 
 struct Shape {
   plan::RunShape run;
-  int64_t ranks, micro_batches, threads;
+  int64_t micro_batches, threads;
   std::vector<plan::Recompute> recompute;
   at::Device device = at::kCPU;
 };
@@ -85,7 +87,6 @@ struct Shape {
 Shape shape_of(const config::RunConfig& config) {
   Shape s;
   s.run = plan::run_shape(config, data::data_facts(config));
-  s.ranks = config.parallelism.ranks();
   s.micro_batches = config::accumulation_steps(config);
   s.threads = config::cpu_threads(config);
   s.device = run::open_compute_device(config);
@@ -108,9 +109,9 @@ struct StepsOfRank {
 };
 
 // Runs the steps of one rank.
-StepsOfRank run_steps(const config::BenchStepOptions& options, const Shape& s, comm::Group& group) {
+StepsOfRank run_steps(const config::BenchStepOptions& options, const Shape& s, int64_t threads, comm::Group& group) {
   const c10::InferenceMode no_gradients;
-  ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
+  ops::prepare_thread(threads);
   train::RankTraining training({.config = options.config,
                                 .shape = s.run.model,
                                 .precision = s.run.precision,
@@ -146,20 +147,19 @@ int64_t largest(comm::Control& control, int64_t mine) {
   return result;
 }
 
-// The rate of all ranks' GPUs, or of the cores of all hosts. Rank 0 measures while the others wait. Its steps ran at
-// `at_least`: a lower rate was slowed by another program, and is measured again.
-double all_gemm_flops(const Shape& s, comm::Control& control, double at_least) {
-  constexpr int kTries = 3;
-  const comm::LocalPlace local = comm::local_place(control);
-  const auto of_all = static_cast<double>(s.device.is_cpu() ? div_ceil(control.size(), local.size) : control.size());
-  double flops = 0;
+// The rate of matrix products of all ranks' cores or GPUs together, and the share of it that steps at `reached` have.
+// Rank 0 measures while the others wait. Collective.
+void measure_share(const Shape& s, comm::Control& control, double reached, StepTiming& t) {
+  const int64_t cores = std::min(s.threads, machine::available_cores());
+  const double of_all = run::share_measured(s.device, cores, t.threads, control);
   if (control.rank() == 0) {
-    ops::prepare_thread(s.threads);
-    for (int i = 0; i < kTries && (i == 0 || flops * of_all < at_least); ++i)
-      flops = std::max(flops, run::peak_flops(s.device, s.run.precision.compute, s.threads));
+    ops::prepare_thread(cores);
+    metrics::PeakRate peak(of_all * run::peak_flops(s.device, s.run.precision.compute, cores),
+                           [&] { return of_all * run::peak_flops_now(s.device, s.run.precision.compute); });
+    t.mfu = peak.share(reached);
+    t.gemm_flops = peak.flops_per_s();
   }
   control.barrier("the rate of matrix products");
-  return flops * of_all;
 }
 
 }  // namespace
@@ -168,14 +168,15 @@ StepTiming time_steps(const config::BenchStepOptions& options, comm::Group& grou
   Shape s;
   run::require_one_run(options.config, group.control());
   group.control().together("the shape", [&] { s = shape_of(options.config); });
-  const StepsOfRank measured = run_steps(options, s, group);
+  const run::RankThreads threads = run::share_threads(options.config, s.threads, group.control());
+  const StepsOfRank measured = run_steps(options, s, threads.of_rank, group);
   const std::vector<Timed>& results = measured.results;
 
   StepTiming t;
   t.parameters = s.run.parameters.num_parameters;
   t.tokens_per_step = options.config.parallelism.data_ranks() * s.micro_batches *
                       config::micro_batch_size(options.config) * options.config.training.seq_len;
-  t.threads = s.threads;
+  t.threads = threads.of_run;
   t.on_gpu = !s.device.is_cpu();
   t.median_step_s = median(results, whole_step);
   const auto by_time = [](const Timed& a, const Timed& b) { return whole_step(a) < whole_step(b); };
@@ -187,9 +188,7 @@ StepTiming time_steps(const config::BenchStepOptions& options, comm::Group& grou
   t.flops_per_token = plan::computed_flops_per_token(s.run.model, options.config.training.seq_len);
   const metrics::Throughput throughput{static_cast<double>(t.tokens_per_step), t.flops_per_token, /*peak_flops=*/0};
   t.tokens_per_second = throughput.tokens_per_second(t.median_step_s);
-  const double reached = throughput.flops_per_second(t.median_step_s);
-  t.gemm_flops = all_gemm_flops(s, group.control(), reached);
-  t.mfu = reached / t.gemm_flops;
+  measure_share(s, group.control(), throughput.flops_per_second(t.median_step_s), t);
   t.memory_bytes =
       largest(group.control(), t.on_gpu ? ops::gpu_memory(s.device).peak_bytes : metrics::peak_memory_bytes());
   t.page_faults_per_step = measured.page_faults_per_step;

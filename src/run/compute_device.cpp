@@ -90,4 +90,9 @@ double peak_flops(at::Device device, DType compute, int64_t threads) {
   return device.is_cpu() ? std::max(of_compute, gemm_flops(device, DType::kFloat32, threads)) : of_compute;
 }
 
+double peak_flops_now(at::Device device, DType compute) {
+  const double of_compute = ops::measure_gemm_flops(device, compute);
+  return device.is_cpu() ? std::max(of_compute, ops::measure_gemm_flops(device, DType::kFloat32)) : of_compute;
+}
+
 }  // namespace hearth::run

@@ -34,5 +34,7 @@ double gemm_flops(at::Device device, DType dtype, int64_t threads);
 
 // The rate at which mfu is 1: gemm_flops of `compute`, and on a CPU of float32 where that is faster.
 double peak_flops(at::Device device, DType compute, int64_t threads);
+// The same, measured again at each call, with the calling thread's pool.
+double peak_flops_now(at::Device device, DType compute);
 
 }  // namespace hearth::run

@@ -5,11 +5,9 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
 #include <utility>
 
 #include "comm/group.h"
-#include "comm/join.h"
 #include "config/derived.h"
 #include "config/load.h"
 #include "machine/cores.h"
@@ -17,6 +15,7 @@
 #include "ops/runtime.h"
 #include "run/compute_device.h"
 #include "run/preflight.h"
+#include "run/rank_threads.h"
 #include "run/same_run.h"
 #include "tokenizer/formats/chat_template.h"
 
@@ -31,29 +30,6 @@ std::string format_chosen(const std::vector<config::ChosenKey>& keys) {
   if (keys.empty()) return "  chosen       nothing: every key has its default\n";
   return fmt::format("  chosen       {}\n",
                      fmt::join(config::chosen_lines(keys, kColumns, kLinesOfKeys), "\n               "));
-}
-
-struct Threads {
-  int64_t of_rank, of_run;
-};
-
-// Ranks that may use the same cores share them. A launcher may also give each rank cores of its own.
-Threads share_threads(const config::RunConfig& config, int64_t threads, comm::Control& control) {
-  const int64_t ranks = control.size();
-  if (config.training.threads > 0) return {std::max<int64_t>(1, threads / ranks), threads};
-  const std::string mine = machine::core_list();
-  const std::vector<std::string> all = control.all_gather("the cores of the ranks", mine);
-  const std::set<std::string> different(all.begin(), all.end());
-  return {std::max<int64_t>(1, threads / std::count(all.begin(), all.end(), mine)),
-          threads * static_cast<int64_t>(different.size())};
-}
-
-// What rank 0 measures, with `cores` of its own or with its GPU, is this part of the run's speed. More threads than
-// cores are no faster. Rank 0's; collective.
-double share_measured(at::Device device, int64_t cores, int64_t threads, comm::Control& control) {
-  const int64_t all = std::max(comm::num_cores(control), cores);
-  return device.is_cpu() ? static_cast<double>(std::min(threads, all)) / static_cast<double>(cores)
-                         : static_cast<double>(control.size());
 }
 
 // Rank 0's levels on every rank. Ranks with less free memory might choose others, and those that share a layer would
@@ -187,7 +163,7 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
   require_same("the data of all ranks", inputs_of(checked), control);
   agree(checked.memory.recompute, control);
   const bool first = control.rank() == 0;
-  const Threads threads = share_threads(checked.config, checked.threads, control);
+  const RankThreads threads = share_threads(checked.config, checked.threads, control);
   const int64_t cores = std::min(checked.threads, machine::available_cores());
   const double share = share_measured(checked.device, cores, threads.of_run, control);
   std::optional<runfolder::RunFolder> folder;

@@ -18,6 +18,7 @@
 #include "metrics/throughput.h"
 #include "ops/gpu/gpu.h"
 #include "ops/runtime.h"
+#include "run/compute_device.h"
 #include "run/last_save.h"
 #include "run/run.h"
 #include "run/saver.h"
@@ -237,10 +238,8 @@ class Trainer {
   // Products can be timed again where no other rank, and no GPU ahead of the host, computes meanwhile.
   metrics::PeakRate peak_rate() const {
     if (!run_.device.is_cpu() || control_.size() > 1) return metrics::PeakRate(run_.throughput.peak_flops);
-    return metrics::PeakRate(run_.throughput.peak_flops, [this] {
-      return std::max(ops::measure_gemm_flops(run_.device, run_.precision.compute),
-                      ops::measure_gemm_flops(run_.device, DType::kFloat32));
-    });
+    return metrics::PeakRate(run_.throughput.peak_flops,
+                             [this] { return run::peak_flops_now(run_.device, run_.precision.compute); });
   }
 
   // Goes back to the last checkpoint and continues with the data after the step's.

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the ranks of a run share the cores, and the rate of matrix products of all of them together.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+
+#include "comm/control.h"
+#include "config/config.h"
+
+namespace hearth::run {
+
+struct RankThreads {
+  int64_t of_rank, of_run;
+};
+
+// Ranks that may use the same cores share them. A launcher may also give each rank cores of its own. `threads`:
+// config::cpu_threads of this process. Collective.
+RankThreads share_threads(const config::RunConfig& config, int64_t threads, comm::Control& control);
+
+// What rank 0 measures, with `cores` of its own or with its GPU, times this is the rate of the whole run of `threads`
+// threads. More threads than cores are no faster. Rank 0's; collective.
+double share_measured(at::Device device, int64_t cores, int64_t threads, comm::Control& control);
+
+}  // namespace hearth::run
