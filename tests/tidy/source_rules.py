@@ -294,6 +294,15 @@ def readers_that_leave(tree):
     return problems
 
 
+def silent_skips(tree):
+    """unittest names what it skipped, and why, only with verbosity=2. scripts/test.sh collects that."""
+    skips = re.compile(r"\bskip(Test|Unless|If)\(|\bSkipTest\b")
+    main = re.compile(r"unittest\.main\((?!.*verbosity=2)|TextTestRunner\((?!.*verbosity=2)")
+    return [f"{path}:{text.count(chr(10), 0, match.start()) + 1}: a skipped case is not named without verbosity=2"
+            for path, text in tree.select((".py",)) if path.startswith("tests/") and skips.search(text)
+            for match in main.finditer(text)]
+
+
 # They belong to the tests: calls of libc that fail (tests/support/failpoint.h), the GPU on the host
 # (tests/kernels/emulator.h).
 TEST_HOOKS = re.compile(r"failpoint|emulat", re.IGNORECASE)
@@ -342,4 +351,4 @@ def run_files(tree):
 
 
 RULES = [block_words, run_files, include_order, room_sizes, heavy_headers, license_line, file_length, function_length,
-         line_width, plain_text, promises_and_machines, names, build_flags, readers_that_leave, test_hooks]
+         line_width, plain_text, promises_and_machines, names, build_flags, readers_that_leave, silent_skips, test_hooks]

@@ -188,6 +188,13 @@ class Sources(Case):
         self.finds(rule, {"src/ops/a.h": "class EmulatedGpu;\n"}, "Emulat")
         self.none(rule(Tree({"tests/support/a.h": "namespace failpoint {\n"})))
 
+    def test_a_skipped_case_that_nobody_would_name_is_found(self):
+        rule = source_rules.silent_skips
+        skip = 'self.skip' + 'Test("no GPU")\n'
+        self.finds(rule, {"tests/a/a_test.py": skip + "unittest.main()\n"}, "a_test.py:2: a skipped case")
+        self.none(rule(Tree({"tests/a/a_test.py": skip + "unittest.main(verbosity=2)\n",
+                             "tests/b.py": "unittest.main()\n", "scripts/a.py": skip + "unittest.main()\n"})))
+
     def test_a_reader_that_leaves_its_writer_is_found(self):
         rule = source_rules.readers_that_leave
         self.finds(rule, {"scripts/a.sh": "sort x |\n  head -n 5\n"}, "a.sh:1: head leaves")
