@@ -16,7 +16,7 @@ struct UniqueId {
 using Communicator = struct CommState*;
 using StreamHandle = void*;  // cudaStream_t, hipStream_t; null: the default stream
 
-inline constexpr int kSuccess = 0, kInProgress = 7;
+inline constexpr int kSuccess = 0, kRemoteError = 6, kInProgress = 7;
 inline constexpr int kUint8 = 1, kFloat32 = 7, kFloat64 = 8, kBfloat16 = 9;  // ncclDataType_t
 inline constexpr int kSum = 0;                                               // ncclRedOp_t
 inline constexpr int kSplitNoColor = -1;

@@ -119,7 +119,10 @@ class NcclGroup final : public Group {
 
  private:
   const nccl::Api& api() const { return common_->library.api(); }
-  void check(int result, const char* call) const { common_->library.check(result, call, comm_); }
+  void check(int result, const char* call) const {
+    if (result == nccl::kRemoteError) common_->watch.let_others_speak();
+    common_->library.check(result, call, comm_);
+  }
   static size_t count_of(const TensorMemory& buffer) { return static_cast<size_t>(buffer.numel); }
   static size_t bytes_of(const TensorMemory& buffer) {
     return static_cast<size_t>(buffer.numel * buffer.element_bytes);

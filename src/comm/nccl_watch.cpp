@@ -15,6 +15,7 @@ namespace hearth::comm {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(50);
+constexpr auto kOthersFirst = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -46,8 +47,19 @@ std::vector<nccl::Communicator> NcclWatch::take_comms() {
   return std::exchange(comms_, {});
 }
 
+void NcclWatch::let_others_speak() {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kOthersFirst, [this] { return ending_ || has_aborted_; });
+}
+
 void NcclWatch::abort() {
-  const std::vector<nccl::Communicator> comms = take_comms();
+  std::vector<nccl::Communicator> comms;
+  {
+    const std::lock_guard lock(mutex_);
+    has_aborted_ = true;
+    comms.swap(comms_);
+  }
+  changed_.notify_all();
   if (comms.empty()) return;
   std::promise<void> returned;
   std::thread guard([this, come_back = returned.get_future()] {
@@ -90,10 +102,16 @@ void NcclWatch::look() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, kLook, [this] { return ending_; })) {
     drop_ended();
-    const std::optional<Error> error = problem(), late = error ? std::nullopt : late_call();
-    if (!error && !late) continue;
+    const std::optional<std::pair<Error, int>> found = problem();
+    const std::optional<Error> late = found ? std::nullopt : late_call();
+    if (!found && !late) continue;
     lock.unlock();
-    return error ? fail_(*error) : limits_.hang ? limits_.hang(*late) : fail_(*late);
+    if (late) return limits_.hang ? limits_.hang(*late) : fail_(*late);
+    if (found->second == nccl::kRemoteError) let_others_speak();
+    lock.lock();
+    if (ending_ || has_aborted_) return;  // this rank has an error of its own
+    lock.unlock();
+    return fail_(found->first);
   }
   drop_ended();
 }
@@ -106,13 +124,15 @@ void NcclWatch::drop_ended() {
   }
 }
 
-std::optional<Error> NcclWatch::problem() const {
+std::optional<std::pair<Error, int>> NcclWatch::problem() const {
   for (nccl::Communicator comm : comms_) {
     int error = nccl::kSuccess;
     library_.api().CommGetAsyncError(comm, &error);
     if (error == nccl::kSuccess || error == nccl::kInProgress) continue;
-    return Error(ExitCode::kHardware, fmt::format("NCCL on rank {}: {}", rank_, library_.api().GetErrorString(error)),
-                 library_.api().GetLastError(comm), "see the output with NCCL_DEBUG=INFO");
+    const std::string what = fmt::format("NCCL on rank {}: {}", rank_, library_.api().GetErrorString(error));
+    return std::pair(
+        Error(ExitCode::kHardware, what, library_.api().GetLastError(comm), "see the output with NCCL_DEBUG=INFO"),
+        error);
   }
   return std::nullopt;
 }

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -44,6 +45,10 @@ class NcclWatch {
   // ends, for an error elsewhere must reach the other ranks.
   void abort();
 
+  // After a result that says that another rank ended or aborted: waits for some seconds, unless this rank aborts, too.
+  // The other one knows why. If it can still say so, rank 0's answer ends this process meanwhile.
+  void let_others_speak();
+
   // Makes one call. A call's time begins when those before it have ended. More than call_s is a failure that names it.
   // `numel` < 0: the call has no tensor, as the start has none.
   template <class Call>
@@ -74,7 +79,8 @@ class NcclWatch {
   void end();
   void look();
   void drop_ended();
-  std::optional<Error> problem() const;
+  // An error that NCCL reported later, and its result.
+  std::optional<std::pair<Error, int>> problem() const;
   std::optional<Error> late_call() const;
   Error too_slow(const Call& call, double waited_s) const;
 
@@ -85,7 +91,7 @@ class NcclWatch {
   const std::function<void(const Error&)> fail_;
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  bool ending_ = false;
+  bool ending_ = false, has_aborted_ = false;
   std::vector<nccl::Communicator> comms_;
   std::deque<Call> calls_;
   std::thread thread_;

@@ -50,6 +50,7 @@ HEARTH_SAME(GroupEnd);
 
 static_assert(sizeof(nccl::UniqueId) == sizeof(ncclUniqueId));
 static_assert(nccl::kSuccess == ncclSuccess && nccl::kInProgress == ncclInProgress);
+static_assert(nccl::kRemoteError == ncclRemoteError);
 static_assert(nccl::kUint8 == ncclUint8 && nccl::kFloat32 == ncclFloat32 && nccl::kFloat64 == ncclFloat64);
 static_assert(nccl::kBfloat16 == ncclBfloat16 && nccl::kSum == ncclSum);
 static_assert(nccl::kSplitNoColor == NCCL_SPLIT_NOCOLOR);

@@ -140,6 +140,20 @@ TEST(Nccl, AnAbortThatDoesNotReturnEndsAll) {
               HasSubstr("rank 1 failed, and NCCL did not end its calls within 0.2 s"));
 }
 
+// It aborts NCCL before its message is on the way. The others then hear of a remote error, which says less.
+TEST(Nccl, TheErrorOfARankIsSaidAndNotThatOthersHearOfIt) {
+  for (const int64_t victim : {1, 2}) {
+    const Outcome outcome = run_three(60, [&](Group& group) {
+      group.control().barrier("all are there");
+      if (group.rank() == victim) throw user_error("this rank has had enough");
+      three_calls(group);
+    });
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.output, HasSubstr("error: this rank has had enough"));
+    EXPECT_THAT(outcome.output, HasSubstr(fmt::format("rank {}", victim)));
+  }
+}
+
 TEST(Nccl, CallsInDifferentOrdersAreAnErrorThatNamesThem) {
   const Outcome outcome = run_three(60, [](Group& group) {
     group.rank() == 1 ? group.all_reduce(at::ones({7})) : group.all_gather(at::ones({30}), at::ones({10}));

@@ -30,7 +30,7 @@ namespace {
 using hearth::comm::nccl::UniqueId;
 namespace nccl = hearth::comm::nccl;
 
-constexpr int kInvalidUsage = 5, kRemoteError = 6;
+constexpr int kInvalidUsage = 5, kRemoteError = nccl::kRemoteError;
 constexpr size_t kPlaceBytes = size_t{1} << 16;
 constexpr int kMaxRanks = 16;
 
