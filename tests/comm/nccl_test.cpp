@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/quantity.h"
 #include "comm/join.h"
 #include "comm/nccl_group.h"
 #include "comm/nccl_library.h"
@@ -81,14 +80,14 @@ TEST(Nccl, ARankThatHangsIsNoticedWithTheCall) {
   while (timeout_s < 16 && outcome.output.find(expected) == std::string::npos)
     outcome = run_three(timeout_s *= 4, three_calls);
   EXPECT_EQ(outcome.code, 4);
-  EXPECT_THAT(outcome.output, HasSubstr("waited " + format_duration(timeout_s) + expected));
+  EXPECT_THAT(outcome.output, testing::ContainsRegex("waited [0-9.]+ s" + expected));
 }
 
 TEST(Nccl, ARankThatDoesNotComeToTheStartIsNoticed) {
   const Knob knob("HEARTH_FAKE_NCCL_HANG_AT_START", "1");
   const Outcome outcome = run_three(1, three_calls);
   EXPECT_EQ(outcome.code, 4);
-  EXPECT_THAT(outcome.output, HasSubstr("waited 1.0 s in ncclCommInitRank"));
+  EXPECT_THAT(outcome.output, testing::ContainsRegex("waited [0-9.]+ s in ncclCommInitRank"));
   EXPECT_THAT(outcome.output, HasSubstr("another rank did not come"));
 }
 

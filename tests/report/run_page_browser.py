@@ -26,6 +26,8 @@ except ImportError:
     print("there is no Playwright: scripts/setup.sh --oracle")
     sys.exit(77)
 
+LIMIT_MS = 600_000  # on a busy machine Chromium's start alone takes longer than the usual 30 s
+
 INK = """([key, least, most]) => {  // pixels of the chart with an opacity in this range, of 255
   let ink = 0;
   for (const canvas of document.querySelectorAll(`#chart-${key} canvas`)) {
@@ -66,14 +68,15 @@ def window(page, key):
 def main():
     found = {"errors": [], "requests": []}
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"], timeout=LIMIT_MS)
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        page.set_default_timeout(LIMIT_MS)
         page.on("pageerror", lambda error: found["errors"].append(str(error)))
         page.on("console", lambda message: message.type == "error" and found["errors"].append(message.text))
         page.on("request", lambda request: found["requests"].append(request.url))
         start = time.monotonic()
         page.goto("file://" + sys.argv[1])
-        page.wait_for_selector("body[data-drawn=yes]", state="attached", timeout=60000)
+        page.wait_for_selector("body[data-drawn=yes]", state="attached")
         found["draw_s"] = time.monotonic() - start
         found["requests"] = [url for url in found["requests"] if url != "file://" + sys.argv[1]]
         keys = page.evaluate("Object.keys(hearthReport.charts)")

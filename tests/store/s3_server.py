@@ -236,7 +236,7 @@ os.makedirs(f"{FOLDER}/objects/bucket", exist_ok=True)
 # Tests of many parts have small ones.
 server = subprocess.Popen(command_of_server(SERVER_PORT), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                           env=dict(os.environ, S3_UPLOAD_PART_MIN_SIZE="1"))
-for _ in range(1500):
+for _ in range(30000):
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", SERVER_PORT)) == 0:
             break

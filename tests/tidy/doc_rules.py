@@ -197,7 +197,7 @@ class Help:
             line = [path, *words[1:], "--help"] if os.path.exists(path) else None
         if not line:
             return None
-        done = subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, timeout=60)
+        done = subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, timeout=600)
         return done.stdout if done.returncode == 0 else None
 
     def known(self):

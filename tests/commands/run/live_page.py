@@ -23,6 +23,7 @@ import sys
 import time
 from urllib.parse import urlparse
 
+LIMIT_MS = 600_000  # on a busy machine Chromium's start alone takes longer than the usual 30 s
 hearth, run, lines, in_browser = sys.argv[1], sys.argv[2], sys.argv[3], len(sys.argv) > 4
 browser_path = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 if in_browser:
@@ -37,7 +38,7 @@ if in_browser:
 
 
 def ask(port, path, host="127.0.0.1", method="GET"):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     connection.request(method, path, headers={"Host": f"{host}:{port}"})
     answer = connection.getresponse()
     return answer.status, answer.read()
@@ -72,14 +73,15 @@ def append():
 
 def browse(port, found):
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"], timeout=LIMIT_MS)
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        page.set_default_timeout(LIMIT_MS)
         found["errors"], urls = [], []
         page.on("pageerror", lambda error: found["errors"].append(str(error)))
         page.on("console", lambda message: message.type == "error" and found["errors"].append(message.text))
         page.on("request", lambda request: urls.append(request.url))
         page.goto(f"http://127.0.0.1:{port}/")
-        page.wait_for_selector("body[data-drawn=yes]", state="attached", timeout=60000)
+        page.wait_for_selector("body[data-drawn=yes]", state="attached")
         # Rows with a value: the first and the last may be there for the range of the axis alone.
         rows = """(g => [...Array(g.numRows()).keys()].filter(i => g.getValue(i, 1) !== null).length)(
             hearthReport.charts.loss)"""

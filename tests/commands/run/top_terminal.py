@@ -32,7 +32,7 @@ process = subprocess.Popen([hearth, "top", run], stdin=slave, stdout=slave, stde
 seen = b""
 
 
-def read_until(condition, seconds=60):
+def read_until(condition, seconds=600):
     global seen
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
