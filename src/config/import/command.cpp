@@ -37,6 +37,19 @@ constexpr std::array<std::string_view, 17> kScriptWords = {"if",    "then",  "el
                                                            "while", "until", "do",   "done", "case",    "[[",
                                                            "[",     "{",     "esac", "}",    "function"};
 
+// What starts a program that stands behind it.
+constexpr std::array<std::string_view, 11> kLaunchers = {"torchrun",
+                                                         "accelerate",
+                                                         "deepspeed",
+                                                         "srun",
+                                                         "mpirun",
+                                                         "mpiexec",
+                                                         "python",
+                                                         "python3",
+                                                         "eval",
+                                                         "exec",
+                                                         "neuron_parallel_compile"};
+
 // `bash -x SCRIPT` runs the script: the shell and its flags are passed over.
 void pass_over_shell(std::vector<CommandWord>& words) {
   for (auto shell = words.begin(); shell != words.end(); ++shell) {
@@ -342,6 +355,8 @@ bool is_command_text(std::string_view text) {
     const std::string_view named = line.starts_with("export ") ? without_blanks(line.substr(7)) : line;
     if (is_assignment(named) || has_option(line)) return true;
     const std::string_view first = line.substr(0, line.find_first_of(" \t;"));
+    if (first.size() < line.size() && std::find(kLaunchers.begin(), kLaunchers.end(), first) != kLaunchers.end())
+      return true;
     if (std::find(kScriptWords.begin(), kScriptWords.end(), first) != kScriptWords.end() || first.ends_with("()") ||
         first == "source" || first == "module" || first == "set" || first == "cd" || first == "echo")
       return true;
@@ -350,8 +365,6 @@ bool is_command_text(std::string_view text) {
 }
 
 int likely_command_line(std::string_view script) {
-  const std::vector<std::string> launchers =
-      split("torchrun accelerate deepspeed srun mpirun mpiexec python python3 eval exec neuron_parallel_compile", ' ');
   int line = 0, begin = 0, found = 0, best = 0;
   bool continues = false;
   for (const std::string& whole : split_lines(std::string(script))) {
@@ -363,7 +376,7 @@ int likely_command_line(std::string_view script) {
     int score = 0;
     if (text.find(".py") != std::string_view::npos || text.find(" -m ") != std::string_view::npos) score += 2;
     const std::string_view first = text.substr(0, text.find_first_of(" \t"));
-    for (const std::string& launcher : launchers) {
+    for (const std::string_view launcher : kLaunchers) {
       if (first == launcher)
         score += 2;
       else if (text.find(launcher) != std::string_view::npos)

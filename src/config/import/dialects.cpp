@@ -77,14 +77,12 @@ std::string text_or_no(Draft& draft, std::string_view name, std::string_view sta
 }
 
 void take_given_ranks(Draft& draft, std::initializer_list<std::string_view> names) {
+  const bool by_user = draft.options().ranks > 0;
   for (const std::string_view name : names) {
-    if (draft.options().ranks > 0) return;
-    const auto ranks = draft.whole(name);
-    if (ranks == -1) continue;  // accelerate's "not given"
-    if (ranks && (*ranks < 1 || *ranks > kMostRanks))
-      draft.refuse(name, "not a number of ranks");
-    else if (ranks)
-      draft.take_ranks(*ranks);
+    const auto ranks = by_user ? draft.known_whole(name) : draft.whole(name);
+    if (!ranks || *ranks == -1) continue;  // accelerate's "not given"
+    if (*ranks >= 1 && *ranks <= kMostRanks) return draft.take_ranks(*ranks);
+    if (!by_user) draft.refuse(name, "not a number of ranks");
   }
 }
 

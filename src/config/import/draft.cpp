@@ -95,7 +95,10 @@ const Field* field_of(std::string_view key) {
 }
 
 Draft::Draft(std::string program, std::vector<ForeignKey> keys, ImportOptions options)
-    : program_(std::move(program)), keys_(std::move(keys)), options_(std::move(options)) {
+    : program_(std::move(program)),
+      keys_(std::move(keys)),
+      options_(std::move(options)),
+      ranks_are_given_(options_.ranks > 0) {
   std::map<std::string, const ForeignKey*> first;
   for (const ForeignKey& key : keys_) {
     const auto [at, added] = first.emplace(key.name, &key);
@@ -140,7 +143,7 @@ void Draft::apply(std::span<const ImportRule> rules) {
 void Draft::apply(const ForeignKey& key, const ImportRule& rule, std::span<const ImportRule> all) {
   switch (rule.kind) {
     case ImportRule::Kind::kCopy:
-      if (find(key.name) == &key) take(rule.target, &key, rule.words);
+      if (find(key.name) == &key) copy(key, rule);
       break;
     case ImportRule::Kind::kRead:
       read_.push_back(&key);
@@ -161,6 +164,39 @@ void Draft::apply(const ForeignKey& key, const ImportRule& rule, std::span<const
     case ImportRule::Kind::kRefuse:
       if (!key.value.null()) refuse(key, rule.words, rule.fix);
       break;
+  }
+}
+
+void Draft::copy(const ForeignKey& key, const ImportRule& rule) {
+  const auto before = items_.find(rule.target);
+  const std::optional<Value> value = before == items_.end() ? std::nullopt : std::optional(before->second.value);
+  if (!take(rule.target, &key, rule.words)) return;
+  const ForeignKey*& first = copied_[std::string(rule.target)];
+  if (first != nullptr && value && items_.find(rule.target)->second.value != *value)
+    conflicts_.push_back({&key, first});
+  first = &key;
+}
+
+// Which of two names of one setting counts, only the other program knows.
+void Draft::refuse_conflicts() {
+  const auto has_problem = [this](const ForeignKey* key) {
+    return std::any_of(problems_.begin(), problems_.end(),
+                       [key](const Problem& p) { return p.key == key->name && p.where == key->where(); });
+  };
+  for (const auto& [second, first] : conflicts_) {
+    if (has_problem(second) || has_problem(first)) continue;
+    refuse(*second, fmt::format("{} of {} is given, too, and both are one setting", first->called(), first->where()),
+           "keep one of the two");
+  }
+}
+
+void Draft::take_ranks(int64_t ranks) {
+  if (options_.ranks == 0) {
+    options_.ranks = ranks;
+  } else if (options_.ranks != ranks && ranks_are_given_) {
+    note(fmt::format("The command starts {} rank{}, and --ranks {} takes the place of it.", ranks,
+                     ranks == 1 ? "" : "s", options_.ranks));
+    ranks_are_given_ = false;  // one note is enough
   }
 }
 

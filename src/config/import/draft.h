@@ -32,14 +32,14 @@ class Draft {
 
   const std::string& program() const { return program_; }
   const ImportOptions& options() const { return options_; }
-  // The number of ranks that the files say, unless --ranks is given.
-  void take_ranks(int64_t ranks) {
-    if (options_.ranks == 0) options_.ranks = ranks;
-  }
+  // The number of ranks that the files say, unless --ranks is given. A note says where the two differ.
+  void take_ranks(int64_t ranks);
 
   // Applies a dialect's table to every key. A key that no rule names is a problem. Variables ("$NAME", "env.NAME") are
   // listed in the result.
   void apply(std::span<const ImportRule> rules);
+  // Refuses two keys of the files that are one of ours with two values, where the dialect did not refuse them already.
+  void refuse_conflicts();
 
   // A foreign key, or null. A key that is left out, or null in its file, is not there.
   const ForeignKey* find(std::string_view name) const;
@@ -115,6 +115,7 @@ class Draft {
   };
   std::vector<std::string> read_together() const;  // keys of rules kRead that gave no key of ours alone
   void apply(const ForeignKey& key, const ImportRule& rule, std::span<const ImportRule> all);
+  void copy(const ForeignKey& key, const ImportRule& rule);
   // What `read` makes of a key's value. A value that it cannot read is a problem.
   template <typename Read>
   auto as(const ForeignKey* key, Read read, std::string_view expected) -> decltype(read(key->value));
@@ -122,9 +123,12 @@ class Draft {
   std::string program_;
   std::vector<ForeignKey> keys_;
   ImportOptions options_;
+  bool ranks_are_given_;  // by --ranks, and not yet compared with the files
   std::map<std::string, Item, std::less<>> items_;
   std::vector<std::string> notes_, ignored_, left_out_, variables_;
-  std::vector<const ForeignKey*> read_;  // keys of rules kRead
+  std::vector<const ForeignKey*> read_;              // keys of rules kRead
+  std::map<std::string, const ForeignKey*> copied_;  // what gave our key its value, by rules kCopy
+  std::vector<std::pair<const ForeignKey*, const ForeignKey*>> conflicts_;  // two of them with other values
   std::vector<Problem> problems_;
 };
 

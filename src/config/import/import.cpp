@@ -185,6 +185,10 @@ Imported import_run(const std::vector<Path>& files, std::string_view from, const
   std::string title = names.size() > 1 ? "the import of " + join(names, " and ") : join(names, " and ");
   throw_problems(title, problems);
   split_json_texts(keys);
+  const auto is_of_launch = [](const ForeignKey& key) { return key.name.starts_with("launch."); };
+  if (std::all_of(keys.begin(), keys.end(), is_of_launch))  // all others are in files that the command names
+    require_named_files(Draft({}, keys, {}), problems);
+  throw_problems(title, problems);
   const Dialect dialect = choose_dialect(keys, from, title);
   title += fmt::format(" (read as {})", dialect.title);
   name_variables(dialect, keys, problems);
@@ -199,6 +203,7 @@ Imported import_run(const std::vector<Path>& files, std::string_view from, const
   for (std::string& note : notes) draft.note(std::move(note));
   draft.apply(dialect.rules);
   dialect.import(draft);
+  draft.refuse_conflicts();
   problems = draft.problems();
   require_named_files(draft, problems);
   throw_problems(title, problems);

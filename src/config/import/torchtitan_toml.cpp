@@ -138,13 +138,29 @@ void import_data(Draft& draft) {
     draft.take("training.seed", "training.shuffle_seed", "it orders the data, too");
 }
 
+// torchtitan cuts a warm-up that is longer than the training, with a warning.
+void cut_warmup(Draft& draft) {
+  const auto *warmup = draft.value<int64_t>("lr_scheduler.warmup_steps"),
+             *steps = draft.value<int64_t>("training.steps");
+  const int64_t most = steps == nullptr ? 10000 : *steps;
+  if (warmup == nullptr || *warmup <= most) return;
+  draft.set("lr_scheduler.warmup_steps", most, draft.find("lr_scheduler.warmup_steps"),
+            "torchtitan cuts it to training.steps");
+}
+
 // The files until March 2025 have the warm-up in [training].
 void import_schedule(Draft& draft, TorchtitanAge age) {
   draft.take("lr_scheduler.warmup_steps", "training.warmup_steps");
   if (age == TorchtitanAge::k2024)
     draft.set("lr_scheduler.rule", "torchtitan_2024", nullptr, "by its keys the file is older than March 2025");
-  if (age == TorchtitanAge::kSpring2025)
+  if (age == TorchtitanAge::kSpring2025) {
     draft.set("lr_scheduler.rule", "torchtitan_2025", nullptr, "by its keys the file is older than June 2025");
+    if (draft.keys_under("lr_scheduler.").empty())
+      draft.note(
+          "No key shows whether the file is older than March 2025. If it is, write lr_scheduler.rule = "
+          "\"torchtitan_2024\", whose decay begins at another rate.");
+  }
+  if (age == TorchtitanAge::kNow) cut_warmup(draft);
   const auto total = draft.whole("lr_scheduler.total_steps");
   if (total && *total != draft.whole("training.steps").value_or(10000)) refuse_torchtitan_total(draft);
 }

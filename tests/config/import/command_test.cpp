@@ -101,10 +101,11 @@ TEST(Command, NamesWhatOnlyBashKnowsWithItsLine) {
 
 TEST(Command, IsToldFromFilesOfKeys) {
   for (const char* text : {"torchrun train.py --lr 1\n", "--lr 1\n", "LR=1\n", "export LR=1\n", "+ train.py --lr 1\n",
-                           "#!/bin/sh\n", "# x\nsrun -n 4 train.py\n", "if [ -n x ]; then\n", "source env.sh\n"})
+                           "#!/bin/sh\n", "# x\nsrun -n 4 train.py\n", "if [ -n x ]; then\n", "source env.sh\n",
+                           "python run_clm.py args.json\n", "torchrun train.py\n"})
     EXPECT_TRUE(is_command_text(text)) << text;
   for (const char* text :
-       {"{\"lr\": 1}\n", "lr: 1\n", "# --lr 1\nlr: 1\nargs: --x\n", "a:\n  - --lr\n", "---\nlr: 1\n", ""})
+       {"{\"lr\": 1}\n", "lr: 1\n", "# --lr 1\nlr: 1\nargs: --x\n", "a:\n  - --lr\n", "---\nlr: 1\n", "python\n", ""})
     EXPECT_FALSE(is_command_text(text)) << text;
 }
 

@@ -123,6 +123,15 @@ TEST_F(ImportTest, OtherProgramsWithKeysOfTorchtitanAreNamed) {
               HasSubstr("mpt.yaml: this looks like a file of MosaicML's LLM Foundry"));
 }
 
+TEST_F(ImportTest, TheStateOfATrainerIsNotItsArguments) {
+  EXPECT_THAT(error({{"trainer_state.json",
+                      R"({"best_metric": null, "epoch": 1.0, "global_step": 500, "log_history": [{"loss": 1.0,
+"learning_rate": 1e-4, "step": 10}], "max_steps": 1000, "num_train_epochs": 3, "train_batch_size": 4})"}},
+                    {.ranks = 1}),
+              AllOf(HasSubstr("trainer_state.json: this looks like the trainer_state.json of a checkpoint"),
+                    HasSubstr("fix: give the TrainingArguments")));
+}
+
 TEST_F(ImportTest, AGuessNeedsHalfOfTheKeys) {
   EXPECT_THAT(error({{"a.yml", "seed: 1\nfirst: 2\nsecond: 3\nthird: 4\n"}}, {.ranks = 1}),
               AllOf(HasSubstr("has 1 of its 4 keys, and no other trainer has more"),

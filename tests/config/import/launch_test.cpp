@@ -165,6 +165,25 @@ TEST_F(ImportTest, VariablesOfAccelerateAreRead) {
               HasSubstr("ACCELERATE_GRADIENT_ACCUMULATION_STEPS = 4 is not read by the Trainer"));
 }
 
+TEST_F(ImportTest, RanksThatTheUserGivesInPlaceOfTheLaunchersAreNoted) {
+  const std::string note = "The command starts 8 ranks, and --ranks 4 takes the place of it.";
+  const std::string same = "and --ranks 8 takes";
+  for (const char* launcher : {"torchrun --nproc_per_node 8", "accelerate launch --num_processes 8"}) {
+    const std::string command = fmt::format("{} run_clm.py --max_steps 100\n", launcher);
+    EXPECT_THAT(import_text({{"run.txt", command}}, {.ranks = 4}), HasSubstr(note)) << launcher;
+    EXPECT_THAT(import_text({{"run.txt", command}}, {.ranks = 8}), Not(HasSubstr(same))) << launcher;
+    EXPECT_THAT(import_text({{"run.txt", command}}), Not(HasSubstr("takes the place of it"))) << launcher;
+  }
+}
+
+// A script's JSON file as its only argument.
+TEST_F(ImportTest, AFileThatTheProgramReadsIsItsKeys) {
+  const std::string command = "python run_clm.py args.json\n";
+  EXPECT_THAT(error({{"run.txt", command}}, {.ranks = 1}),
+              HasSubstr("run.txt:1: the training also reads args.json\n  fix: give it, too"));
+  EXPECT_EQ(import({{"run.txt", command}, {"args.json", "{\"max_steps\": 7}"}}, {.ranks = 1}).config.training.steps, 7);
+}
+
 TEST_F(ImportTest, TwoYearsNamesOfOneSettingAreRefused) {
   const std::string file = "[training]\nsteps = 10\nlocal_batch_size = 1\n";
   EXPECT_THAT(error({{"run.txt", "train.py --job.config_file l.toml --training.batch_size 4\n"}, {"l.toml", file}},

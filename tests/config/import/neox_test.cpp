@@ -192,6 +192,25 @@ TEST_F(ImportTest, WhatGptNeoxHasAndHearthDoesNotIsRefusedByLine) {
             "      fix: if the training had it, give a further file with use_bias_in_norms: false");
 }
 
+// GPT-NeoX gives weight_decay to the optimizer beside its params, and clips by the one that its engine reads.
+TEST_F(ImportTest, TwoKeysOfOneSettingWithTwoValuesAreRefused) {
+  const std::string file =
+      "num_layers: 2\nhidden_size: 64\nnum_attention_heads: 4\nseq_length: 64\ntrain_iters: 10\npos_emb: rotary\n"
+      "norm: rmsnorm\nactivation: swiglu\nuse_bias_in_mlp: false\nuse_bias_in_attn_linear: false\n"
+      "train_micro_batch_size_per_gpu: 1\nweight_decay: 0.1\ngradient_clipping: 1.0\ndata_path: d\n";
+  EXPECT_THAT(
+      error({{"a.yml", file + "optimizer: {params: {lr: 1e-4, weight_decay: 0.3}}\nclip_grad: 2\n"}}, {.ranks = 1}),
+      AllOf(HasSubstr("a.yml (read as GPT-NeoX) has 2 errors\n"),
+            HasSubstr("a.yml:15: optimizer.params.weight_decay = 0.3: weight_decay of a.yml:12 is given, too, and "
+                      "both are one setting\n      fix: keep one of the two, or import the rest: "),
+            HasSubstr("a.yml:16: clip_grad = 2: gradient_clipping of a.yml:13 is given, too")));
+  EXPECT_EQ(
+      import({{"a.yml", file + "optimizer: {params: {lr: 1e-4, weight_decay: 0.1}}\nclip_grad: 1\n"}}, {.ranks = 1})
+          .config.optimizer.weight_decay,
+      0.1)
+      << "both say the same";
+}
+
 TEST_F(ImportTest, AValueThatHearthDoesNotHaveIsNamedWithTheOneThatItHas) {
   std::string gelu = kMain;
   gelu.replace(gelu.find("swiglu"), 6, "gelu");

@@ -258,6 +258,14 @@ TEST_F(ImportTest, FilesOfEveryYearAreUnderstood) {
                                .config;
   EXPECT_EQ(spring.lr_scheduler.rule, ScheduleRule::kTorchtitan2025);
   EXPECT_EQ(spring.lr_scheduler.min_lr_factor, 0.1);
+  EXPECT_THAT(import_text({{"a.toml", "[training]\nbatch_size = 2\nsteps = 100\n"}}, {.ranks = 2}),
+              AllOf(HasSubstr("rule = \"torchtitan_2025\""), HasSubstr("No key shows whether the file is older")));
+  // Since then a warm-up that is longer than the training is cut, with a warning (components/lr_scheduler.py).
+  const RunConfig cut =
+      import({{"a.toml", june}, {"run.txt", "train.py --job.config_file a.toml --training.steps 77\n"}}, {.ranks = 64})
+          .config;
+  EXPECT_EQ(cut.training.steps, 77);
+  EXPECT_EQ(cut.lr_scheduler.warmup_steps, 77);
 
   // Summer 2024: one degree, of FSDP or of DDP, and float8 in [training].
   const std::string summer =
