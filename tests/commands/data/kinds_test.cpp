@@ -102,6 +102,18 @@ TEST(DataKinds, WhatAFolderHoldsBesideItsDataIsLeftOutAndSaid) {
   const CommandResult trained =
       run_hearth(fmt::format("tokenizer train --vocab-size 260 --out {}.json {}", out, clone.string()));
   EXPECT_THAT(trained.output, AllOf(HasSubstr("left out of folders: 1 hidden (.git)"), HasSubstr(texts)));
+  // Among texts alone they are texts like any other.
+  write_text(scratch / "texts" / "one.txt", "plain words\n");
+  write_text(scratch / "texts" / "README.md", "# Card\n");
+  write_text(scratch / "texts" / "LICENSE", "words of a licence\n");
+  const std::string about =
+      "\nread as texts, by their names about the data: 2 (LICENSE, README.md); --exclude leaves them out\n";
+  EXPECT_THAT(run_hearth(fmt::format("data build --out {}1 {}", out, (scratch / "texts").string())).output,
+              HasSubstr(about));
+  EXPECT_THAT(
+      run_hearth(fmt::format("tokenizer train --vocab-size 260 --out {}1.json {}", out, (scratch / "texts").string()))
+          .output,
+      HasSubstr(about.substr(1)));
   // A pattern names files as a folder does.
   const CommandResult matched =
       run_hearth(fmt::format("data build --out {}2 {}", out, test::shell_quoted((clone / "*").string())));
