@@ -194,6 +194,10 @@ void check_useless_options(const LoadedModel& model, const config::GenerateOptio
 
 std::vector<PromptLine> read_prompts(const Path& file) {
   const bool json = file.extension() == ".jsonl";
+  if (file.extension() == ".json")  // its brackets and quotes would be prompts
+    throw user_error(fmt::format("{} is JSON, and no lines of prompts", file.string()),
+                     "prompts are lines of text, or objects in the lines of a .jsonl",
+                     R"(write {"prompt": "..."} in each line of a .jsonl)");
   std::vector<PromptLine> prompts;
   int64_t number = 0;
   for (std::string& line : split_lines(read_stream(file))) {

@@ -202,6 +202,8 @@ TEST_F(Prompts, WrongFilesAreErrorsWithTheirLine) {
   EXPECT_EQ(error("a.jsonl", "{\"prompt\": 3}\n"), "a.jsonl:1: this is not a prompt: \"prompt\" is not a text");
   EXPECT_EQ(error("a.txt", "a\n\xFF\n"), "a.txt:2: this is not a prompt: the line has bytes that are no UTF-8");
   EXPECT_EQ(error("a.txt", "\n \n"), "a.txt has no prompts: ");
+  EXPECT_EQ(error("a.json", "[{\"prompt\": \"a\"}]\n"),
+            "a.json is JSON, and no lines of prompts: prompts are lines of text, or objects in the lines of a .jsonl");
   // Lines of text are taken as they are.
   convert::write_text(*scratch / "a.txt", "{\"prompt\": 3}\r\n\n  ka \n");
   const std::vector<PromptLine> lines = read_prompts(*scratch / "a.txt");
