@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/quantity.h"
 #include "config/import/dialects.h"
@@ -83,7 +84,22 @@ std::optional<int64_t> steps_of_samples(Draft& draft, std::string_view name) {
   return *samples / *batch;
 }
 
+// Megatron-LM counts iterations or samples, and stops where it is given both.
+void refuse_two_counts(Draft& draft) {
+  constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
+      {"train_iters", "train_samples"},           {"train_iters", "lr_decay_samples"},
+      {"train_iters", "lr_warmup_samples"},       {"train_samples", "lr_decay_iters"},
+      {"train_samples", "lr_warmup_iters"},       {"lr_warmup_fraction", "lr_warmup_iters"},
+      {"lr_warmup_fraction", "lr_warmup_samples"}};
+  for (const auto& [first, second] : kPairs) {
+    if (draft.number(first).value_or(0) == 0 || draft.number(second).value_or(0) == 0) continue;
+    draft.refuse(second, fmt::format("{} is given, too, and Megatron-LM refuses both", draft.find(first)->called()),
+                 "keep one of the two");
+  }
+}
+
 void import_megatron_length(Draft& draft) {
+  refuse_two_counts(draft);
   if (draft.take("training.steps", "train_iters")) return;
   if (const auto steps = steps_of_samples(draft, "train_samples"))
     return draft.set("training.steps", *steps, draft.find("train_samples"),

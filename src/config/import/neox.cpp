@@ -187,6 +187,9 @@ void import_neox_batch(Draft& draft) {
 void import_neox_precision(Draft& draft) {
   const ForeignKey* from = draft.find("precision");
   std::string precision = draft.text(from).value_or("");
+  if (!precision.empty() && precision != "bfloat16" && draft.is_on("bf16.enabled"))
+    draft.refuse("bf16.enabled", fmt::format("precision is {}, and GPT-NeoX refuses both", precision),
+                 "keep one of the two");
   if (precision.empty() && draft.is_on("bf16.enabled")) {
     precision = "bfloat16";
     from = draft.find("bf16.enabled");

@@ -150,6 +150,26 @@ TEST_F(ImportTest, WhatHearthDoesNotHaveOfMegatronIsRefusedByLine) {
       HasSubstr("--micro-batch-size is not given"));
 }
 
+// The assertions of its validate_args().
+TEST_F(ImportTest, IterationsAndSamplesOfMegatronAreRefusedTogether) {
+  const std::string samples(kLlama);
+  const auto with = [&](const std::string& more) {
+    return error({{"trace.txt", samples.substr(0, samples.size() - 1) + more + "\n"}});
+  };
+  for (const std::string name : {"lr-decay-iters", "lr-warmup-iters"})
+    EXPECT_THAT(
+        with(" --" + name + " 10"),
+        HasSubstr(fmt::format("trace.txt:1: --{} 10: --train-samples is given, too, and Megatron-LM refuses both\n"
+                              "  fix: keep one of the two",
+                              name)));
+  EXPECT_THAT(with(" --lr-warmup-fraction 0.1"),
+              HasSubstr("--lr-warmup-samples 3906252: --lr-warmup-fraction is given, too"));
+  EXPECT_THAT(with(" --train-iters 10"), testing::AllOf(HasSubstr("--train-samples 1953125000: --train-iters is given"),
+                                                        HasSubstr("--lr-decay-samples 1949218748: --train-iters is"),
+                                                        HasSubstr("--lr-warmup-samples 3906252: --train-iters is")));
+  EXPECT_THAT(with(" --lr-warmup-iters 0"), testing::StartsWith("imported:"));
+}
+
 TEST_F(ImportTest, DatasetsOfMegatronWithOneNameKeepApartAndWeightsAreNoSets) {
   const std::string base = std::string(kOptions) + "--micro-batch-size 1 --train-iters 1000 --lr 1e-3 ";
   const RunConfig c =

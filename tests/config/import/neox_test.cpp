@@ -204,6 +204,9 @@ TEST_F(ImportTest, TwoKeysOfOneSettingWithTwoValuesAreRefused) {
             HasSubstr("a.yml:15: optimizer.params.weight_decay = 0.3: weight_decay of a.yml:12 is given, too, and "
                       "both are one setting\n      fix: keep one of the two, or import the rest: "),
             HasSubstr("a.yml:16: clip_grad = 2: gradient_clipping of a.yml:13 is given, too")));
+  EXPECT_THAT(error({{"a.yml", file + "optimizer: {params: {lr: 1e-4}}\nprecision: fp32\nbf16: {enabled: true}\n"}},
+                    {.ranks = 1}),
+              HasSubstr("a.yml:17: bf16.enabled = true: precision is fp32, and GPT-NeoX refuses both"));
   EXPECT_EQ(
       import({{"a.yml", file + "optimizer: {params: {lr: 1e-4, weight_decay: 0.1}}\nclip_grad: 1\n"}}, {.ranks = 1})
           .config.optimizer.weight_decay,
