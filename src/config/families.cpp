@@ -52,16 +52,17 @@ SlidingWindowUse window_named(const std::string& name) {
 // Sets a member of the class from a field of [hugging_face].
 void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& entry) {
   const auto set = [&](std::string_view name, auto& member) { return take(file, entry, name, member); };
-  std::string window;
+  std::string window, pairs;
   const bool is_known =
       set("model_type", c.model_type) || set("architecture", c.architecture) || set("has_head_dim", c.has_head_dim) ||
       set("max_position_embeddings", c.max_position_embeddings) || set("num_key_value_heads", c.num_key_value_heads) ||
       set("head_dim", c.head_dim) || set("sliding_window", c.sliding_window) || set("rms_norm_eps", c.rms_norm_eps) ||
       set("rope_theta", c.rope_theta) || set("tie_word_embeddings", c.tie_word_embeddings) ||
-      set("no_rope_layer_interval", c.no_rope_layer_interval) || set("window", window);
+      set("no_rope_layer_interval", c.no_rope_layer_interval) || set("window", window) || set("rope_pairs", pairs);
   HEARTH_CHECK(is_known, "src/models/{}/{}:{}: [hugging_face] has no {}", file.family, file.name, entry.line,
                entry.key);
   if (!window.empty()) c.window = window_named(window);
+  if (!pairs.empty()) c.rope_pairs = find_choice<RopePairs>(pairs).value();
 }
 
 Family read_family(const FamilyFile& file) {

@@ -59,7 +59,8 @@ enum class SlidingWindowUse {
 struct HuggingFaceClass {
   std::string model_type, architecture;
   SlidingWindowUse window = SlidingWindowUse::kNever;
-  bool has_head_dim = true;  // the width of a head is a field
+  bool has_head_dim = true;                   // the width of a head is a field
+  RopePairs rope_pairs = RopePairs::kHalves;  // of queries and keys in its files
   // Taken where config.json lacks the field. 0: num_key_value_heads and head_dim follow from other fields.
   int64_t max_position_embeddings = 0, num_key_value_heads = 0, head_dim = 0, sliding_window = 0;
   double rms_norm_eps = 1e-6, rope_theta = 10000;

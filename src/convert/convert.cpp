@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/object_file.h"
 #include "base/quantity.h"
+#include "config/families.h"
 #include "config/load.h"
 #include "convert/names.h"
 #include "convert/target.h"
@@ -123,12 +124,12 @@ void require_state(const Source& source, const Options& options) {
 // The kinds that are not native: the order of the rows of queries and keys, and how the files are written.
 struct Target {
   Kind kind;
-  config::RopePairs pairs;
+  std::optional<config::RopePairs> pairs;  // none: the family's
   std::vector<std::string> (*write)(const Path& folder, const TargetModel& model, ConvertProgress& progress);
 };
 constexpr Target kTargets[] = {{Kind::kDcp, config::RopePairs::kInterleaved, write_dcp},  // torchtitan's models
                                {Kind::kTorchtitan, config::RopePairs::kInterleaved, write_torchtitan},
-                               {Kind::kHuggingFace, config::RopePairs::kHalves, write_hugging_face},
+                               {Kind::kHuggingFace, {}, write_hugging_face},
                                {Kind::kMeta, config::RopePairs::kInterleaved, write_meta},
                                {Kind::kNeox, config::RopePairs::kHalves, write_neox},
                                {Kind::kNxd, config::RopePairs::kHalves, write_nxd}};
@@ -139,7 +140,8 @@ const Target* find_target(Kind kind) {
 }
 
 config::RopePairs pairs_for(const Source& source, const Options& options) {
-  if (const Target* target = find_target(options.to)) return target->pairs;
+  if (const Target* target = find_target(options.to))
+    return target->pairs.value_or(config::nearest_family(source.description->model).hugging_face.rope_pairs);
   return options.rope_pairs.value_or(source.description->model.rope_pairs);
 }
 

@@ -250,7 +250,9 @@ TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
                              {"olmo2", "7B", 100352, 7'298'617'344},
                              {"olmo2", "13B", 100352, 13'716'198'400},
                              {"olmo2", "32B", 100352, 32'234'279'936},
-                             {"smollm3", "3B", 128256, 3'075'098'624}}) {
+                             {"smollm3", "3B", 128256, 3'075'098'624},
+                             {"seed_oss", "36B", 155136, 36'151'104'512},
+                             {"ernie4_5", "0.3B", 103424, 360'748'032}}) {
     const Flavor* flavor = find_flavor(known.family, known.flavor);
     ASSERT_NE(flavor, nullptr);
     const plan::ModelShape shape = plan::model_shape(model_of(*flavor), known.vocab_size);

@@ -75,15 +75,15 @@ def config_of(a):
     keys = dict(vocab_size=a["V"], hidden_size=a["D"], intermediate_size=a["F"], num_hidden_layers=a["L"],
                 num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope, bos_token_id=1,
                 max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), eos_token_id=2)
-    made = getattr(transformers, {"smollm3": "SmolLM3"}.get(a["type"], a["type"].capitalize()) + "Config")
+    names = {"smollm3": "SmolLM3", "seed_oss": "SeedOss"}
+    made = getattr(transformers, names.get(a["type"], a["type"].capitalize()) + "Config")
     more = {"no_rope_layer_interval": 2} if a["type"] == "smollm3" else {}
+    if a["type"].startswith(("qwen", "seed", "ernie")):
+        return made(**keys, rms_norm_eps=1e-6, head_dim=a["K"] or 16, pad_token_id=None)
     if a["type"].startswith(("olmo", "smollm")):
         return made(**keys, **more, pad_token_id=None)
-    if a["type"] == "mistral":
-        return made(**keys, rms_norm_eps=1e-5, sliding_window=None, head_dim=a["K"] or None)
-    if a["type"].startswith("qwen"):
-        return made(**keys, rms_norm_eps=1e-6, head_dim=a["K"] or 16)
-    return made(**keys, rms_norm_eps=1e-5)
+    more = {"sliding_window": None, "head_dim": a["K"] or None} if a["type"] == "mistral" else {}
+    return made(**keys, **more, rms_norm_eps=1e-5)
 
 
 def make(out, *given):

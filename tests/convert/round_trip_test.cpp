@@ -103,17 +103,18 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();
-  for (const char* type : {"mistral", "olmo", "olmo2", "qwen2", "qwen3", "smollm3"}) {
-    const bool own_width = type == std::string("mistral") || type == std::string("qwen3");  // not 96 / 6
-    foreign(fmt::format("make {0}/{1} type={1} meta=0 V=131 K={2}", at, type, own_width ? 24 : 0));
+  const std::set<std::string_view> wide = {"ernie4_5", "mistral", "qwen3", "seed_oss"};  // heads that are not 96 / 6
+  for (const char* type : {"ernie4_5", "mistral", "olmo", "olmo2", "qwen2", "qwen3", "seed_oss", "smollm3"}) {
+    foreign(fmt::format("make {0}/{1} type={1} meta=0 V=131 K={2}", at, type, wide.contains(type) ? 24 : 0));
     converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/native", at, type));
     converted(fmt::format("--to hf {0}/{1}/native {0}/{1}/back", at, type));
     EXPECT_EQ(foreign(fmt::format("same {0}/{1}/hf {0}/{1}/back", at, type)), "equal");
     EXPECT_EQ(foreign(fmt::format("logits {0}/{1} {0}/{1}/back", at, type)), "0.0");
   }
   // Queries and keys of the other order of pairs, with their biases and norms.
-  for (const char* type : {"olmo2", "qwen2", "qwen3"}) {
-    converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/pairs --rope-pairs interleaved", at, type));
+  for (const char* type : {"ernie4_5", "olmo2", "qwen2", "qwen3", "seed_oss"}) {
+    const char* other = type == std::string("ernie4_5") ? "halves" : "interleaved";
+    converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/pairs --rope-pairs {2}", at, type, other));
     EXPECT_NE(read_file(fmt::format("{}/{}/pairs/__R_0.distcp", at, type)),
               read_file(fmt::format("{}/{}/native/__R_0.distcp", at, type)));
     converted(fmt::format("--to hf {0}/{1}/pairs {0}/{1}/again", at, type));

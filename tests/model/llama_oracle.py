@@ -26,6 +26,9 @@ def pairs(w, heads, K):  # and back
 
 def names_of(L, H, G, tied, halves, family):
     """Our name -> (Hugging Face's name, heads whose rotary pairs differ in order or 0)."""
+    if family == "ernie4_5":  # neighbours are pairs, as in its cases
+        assert not halves
+        halves = True
     names = {"tok_embeddings.weight": ("model.embed_tokens.weight", 0), "norm.weight": ("model.norm.weight", 0)}
     if not tied:
         names["output.weight"] = ("lm_head.weight", 0)
@@ -40,7 +43,7 @@ def names_of(L, H, G, tied, halves, family):
         for a, b, heads in (("wq", "q_proj", 0 if halves else H), ("wk", "k_proj", 0 if halves else G),
                             ("wv", "v_proj", 0), ("wo", "o_proj", 0)):
             names[f"{ours}attention.{a}.weight"] = (f"{theirs}self_attn.{b}.weight", heads)
-            if family == "qwen2" and a != "wo":
+            if family in ("qwen2", "seed_oss") and a != "wo":
                 names[f"{ours}attention.{a}.bias"] = (f"{theirs}self_attn.{b}.bias", heads)
         if family == "qwen3":
             for norm in ("q_norm", "k_norm"):
@@ -70,10 +73,12 @@ def run(folder):
         scaling = {"rope_type": "llama3", "factor": float(case["scaling_factor"]), "low_freq_factor": 1.0,
                    "high_freq_factor": 4.0, "original_max_position_embeddings": case["original_seq_len"]}
     name = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3",
-            "olmo2": "Olmo2", "smollm3": "SmolLM3"}[family]
+            "olmo2": "Olmo2", "smollm3": "SmolLM3", "seed_oss": "SeedOss", "ernie4_5": "Ernie4_5"}[family]
     more = {"llama": {"attention_bias": False, "mlp_bias": False}, "qwen2": {},
             "mistral": {"head_dim": K, "sliding_window": None},
             "qwen3": {"head_dim": K, "attention_bias": False},
+            "seed_oss": {"head_dim": K, "attention_dropout": 0.0, "residual_dropout": 0.0, "pad_token_id": None},
+            "ernie4_5": {"head_dim": K, "pad_token_id": None},
             "smollm3": {"no_rope_layer_interval": 2, "pad_token_id": None},
             "olmo2": {"pad_token_id": None}}[family]
     config = getattr(transformers, name + "Config")(

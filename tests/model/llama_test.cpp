@@ -77,6 +77,10 @@ const std::vector<LlamaCase> kFamilies = {
     of_family("Qwen3's norms of heads, tied, neighbouring pairs", "qwen3", 8, 2, 16, true, false),
     of_family("OLMo 2's norms of outputs and of all heads", "olmo2", 4, 4, 0, false, true),
     of_family("OLMo 2's, grouped queries, tied, neighbouring pairs", "olmo2", 8, 2, 0, true, false),
+    of_family("Seed-OSS's biases, wide heads", "seed_oss", 4, 2, 24, false, true),
+    of_family("Seed-OSS's, tied, neighbouring pairs", "seed_oss", 8, 2, 16, true, false),
+    of_family("ERNIE 4.5's neighbouring pairs", "ernie4_5", 4, 1, 24, false, false),
+    of_family("ERNIE 4.5's, tied", "ernie4_5", 8, 2, 16, true, false),
     of_family("SmolLM3's layers without rotation", "smollm3", 4, 2, 0, true, true),
     of_family("SmolLM3's, neighbouring pairs", "smollm3", 8, 2, 0, false, false)};
 constexpr int64_t B = 2, S = 29;

@@ -27,8 +27,9 @@ template <class R, class... A, class S, class... B>
 struct SameCall<R (*)(A...), S (*)(B...)>
     : std::bool_constant<kAlike<R, S> && sizeof...(A) == sizeof...(B) && (kAlike<A, B> && ...)> {};
 
-#define HEARTH_SAME(name) \
-  static_assert(SameCall<decltype(cublaslt::Api::name), std::add_pointer_t<decltype(cublasLt##name)>>::value, #name)
+#define HEARTH_SAME(name)                                                                                             \
+  static_assert(SameCall<decltype(cublaslt::LtFunctions::name), std::add_pointer_t<decltype(cublasLt##name)>>::value, \
+                #name)
 HEARTH_SAME(Create);
 HEARTH_SAME(MatmulDescCreate);
 HEARTH_SAME(MatmulDescSetAttribute);

@@ -68,11 +68,15 @@ class ConfigReader {
   void check_field(const std::string& name, const HfJson& value) const {
     const FieldRule rule = hugging_face_field(name);
     if (rule.effect == FieldEffect::kNone || rule.effect == FieldEffect::kRead) return;
+    // A field of the family has the family's value: its blocks compute that one. A null is false.
     const std::vector<config::Setting>& writes = type().writes;
-    if (std::any_of(writes.begin(), writes.end(), [&](const config::Setting& own) {
-          return own.key == name && std::visit([&](const auto& v) { return value == HfJson(v); }, own.value);
-        }))
-      return;
+    const auto own = std::find_if(writes.begin(), writes.end(), [&](const auto& field) { return field.key == name; });
+    if (own != writes.end()) {
+      const HfJson only = std::visit([](const auto& v) { return HfJson(v); }, own->value);
+      if (value == only || (value.is_null() && only == false)) return;
+      refuse(fmt::format("{} = {}", name, value.dump()),
+             fmt::format("Hearth computes {} only with {}", type().model_type, only.dump()));
+    }
     if (rule.effect == FieldEffect::kUnknown)
       refuse(fmt::format("field \"{}\" is not known", name), "it could change what the model computes",
              "remove it from a copy of the file, if you know that it does not");
@@ -131,7 +135,7 @@ class ConfigReader {
       refuse(fmt::format("heads of width {}", width));
     m.norm_eps = has("rms_norm_eps") ? number(json_.at("rms_norm_eps"), "rms_norm_eps") : type().rms_norm_eps;
     config::apply(*family_, m);
-    m.rope_pairs = config::RopePairs::kHalves;
+    m.rope_pairs = type().rope_pairs;
     m.enable_weight_tying = flag("tie_word_embeddings", type().tie_word_embeddings);
     found_.max_positions = integer("max_position_embeddings", type().max_position_embeddings);
   }

@@ -133,7 +133,7 @@ Source open_dcp(const Path& folder, const Description* described) {
   if (is_hugging_face) {
     source.names = Kind::kHuggingFace;
     source.description = *described;
-    source.description->model.rope_pairs = config::RopePairs::kHalves;
+    source.description->model.rope_pairs = config::find_family(family).hugging_face.rope_pairs;
     source.notes.emplace_back("the names are Hugging Face's, and so is the order of the rows of queries and keys");
   }
   if (described != nullptr) {

@@ -38,7 +38,7 @@ void find(void* library, const char* symbol, Function*& function) {
 }
 
 struct Library {
-  Api api{};
+  LtFunctions api{};
   Handle handle = nullptr;
 };
 
@@ -80,12 +80,12 @@ const Library& library() {
 // result is [N, M] = b a^T, with b [K, N] transposed.
 struct Plan {
   std::unique_ptr<ProductDescription, int (*)(Product)> product;
-  std::unique_ptr<LayoutDescription, int (*)(Layout)> a, b, out;
+  std::unique_ptr<LayoutDescription, int (*)(MatrixLayout)> a, b, out;
   Candidate chosen{};
 };
 
-std::unique_ptr<LayoutDescription, int (*)(Layout)> layout_of(int type, int64_t rows, int64_t cols) {
-  Layout layout = nullptr;
+std::unique_ptr<LayoutDescription, int (*)(MatrixLayout)> layout_of(int type, int64_t rows, int64_t cols) {
+  MatrixLayout layout = nullptr;
   check(library().api.MatrixLayoutCreate(&layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), rows),
         "MatrixLayoutCreate");
   return {layout, library().api.MatrixLayoutDestroy};
@@ -104,7 +104,7 @@ void set_scales(const Plan& plan, const at::Tensor& a_scale_M, const at::Tensor&
 }
 
 Plan make_plan(int64_t M, int64_t N, int64_t K, const at::Tensor& a_scale_M, const at::Tensor& b_scale_N) {
-  const Api& api = library().api;
+  const LtFunctions& api = library().api;
   Product product = nullptr;
   check(api.MatmulDescCreate(&product, kSumsInFloat32, kFloat32), "MatmulDescCreate");
   Plan plan{{product, api.MatmulDescDestroy},

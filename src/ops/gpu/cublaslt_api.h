@@ -10,10 +10,9 @@
 namespace hearth::ops::cublaslt {
 
 using Handle = struct Context*;
-using Product = struct ProductDescription*;     // cublasLtMatmulDesc_t
-using Layout = struct LayoutDescription*;       // cublasLtMatrixLayout_t
-using Preference = struct PreferenceSettings*;  // cublasLtMatmulPreference_t
-using StreamHandle = void*;                     // cudaStream_t
+using Product = struct ProductDescription*;      // cublasLtMatmulDesc_t
+using MatrixLayout = struct LayoutDescription*;  // cublasLtMatrixLayout_t
+using Preference = struct PreferenceSettings*;   // cublasLtMatmulPreference_t
 
 inline constexpr int kSuccess = 0;                    // CUBLAS_STATUS_SUCCESS
 inline constexpr int kSumsInFloat32 = 68;             // CUBLAS_COMPUTE_32F
@@ -36,23 +35,24 @@ struct Candidate {
   int reserved[4];
 };
 
-// Results are kSuccess or an error. Matrices are [rows, cols] with contiguous columns, `ld` elements from one to the
-// next.
-struct Api {
+// Results are kSuccess or an error; `stream` is a cudaStream_t. Matrices are [rows, cols] with contiguous columns, `ld`
+// elements from one to the next.
+struct LtFunctions {
   int (*Create)(Handle* handle);
   int (*MatmulDescCreate)(Product* product, int sums, int factor_type);
   int (*MatmulDescSetAttribute)(Product product, int attribute, const void* value, size_t bytes);
   int (*MatmulDescDestroy)(Product product);
-  int (*MatrixLayoutCreate)(Layout* layout, int type, uint64_t rows, uint64_t cols, int64_t ld);
-  int (*MatrixLayoutDestroy)(Layout layout);
+  int (*MatrixLayoutCreate)(MatrixLayout* layout, int type, uint64_t rows, uint64_t cols, int64_t ld);
+  int (*MatrixLayoutDestroy)(MatrixLayout layout);
   int (*MatmulPreferenceCreate)(Preference* preference);
   int (*MatmulPreferenceSetAttribute)(Preference preference, int attribute, const void* value, size_t bytes);
   int (*MatmulPreferenceDestroy)(Preference preference);
-  int (*MatmulAlgoGetHeuristic)(Handle handle, Product product, Layout a, Layout b, Layout c, Layout d,
-                                Preference preference, int most, Candidate* candidates, int* found);
-  int (*Matmul)(Handle handle, Product product, const void* alpha, const void* a, Layout a_layout, const void* b,
-                Layout b_layout, const void* beta, const void* c, Layout c_layout, void* d, Layout d_layout,
-                const Algorithm* algorithm, void* workspace, size_t workspace_bytes, StreamHandle stream);
+  int (*MatmulAlgoGetHeuristic)(Handle handle, Product product, MatrixLayout a, MatrixLayout b, MatrixLayout c,
+                                MatrixLayout d, Preference preference, int most, Candidate* candidates, int* found);
+  int (*Matmul)(Handle handle, Product product, const void* alpha, const void* a, MatrixLayout a_layout, const void* b,
+                MatrixLayout b_layout, const void* beta, const void* c, MatrixLayout c_layout, void* d,
+                MatrixLayout d_layout, const Algorithm* algorithm, void* workspace, size_t workspace_bytes,
+                void* stream);
 };
 
 }  // namespace hearth::ops::cublaslt
