@@ -23,6 +23,9 @@ struct Description {
   std::optional<int64_t> bos;
   std::optional<int64_t> mask;  // the token that hides another one
   std::vector<int64_t> eos;     // several tokens may end a text
+  // Hugging Face's model_type of the model of text and pictures, or sound, that this is the text model of ("mistral3").
+  // Empty: the files have this model alone.
+  std::string tower_of;
 };
 
 // What the keys of a run say about its model.

@@ -46,8 +46,9 @@ HuggingFaceFiles find_hugging_face_files(const Path& folder);
 std::vector<std::string> files_before(const Path& folder);
 
 // Gives the tensors of a family Hearth's names; one that no table has keeps its own. `notes`: what was taken off the
-// names. Throws user_error for names of another program's format, and if two names stand for one weight.
-std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, std::string_view family,
+// names, and what is left out of a model that `description` is the text model of. Throws user_error for names of
+// another program's format, and if two names stand for one weight.
+std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, const Description& description,
                                                       std::vector<checkpoint::OutsideTensor> tensors,
                                                       std::vector<std::string>& notes);
 

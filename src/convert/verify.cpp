@@ -178,9 +178,8 @@ void check_hugging_face(FolderCheck& check, const Path& folder) {
         fmt::format("{}: the weights are those of {}", join(files->left_out), files->name));
   std::optional<std::vector<OutsideTensor>> tensors = check_indexed(check, *files);
   std::vector<std::string> notes;
-  if (!description || !tensors || !check.attempt([&] {
-        *tensors = with_our_names(folder, config::family_of(description->model).name, std::move(*tensors), notes);
-      })) {
+  if (!description || !tensors ||
+      !check.attempt([&] { *tensors = with_our_names(folder, *description, std::move(*tensors), notes); })) {
     check.found().unchecked.emplace_back("shapes, because of the problems above");
     return;
   }

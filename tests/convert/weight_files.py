@@ -7,6 +7,7 @@ weight_files.py deep OUT HF      OUT/NAME: HF's weights below the key NAME of a 
 weight_files.py dcp OUT HF       OUT/NAME: folders of torch.distributed.checkpoint with Hugging Face's names
 weight_files.py windows OUT      OUT/NAME: models with a window, and their logits beyond it
 weight_files.py masked OUT       OUT/NAME: models with is_causal = false and the logits of transformers
+weight_files.py towers OUT       OUT/NAME: models of text and pictures, and logits of texts
 """
 import json
 import os
@@ -156,6 +157,35 @@ def masked(out):
                       "mistral": model(5, "Mistral", is_causal=False, sliding_window=32)}.items():
         one.save_pretrained(f"{out}/{name}/hf")
         save_file(logits_of(one), f"{out}/{name}/logits.safetensors")
+
+
+def towers(out):
+    """Models of text and pictures: OUT/NAME/hf, and the logits of texts without pictures."""
+    sizes = {k: v for k, v in SIZES.items() if "token" not in k}
+    eye = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28,
+               patch_size=14)
+    for name, kind, text, vision in (
+            ("tied", "Mistral3", dict(model_type="mistral", sliding_window=None, head_dim=24), "pixtral"),
+            ("untied", "Mistral3", dict(model_type="mistral", sliding_window=None, head_dim=24), "pixtral"),
+            ("llava", "Llava", dict(model_type="llama"), "clip_vision_model")):
+        torch.manual_seed(7)
+        config = getattr(transformers, kind + "Config")(
+            text_config=sizes | text, vision_config=eye | {"model_type": vision}, tie_word_embeddings=name == "tied")
+        made = getattr(transformers, kind + "ForConditionalGeneration")(config).float().eval()
+        made.save_pretrained(f"{out}/{name}/hf")
+        save_file(logits_of(made), f"{out}/{name}/logits.safetensors")
+    # As transformers names the tensors in memory since 4.52.
+    shutil.copytree(f"{out}/untied", f"{out}/inner")
+    state = {}
+    for key, value in load_file(f"{out}/untied/hf/model.safetensors").items():
+        if key.startswith("language_model.lm_head."):
+            key = key.removeprefix("language_model.")
+        elif key.startswith("language_model.model."):
+            key = "model.language_model." + key.removeprefix("language_model.model.")
+        else:
+            key = "model." + key
+        state[key] = value
+    save_file(state, f"{out}/inner/hf/model.safetensors", metadata={"format": "pt"})
 
 
 if __name__ == "__main__":

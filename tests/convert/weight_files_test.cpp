@@ -8,6 +8,7 @@
 #include "checkpoint/load.h"
 #include "config/load.h"
 #include "convert/hugging_face/config.h"
+#include "support/errors.h"
 #include "tokenizer/small_file.h"
 
 namespace hearth::convert {
@@ -228,6 +229,36 @@ TEST(Windows, StayWithTheModel) {
               HasSubstr("use_sliding_window is false, and transformers refuses both together"));
   EXPECT_THAT(with("\"use_sliding_window\": true", "\"use_sliding_window\": 1"),
               HasSubstr("use_sliding_window is neither true nor false"));
+}
+
+// The text model within a model of text and pictures is a model like any other.
+TEST(Towers, TheTextModelIsReadAloneAndTheRestIsNamed) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  made("towers " + at);
+  for (const std::string name : {"tied", "untied", "inner", "llava"}) {
+    const std::string folder = at + "/" + name;
+    const std::string note = converted(fmt::format("--to native {0}/hf {0}/native", folder));
+    const char* outer = name == "llava" ? "llava" : "mistral3";
+    EXPECT_THAT(note, HasSubstr(fmt::format("note: model_type \"{}\": its text model is read alone", outer)));
+    EXPECT_THAT(note, AllOf(HasSubstr("left out, being no part of the text model: multi_modal_projector ("),
+                            HasSubstr("vision_tower (")))
+        << name;
+    EXPECT_EQ(keys_of_native(folder + "/native").model.enable_weight_tying, name == "tied");
+    converted(fmt::format("--to hf {0}/native {0}/back", folder));
+    EXPECT_THAT(read_file(folder + "/back/config.json"), Not(HasSubstr("vision")));
+    EXPECT_LT(std::stod(foreign(fmt::format("logits {0} {0}/back", folder))), 1e-5) << name;
+  }
+  // A tensor of the text model that nothing reads is an error, as elsewhere.
+  edit(at + "/llava/hf/config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3");
+  EXPECT_EQ(test::run_hearth(fmt::format("convert --to native {0}/llava/hf {0}/bad", at)).exit_code, 2);
+  std::vector<std::string> notes;
+  const auto parse = [&](const std::string& text) { return parse_hugging_face_config(text, "config.json", notes); };
+  EXPECT_THAT(test::error_of([&] { parse(R"({"model_type": "gemma3", "text_config": {"model_type": "x"}})"); }).what(),
+              HasSubstr("model_type \"x\" is not one that Hearth computes"));
+  EXPECT_THAT(test::error_of([&] { parse(R"({"model_type": "llava", "text_config": 3})"); }).what(),
+              HasSubstr("text_config is not an object"));
 }
 
 TEST(Masked, ModelsOfTransformersAreReadWithTheirMask) {

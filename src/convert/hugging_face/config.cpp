@@ -33,6 +33,7 @@ class ConfigReader {
 
   Description run(std::string_view text) {
     json_ = formats::parse_json_object(text, origin_);
+    if (has("text_config")) enter_text_config();
     family_ = &find_family();
     for (const auto& [name, value] : json_.items()) check_field(name, value);
     read_sizes();
@@ -51,6 +52,19 @@ class ConfigReader {
     throw user_error(fmt::format("{}: {}", origin_, what), std::move(why), std::move(fix));
   }
   bool has(const std::string& name) const { return json_.contains(name) && !json_.at(name).is_null(); }
+
+  // The fields of a text model within a model of text and pictures. Its file has them in an object. transformers ties
+  // the output matrix of the whole model by the outer field.
+  void enter_text_config() {
+    const HfJson outer = std::move(json_);
+    const auto type = outer.find("model_type");
+    found_.tower_of = type != outer.end() && type->is_string() ? type->get<std::string>() : "unknown";
+    json_ = outer.at("text_config");
+    if (!json_.is_object()) refuse("text_config is not an object", {});
+    for (const char* shared : {"tie_word_embeddings", "bos_token_id", "eos_token_id"})
+      if (const auto value = outer.find(shared); value != outer.end() && !value->is_null()) json_[shared] = *value;
+    notes_.push_back(fmt::format("model_type \"{}\": its text model is read alone", found_.tower_of));
+  }
 
   const config::Family& find_family() const {
     const bool has_type = json_.contains("model_type") && json_["model_type"].is_string();

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "base/text.h"
+#include "config/families.h"
 #include "convert/names.h"
 #include "convert/open.h"
 #include "formats/lfs_pointer.h"
@@ -42,6 +45,34 @@ void refuse_adapter(const Path& folder, bool has_weights) {
                    "transformers adds it to the weights where peft is installed, and leaves it out elsewhere",
                    "merge it into the weights (merge_and_unload() of peft), or move it to another folder to take the "
                    "weights without it");
+}
+
+// The name that a tensor of a text model has in a file of that model alone. transformers has written "language_model."
+// before all names of the text model, and since 4.52 also "model.language_model." before those within its "model.".
+// Empty: it is of another part.
+std::string name_alone(std::string_view name) {
+  constexpr std::string_view kWithin = "model.language_model.", kBefore = "language_model.", kHead = "lm_head.";
+  if (name.starts_with(kWithin)) return fmt::format("model.{}", name.substr(kWithin.size()));
+  if (name.starts_with(kBefore)) return std::string(name.substr(kBefore.size()));
+  return name.starts_with(kHead) ? std::string(name) : std::string();
+}
+
+// Drops the tensors of other parts, and says how many of which.
+void keep_text_tower(std::vector<checkpoint::OutsideTensor>& tensors, std::vector<std::string>& notes) {
+  std::map<std::string, int64_t> others;
+  std::erase_if(tensors, [&](checkpoint::OutsideTensor& tensor) {
+    const std::string own = unwrapped(tensor.info.name), alone = name_alone(own);
+    if (alone.empty()) {
+      const std::string_view part = without_model(own);
+      ++others[std::string(part.substr(0, part.find('.')))];
+      return true;
+    }
+    tensor.info.name = alone;
+    return false;
+  });
+  std::vector<std::string> words;
+  for (const auto& [part, count] : others) words.push_back(fmt::format("{} ({})", part, counted(count, "tensor")));
+  if (!words.empty()) notes.push_back("left out, being no part of the text model: " + join(words));
 }
 
 }  // namespace
@@ -86,9 +117,11 @@ std::vector<std::string> HuggingFaceFiles::notes() const {
                       join_first(left_out, kFilesNamed))};
 }
 
-std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, std::string_view family,
+std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, const Description& description,
                                                       std::vector<checkpoint::OutsideTensor> tensors,
                                                       std::vector<std::string>& notes) {
+  if (!description.tower_of.empty()) keep_text_tower(tensors, notes);
+  const std::string_view family = config::family_of(description.model).name;
   Renaming renaming(folder.string());
   std::vector<checkpoint::OutsideTensor> named;
   for (checkpoint::OutsideTensor& tensor : tensors) {

@@ -93,9 +93,8 @@ Source open_hugging_face(const Path& folder) {
   Description description = parse_hugging_face_config(read_file(config), config.string(), notes);
   const HuggingFaceFiles files = find_hugging_face_files(folder);
   for (std::string& note : files.notes()) notes.push_back(std::move(note));
-  std::vector<OutsideTensor> tensors =
-      with_our_names(folder, config::family_of(description.model).name,
-                     files.is_index ? indexed_tensors(folder, files) : tensors_of(folder, files.name), notes);
+  std::vector<OutsideTensor> tensors = with_our_names(
+      folder, description, files.is_index ? indexed_tensors(folder, files) : tensors_of(folder, files.name), notes);
   checkpoint::Reader reader = checkpoint::Reader::over(folder, tensors);
   // With tied weights an output matrix of its own counts in some versions of transformers, and not in others.
   if (description.model.enable_weight_tying && reader.find(kOutput) != nullptr) {
