@@ -19,8 +19,7 @@ constexpr std::string_view kIgnored =
     " length_penalty max_length max_sequence_length min_length neftune_noise_alpha model_type no_repeat_ngram_size"
     " num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states output_scores"
     " pad_token_id prefix pretraining_tp problem_type remove_invalid_values repetition_penalty residual_dropout"
-    " return_dict
-    " return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss"
+    " return_dict return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss"
     " tokenizer_class top_k top_p torch_dtype torchscript transformers.js_config transformers_version typical_p"
     " unsloth_version use_return_dict use_bfloat16 use_cache ";
 

@@ -71,7 +71,8 @@ void keep_text_tower(std::vector<checkpoint::OutsideTensor>& tensors, std::vecto
     return false;
   });
   std::vector<std::string> words;
-  for (const auto& [part, count] : others) words.push_back(fmt::format("{} ({})", part, counted(count, "tensor")));
+  for (const auto& [part, count] : others)
+    words.push_back(fmt::format("{} ({})", part, hearth::counted(count, "tensor")));
   if (!words.empty()) notes.push_back("left out, being no part of the text model: " + join(words));
 }
 
