@@ -9,12 +9,16 @@ NO_CODE = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
 # A directive of the preprocessor, with the lines that continue it.
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
+# What may stand between `struct` and the name: a standard attribute, alignas and a compiler's attribute with whatever is
+# in their parentheses, and a macro of ours.
+ATTRIBUTE = r"(?:\[\[[^\]]*\]\]|(?:alignas|__\w+|HEARTH_\w+)\s*\([^;{]*\)|HEARTH_\w+\b)\s*"
 # A definition of a type up to its brace, an alias, or a brace. What ends with a semicolon is a forward declaration, and
 # `struct Bpe::Tables {` belongs to Bpe.
 TOKEN = re.compile(
-    r"\b(?:struct|class|union|enum(?:\s+(?:class|struct))?)\s+(?:alignas\([^)]*\)\s*)?"
+    rf"\b(?:struct|class|union|enum(?:\s+(?:class|struct))?)\b\s*(?:{ATTRIBUTE})*"
     r"(?P<type>\w+)\s*(?:final\s*)?(?::(?!:)[^;{]*)?\{"
-    r'|\busing\s+(?P<alias>\w+)\s*=|(?P<scope>\bnamespace\b[^{;]*\{|\bextern\s*""\s*\{)|(?P<brace>[{}])')
+    r'|\busing\s+(?P<alias>\w+)\s*(?:\[\[[^\]]*\]\]\s*)?=|(?P<scope>\bnamespace\b[^{;]*\{|\bextern\s*""\s*\{)'
+    r"|(?P<brace>[{}])")
 
 
 def types_of(text):

@@ -122,12 +122,20 @@ class Sources(Case):
         first, fault = {"src/a/a.h": header("struct Part {};")}, "Part is a type of src/a/a.h"
         for text in ("struct Part {", "class Part final : public Whole {", "enum class Part : int8_t { kOne"):
             self.finds(rule, {**first, "src/b/b.h": header(text + "};")}, f"src/b/b.h:2: {fault}")
+        for words in ("struct [[nodiscard]] Part", "struct[[nodiscard]] alignas(8) Part",
+                      "enum class [[nodiscard]] Part : int", "struct alignas(W * sizeof(T) < 16 ? 1 : f(g(16))) Part",
+                      "struct __attribute__((packed)) Part : Whole", "class HEARTH_PUBLIC Part final",
+                      'class [[deprecated("a {")]] HEARTH_API(1) Part'):
+            self.finds(rule, {**first, "src/b/b.h": header(words + " {};")}, f"src/b/b.h:2: {fault}")
+        self.finds(rule, {**first, "src/b/b.h": header("using Part [[maybe_unused]] = int;")}, fault)
         for before in ("template <class T>", "int f() { return 1; }", "// {", "constexpr char kBrace = '{';",
                        "#define OPEN {", "inline int k = 1'000;", 'auto text = R"({)";'):
             self.finds(rule, {**first, "src/b/b.h": header(before + "\nstruct Part {};")}, f"src/b/b.h:3: {fault}")
         self.finds(rule, {**first, "src/b/b.h": header("using Part = int;")}, fault)
         for text in ("struct Part;", "class Whole {\n  struct Part {};\n};", "// struct Part {};",
-                     "struct Whole::Part {};", "using models::Part;", 'auto text = "struct Part {";'):
+                     "struct Whole::Part {};", "struct [[nodiscard]] Whole::Part {};",
+                     "struct alignas(8) Part;", "struct HEARTH_API Whole {\n  struct alignas(8) Part {};\n};",
+                     "struct HEARTH_PACKED(Part) Whole {};", "using models::Part;", 'auto text = "struct Part {";'):
             self.none(rule(Tree({**first, "src/b/b.h": header(text)})))
         self.none(rule(Tree({**first, "src/b/b.cpp": header("struct Part {};")})))
 
