@@ -15,14 +15,14 @@
 namespace hearth::config {
 
 template <class Member>
-Slot slot_of(Member* member) {
+FieldPointer pointer_to(Member* member) {
   if constexpr (Choice<Member>)
-    return ChoiceSlot{member, [](const void* at) { return name_of(*static_cast<const Member*>(at)); },
-                      [](void* at, std::string_view name) {
-                        const std::optional<Member> choice = find_choice<Member>(name);
-                        if (choice) *static_cast<Member*>(at) = *choice;
-                        return choice.has_value();
-                      }};
+    return ChoicePointer{member, [](const void* at) { return name_of(*static_cast<const Member*>(at)); },
+                         [](void* at, std::string_view name) {
+                           const std::optional<Member> choice = find_choice<Member>(name);
+                           if (choice) *static_cast<Member*>(at) = *choice;
+                           return choice.has_value();
+                         }};
   else
     return member;
 }
@@ -42,14 +42,14 @@ struct FieldRow {
   FieldRow(std::string_view key, Member Owner::*member, AtResume at_resume, std::string_view unit,
            std::string_view help, Limits limits = {}, AppliesWhen applies_when = {})
       : field{{}, key, {}, at_resume, unit, help, std::move(limits), std::move(applies_when)},
-        slot([member](Keys& keys) { return slot_of(&(keys.*member)); }) {
+        pointer([member](Keys& keys) { return pointer_to(&(keys.*member)); }) {
     if constexpr (Choice<Member>) {
       if (field.limits.choices.empty()) field.limits.choices = all_choices<Member>();
     }
   }
 
   Field field;  // without its section and place
-  std::function<Slot(Keys&)> slot;
+  std::function<FieldPointer(Keys&)> pointer;
 };
 
 struct FieldTable {
@@ -74,8 +74,8 @@ struct FieldTable {
   void add(std::string_view section, const KeysOf& keys_of, std::vector<FieldRow<Keys>> rows) {
     for (FieldRow<Keys>& row : rows) {
       row.field.section = section;
-      row.field.place = [keys_of, slot = std::move(row.slot)](RunConfig& config, size_t item) {
-        return slot(keys_of(config, item));
+      row.field.place = [keys_of, pointer = std::move(row.pointer)](RunConfig& config, size_t item) {
+        return pointer(keys_of(config, item));
       };
       fields.push_back(std::move(row.field));
     }

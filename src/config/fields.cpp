@@ -43,9 +43,9 @@ std::string Field::name(size_t item) const {
 }
 
 Value Field::value(const RunConfig& config, size_t item) const {
-  // A slot of a const object is only read.
-  const Slot place = slot(const_cast<RunConfig&>(config), item);
-  if (const auto* choice = std::get_if<ChoiceSlot>(&place)) return std::string(choice->name(choice->member));
+  // A pointer into a const object is only read.
+  const FieldPointer place = pointer(const_cast<RunConfig&>(config), item);
+  if (const auto* choice = std::get_if<ChoicePointer>(&place)) return std::string(choice->name(choice->member));
   return std::visit(
       []<class Member>(Member member) -> Value {
         if constexpr (std::is_pointer_v<Member>) return *member;
@@ -62,7 +62,7 @@ void Field::set(RunConfig& config, size_t item, const Value& value) const {
         else
           HEARTH_CHECK(member.assign(member.member, std::get<std::string>(value)), "{}", name(item));
       },
-      slot(config, item));
+      pointer(config, item));
 }
 
 Value Field::default_value() const {

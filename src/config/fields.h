@@ -20,12 +20,12 @@ namespace hearth::config {
 using Numbers = std::vector<double>;
 using Names = std::vector<std::string>;
 // A member of an enum of choices.h; it is read and written by name.
-struct ChoiceSlot {
+struct ChoicePointer {
   void* member;
   std::string_view (*name)(const void* member);
   bool (*assign)(void* member, std::string_view name);  // false: no choice has the name
 };
-using Slot = std::variant<bool*, int64_t*, double*, std::string*, Numbers*, Names*, ChoiceSlot>;
+using FieldPointer = std::variant<bool*, int64_t*, double*, std::string*, Numbers*, Names*, ChoicePointer>;
 using Value = std::variant<bool, int64_t, double, std::string, Numbers, Names>;
 
 // The rule for a key whose value differs from the checkpoint's at a resume.
@@ -67,14 +67,14 @@ struct Limits {
 // A key. A key of a list ("data.source") has a value in each of its tables, counted by `item`; else `item` is 0.
 struct Field {
   std::string_view section, key;
-  std::function<Slot(RunConfig& config, size_t item)> place;
+  std::function<FieldPointer(RunConfig& config, size_t item)> place;
   AtResume at_resume;
   std::string_view unit;  // "tokens", "s"; empty: without a unit
   std::string_view help;  // one sentence without a full stop, lower case
   Limits limits;
   AppliesWhen applies_when = {};
 
-  Slot slot(RunConfig& config, size_t item = 0) const { return place(config, item); }
+  FieldPointer pointer(RunConfig& config, size_t item = 0) const { return place(config, item); }
   std::string name(size_t item = 0) const;  // "training.steps", "data.source.0.weight"
   Value value(const RunConfig& config, size_t item = 0) const;
   void set(RunConfig& config, size_t item, const Value& value) const;  // of the field's type and within its limits

@@ -23,14 +23,14 @@ using testing::Not;
 using testing::SizeIs;
 
 const void* place_of(const Field& field, RunConfig& config) {
-  const Slot slot = field.slot(config);
-  if (const auto* choice = std::get_if<ChoiceSlot>(&slot)) return choice->member;
+  const FieldPointer pointer = field.pointer(config);
+  if (const auto* choice = std::get_if<ChoicePointer>(&pointer)) return choice->member;
   const void* place = nullptr;
   std::visit(
       [&]<class Member>(Member member) {
         if constexpr (std::is_pointer_v<Member>) place = member;
       },
-      slot);
+      pointer);
   return place;
 }
 
@@ -138,7 +138,7 @@ TEST(Fields, EveryChoiceIsTakenAndGivenBackByItsName) {
   RunConfig config;
   size_t num_choices = 0;
   for (const Field& field : fields()) {
-    if (!std::holds_alternative<ChoiceSlot>(field.slot(config))) continue;
+    if (!std::holds_alternative<ChoicePointer>(field.pointer(config))) continue;
     ++num_choices;
     EXPECT_GE(field.limits.choices.size(), 2u) << field.name();
     const RunConfig before;
@@ -146,8 +146,8 @@ TEST(Fields, EveryChoiceIsTakenAndGivenBackByItsName) {
       field.set(config, 0, Value(std::string(choice)));
       EXPECT_EQ(field.value(config), Value(std::string(choice))) << field.name();
     }
-    const Slot slot = field.slot(config);
-    const auto& place = std::get<ChoiceSlot>(slot);
+    const FieldPointer pointer = field.pointer(config);
+    const auto& place = std::get<ChoicePointer>(pointer);
     EXPECT_FALSE(place.assign(place.member, "no choice")) << field.name();
   }
   EXPECT_GT(num_choices, 0u);

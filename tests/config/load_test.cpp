@@ -242,20 +242,20 @@ RunConfig unusual() {
   int64_t i = 1;
   for (const auto& [at, item] : entries(config)) {
     const Field& field = *at;
-    const Slot slot = field.slot(config, item);
-    if (auto* const* flag = std::get_if<bool*>(&slot)) **flag = !**flag;
-    if (auto* const* whole = std::get_if<int64_t*>(&slot))
+    const FieldPointer pointer = field.pointer(config, item);
+    if (auto* const* flag = std::get_if<bool*>(&pointer)) **flag = !**flag;
+    if (auto* const* whole = std::get_if<int64_t*>(&pointer))
       **whole = static_cast<int64_t>(std::min(static_cast<double>(**whole + i), field.limits.most));
-    if (auto* const* number = std::get_if<double*>(&slot)) **number = 1.0 / static_cast<double>(3 * i + 1);
-    if (auto* const* numbers = std::get_if<Numbers*>(&slot)) **numbers = {1.0 / 3, static_cast<double>(i), 0};
-    if (auto* const* names = std::get_if<Names*>(&slot)) {
+    if (auto* const* number = std::get_if<double*>(&pointer)) **number = 1.0 / static_cast<double>(3 * i + 1);
+    if (auto* const* numbers = std::get_if<Numbers*>(&pointer)) **numbers = {1.0 / 3, static_cast<double>(i), 0};
+    if (auto* const* names = std::get_if<Names*>(&pointer)) {
       const auto& choices = field.limits.choices;
       **names = choices.empty() ? Names{"a \"quoted\" name", ""} : Names{std::string(choices.front())};
     }
-    auto* const* text = std::get_if<std::string*>(&slot);
+    auto* const* text = std::get_if<std::string*>(&pointer);
     if (text != nullptr && field.limits.choices.empty()) **text = "a \"b\" \\ c\td\n\x01 \xc3\xa9" + std::to_string(i);
     if (text != nullptr && !field.limits.choices.empty()) **text = field.limits.choices.back();
-    if (std::holds_alternative<ChoiceSlot>(slot))
+    if (std::holds_alternative<ChoicePointer>(pointer))
       field.set(config, item, Value(std::string(field.limits.choices.back())));
     ++i;
   }

@@ -21,10 +21,15 @@ TOKEN = re.compile(
     r"|(?P<brace>[{}])")
 
 
+def code_of(text):
+    """A header without comments, texts and directives. Lines keep their numbers."""
+    text = NO_CODE.sub(lambda match: '""' if match.group()[0] != "/" else "\n" * match.group().count("\n"), text)
+    return DIRECTIVE.sub(lambda match: "\n" * match.group().count("\n"), text)
+
+
 def types_of(text):
     """The types and aliases that a header declares at namespace scope, with their lines."""
-    text = NO_CODE.sub(lambda match: '""' if match.group()[0] != "/" else "\n" * match.group().count("\n"), text)
-    text = DIRECTIVE.sub(lambda match: "\n" * match.group().count("\n"), text)
+    text = code_of(text)
     inside = []  # of each open brace: whether it is not a namespace's
     for match in TOKEN.finditer(text):
         name = match["type"] or match["alias"]
@@ -47,4 +52,44 @@ def one_meaning(tree):
     return problems
 
 
-RULES = [one_meaning]
+# A row of the page's table: nouns, meaning, headers.
+ROW = re.compile(r"\| ([a-z, -]+) \| [^|]+ \| ((?:`[\w./]+`(?:, )?)+) \|")
+
+
+def nouns_in(text, nouns):
+    """Those of the nouns that are words in a header's names: `slot` is one in UnitSlots and in num_slots."""
+    names = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", code_of(text)).lower()
+    return {noun for noun in nouns if re.search(rf"(\b|_){noun.replace('-', '_')}(s|es)?(\b|_)", names)}
+
+
+def page_of_nouns(tree):
+    """The headers of the table in STYLE.md exist and have names with its nouns, and no other header has such a type.
+
+    Only a type whose whole name is a noun is bound to its row's headers. A longer name says what it adds (ZeroGroup),
+    and only a reader can tell whether its last word has the row's meaning.
+    """
+    problems, headers_of = [], {}
+    before, _, page = tree.files.get("STYLE.md", "").partition("\n## Nouns\n")
+    for number, line in enumerate(page.partition("\n## ")[0].split("\n"), before.count("\n") + 3):
+        row = ROW.fullmatch(line)
+        if not row:
+            if line.startswith("|") and not line.startswith(("| noun |", "|---|")):
+                problems.append(f"STYLE.md:{number}: not a row of nouns, a meaning and headers")
+            continue
+        nouns, found = row[1].split(", "), set()
+        headers = ["src/" + header for header in re.findall(r"`(.*?)`", row[2])]
+        headers_of.update({"".join(map(str.capitalize, noun.split("-"))): headers for noun in nouns})
+        for header in headers:
+            here = nouns_in(tree.files.get(header, ""), nouns)
+            found |= here
+            if not here:
+                what = f"declares no {' or '.join(nouns)}" if header in tree.files else "does not exist"
+                problems.append(f"STYLE.md:{number}: {header} {what}")
+        problems += [f"STYLE.md:{number}: none of the headers declares a {noun}" for noun in nouns if noun not in found]
+    for path, text in tree.select((".h",), "src/"):
+        problems += [f"{path}:{line}: {name} is a noun of STYLE.md, and its row does not name this header"
+                     for name, line in types_of(text) if path not in headers_of.get(name, [path])]
+    return problems
+
+
+RULES = [one_meaning, page_of_nouns]

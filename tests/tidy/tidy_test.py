@@ -139,6 +139,23 @@ class Sources(Case):
             self.none(rule(Tree({**first, "src/b/b.h": header(text)})))
         self.none(rule(Tree({**first, "src/b/b.cpp": header("struct Part {};")})))
 
+    def test_a_row_of_nouns_that_the_headers_contradict_is_found(self):
+        rule, row = noun_rules.page_of_nouns, "| unit, micro-batch | a meaning | `plan/a.h`, `plan/b.h` |"
+        page = "# Style\n\n## Nouns\n\n| noun | meaning | header |\n|---|---|---|\n{}\n\n## Errors\n| a | b |\n".format
+        units, batches = {"src/plan/a.h": "struct Unit {};\n"}, {"src/plan/b.h": "int num_micro_batches();\n"}
+        good = {"STYLE.md": page(row), **units, **batches}
+        for files, fault in (
+            ({"src/plan/b.h": "// unit\nint unity, micro, batch;\n"}, "STYLE.md:7: src/plan/b.h declares no"),
+            ({"src/plan/b.h": "struct UnitSlot;\n"}, "STYLE.md:7: none of the headers declares a micro-batch"),
+            ({"STYLE.md": page(row.replace("b.h", "c.h"))}, "STYLE.md:7: src/plan/c.h does not exist"),
+            ({"STYLE.md": page(row.replace("`plan/b.h`", "plan/b.h"))}, "STYLE.md:7: not a row"),
+            ({"src/config/c.h": "\nusing Unit = int;\n"}, "src/config/c.h:2: Unit is a noun of STYLE.md"),
+            ({"src/config/c.h": "struct MicroBatch {};\n"}, "src/config/c.h:1: MicroBatch is a noun"),
+        ):
+            self.finds(rule, {**good, **files}, fault)
+        others = "struct Unit;\nusing plan::Unit;\nstruct TimeUnit {};\nclass A {\n  struct Unit {};\n};\n"
+        self.none(rule(Tree({**good, "src/config/c.h": others, "src/config/c.cpp": "struct Unit {};\n"})))
+
     def test_heavy_headers_in_the_wrong_place_are_found(self):
         rule = source_rules.heavy_headers
         self.finds(rule, {"tests/ops/a_test.cpp": "#include <torch/torch.h>\n"}, "torch/torch.h")

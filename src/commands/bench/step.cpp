@@ -62,7 +62,7 @@ void fill_defaults(config::LoadResult& loaded) {
   for (const Default& row : kDefaults) {
     const bool by_flavor = loaded.origin(row.name).kind == config::Origin::Kind::kFlavor;
     if (by_flavor || given(row.name) || given(row.unless)) continue;
-    *std::get<int64_t*>(config::find_field(row.name)->slot(loaded.config)) = row.value;
+    *std::get<int64_t*>(config::find_field(row.name)->pointer(loaded.config)) = row.value;
   }
 }
 
