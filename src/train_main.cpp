@@ -25,8 +25,8 @@
 #include "infer/generate.h"
 #include "infer/proof.h"
 #include "infer/score.h"
+#include "launch/launched_rank.h"
 #include "launch/local_ranks.h"
-#include "launch/place.h"
 #include "metrics/throughput.h"
 #include "ops/runtime.h"
 #include "run/compute_device.h"
@@ -40,22 +40,22 @@ namespace hearth {
 namespace {
 
 // `folder`: rank 0's, for the secret of a start over a network (comm/meeting.h).
-comm::Membership membership_of(const launch::Place& place, const Path& folder) {
-  return {.rank = place.rank,
-          .size = place.size,
-          .address = place.address,
-          .key = place.key,
+comm::Membership membership_of(const launch::LaunchedRank& launched, const Path& folder) {
+  return {.rank = launched.rank,
+          .size = launched.size,
+          .address = launched.address,
+          .key = launched.key,
           .secret_folder = folder,
-          .supervised = place.supervised};
+          .supervised = launched.supervised};
 }
 
 // Before the ranks know how many threads each may have (run/run.h), one of several has one: `threads` are those of all.
 void prepare_rank(int64_t ranks, int64_t threads) { ops::prepare_process(ranks == 1 ? threads : 1); }
 
 // The group of a rank that computes with this configuration, on its device.
-auto group_of(const launch::Place& place, const config::RunConfig& config, comm::Control& control,
+auto group_of(const launch::LaunchedRank& launched, const config::RunConfig& config, comm::Control& control,
               const comm::MakeGroup& make_group) {
-  prepare_rank(place.size, config.training.threads);
+  prepare_rank(launched.size, config.training.threads);
   const at::Device device = run::open_rank_device(control, std::string(config::name_of(config.training.device)));
   return make_group(config.comm, comm::transfers_of(config, device));
 }
@@ -65,39 +65,40 @@ bool needs_processes(const config::RunConfig& config) {
   return config.parallelism.ranks() > 1 || config.comm.backend == config::CommBackend::kNccl;
 }
 
-// The place that a launcher gave this process among several; nullopt: this process is alone, and may start `ranks`.
-std::optional<launch::Place> place_of(int64_t ranks) {
-  const std::optional<launch::Place> place = launch::place_in_environment();
-  if (!place || place->size == 1) return std::nullopt;
-  if (ranks > 0 && place->rank == 0)
-    throw user_error(fmt::format("--ranks {} was given to a process that {} started", ranks, place->launcher),
-                     fmt::format("{} ranks were started already", place->size), "remove --ranks");
+// The rank that a launcher gave this process among several; nullopt: this process is alone, and may start `ranks`.
+std::optional<launch::LaunchedRank> launched_rank_of(int64_t ranks) {
+  const std::optional<launch::LaunchedRank> launched = launch::launched_rank_in_environment();
+  if (!launched || launched->size == 1) return std::nullopt;
+  if (ranks > 0 && launched->rank == 0)
+    throw user_error(fmt::format("--ranks {} was given to a process that {} started", ranks, launched->launcher),
+                     fmt::format("{} ranks were started already", launched->size), "remove --ranks");
   if (ranks > 0) std::exit(static_cast<int>(ExitCode::kUser));  // rank 0 says why
-  return place;
+  return launched;
 }
 
 // Whether a launcher's output is this process's. The shell of one task, as `srun --pty bash`, is a user's.
 bool is_launched() {
-  const std::optional<launch::Place> place = launch::place_in_environment();
-  return place && (place->size > 1 || place->launcher != "srun");
+  const std::optional<launch::LaunchedRank> launched = launch::launched_rank_in_environment();
+  return launched && (launched->size > 1 || launched->launcher != "srun");
 }
 
 // Trains as one of several processes. With `known`, the run file has been read and checked for all of them.
-int train_as(const launch::Place& place, const config::TrainOptions& options, const config::LoadResult* known) {
+int train_as(const launch::LaunchedRank& launched, const config::TrainOptions& options,
+             const config::LoadResult* known) {
   const run::GivenRun given{.run_toml = options.run_toml, .sets = options.sets, .restart = options.restart};
   std::optional<run::FirstRun> first;
-  if (known == nullptr && place.rank == 0) first = run::read_first_run(given, place.size);
+  if (known == nullptr && launched.rank == 0) first = run::read_first_run(given, launched.size);
   const Path folder = first ? first->folder() : Path();
   return comm::run_as_rank(
-      membership_of(place, folder), [&](comm::Control& control, const comm::MakeGroup& make_group) {
+      membership_of(launched, folder), [&](comm::Control& control, const comm::MakeGroup& make_group) {
         const train::SignalScope signals(
-            {.speaks = place.rank == 0, .ends_by_interrupt = !place.supervised, .has_bar = !options.launched});
+            {.speaks = launched.rank == 0, .ends_by_interrupt = !launched.supervised, .has_bar = !options.launched});
         const config::LoadResult loaded = known != nullptr ? *known : run::share_run(first, given, control);
         control.together("the run file's syntax", [&] {
           if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);
         });
         control.set_timeout(loaded.config.comm.init_timeout_seconds);
-        const auto group = group_of(place, loaded.config, control, make_group);
+        const auto group = group_of(launched, loaded.config, control, make_group);
         return static_cast<int>(train::run_training(loaded, options, *group));
       });
 }
@@ -111,8 +112,9 @@ int train_locally(config::TrainOptions options, const config::LoadResult& loaded
   int64_t before = newest_step(), restarts = 0;  // since the last new checkpoint
   int64_t lease = runfolder::Lease::newest(loaded.config.run_folder());
   while (true) {
-    const launch::LocalEnd end = launch::run_local_ranks(
-        loaded.config.parallelism.ranks(), [&](const launch::Place& mine) { return train_as(mine, options, &loaded); });
+    const launch::LocalEnd end =
+        launch::run_local_ranks(loaded.config.parallelism.ranks(),
+                                [&](const launch::LaunchedRank& mine) { return train_as(mine, options, &loaded); });
     const int64_t after = newest_step();
     if (after > before) restarts = 0;
     before = after;
@@ -133,10 +135,10 @@ int train_command(config::TrainOptions options) {
   // A training does not end because the reader of its output did, as in `hearth train RUN.toml | head`. The last lines
   // are written when the process exits, so this holds to its end.
   std::signal(SIGPIPE, SIG_IGN);
-  if (const auto place = place_of(options.ranks)) {
-    if (options.max_restarts == 0) return train_as(*place, options, nullptr);
-    if (place->rank > 0) return static_cast<int>(ExitCode::kUser);  // rank 0 says why
-    throw user_error(fmt::format("--max-restarts was given to a process that {} started", place->launcher),
+  if (const auto launched = launched_rank_of(options.ranks)) {
+    if (options.max_restarts == 0) return train_as(*launched, options, nullptr);
+    if (launched->rank > 0) return static_cast<int>(ExitCode::kUser);  // rank 0 says why
+    throw user_error(fmt::format("--max-restarts was given to a process that {} started", launched->launcher),
                      "only the launcher can start its processes again", "remove --max-restarts");
   }
   const config::LoadResult loaded = config::read_and_check(options.run_toml, options.sets, options.ranks);
@@ -150,26 +152,27 @@ int train_command(config::TrainOptions options) {
 
 int bench_comm_command(const config::BenchCommOptions& options) {
   const double began_s = metrics::monotonic_seconds();
-  const auto as_rank = [&](const launch::Place& place) {
-    return comm::run_as_rank(membership_of(place, "."), [&](comm::Control& control, const comm::MakeGroup& make_group) {
-      ops::prepare_process(1);
-      return static_cast<int>(bench::run_bench_comm(options, control, make_group, began_s));
-    });
+  const auto as_rank = [&](const launch::LaunchedRank& launched) {
+    return comm::run_as_rank(membership_of(launched, "."),
+                             [&](comm::Control& control, const comm::MakeGroup& make_group) {
+                               ops::prepare_process(1);
+                               return static_cast<int>(bench::run_bench_comm(options, control, make_group, began_s));
+                             });
   };
-  if (const auto place = place_of(options.ranks)) return as_rank(*place);
+  if (const auto launched = launched_rank_of(options.ranks)) return as_rank(*launched);
   return launch::run_local_ranks(options.ranks > 0 ? options.ranks : 2, as_rank).code;
 }
 
 int preflight_command(const config::PreflightOptions& options) {
-  const auto as_rank = [&](const launch::Place& place) {
+  const auto as_rank = [&](const launch::LaunchedRank& launched) {
     const run::GivenRun given{.run_toml = options.run_toml, .sets = options.sets};
     std::optional<run::FirstRun> first;
-    if (place.rank == 0) first = run::read_first_run(given, place.size);
+    if (launched.rank == 0) first = run::read_first_run(given, launched.size);
     const Path folder = !options.folder.empty() ? options.folder : first ? first->folder() : Path(".");
     return comm::run_as_rank(
-        membership_of(place, folder), [&](comm::Control& control, const comm::MakeGroup& make_group) {
+        membership_of(launched, folder), [&](comm::Control& control, const comm::MakeGroup& make_group) {
           const train::SignalScope signals;
-          prepare_rank(place.size, /*threads=*/0);
+          prepare_rank(launched.size, /*threads=*/0);
           const config::LoadResult loaded = run::share_run(first, given, control);
           control.set_timeout(loaded.config.comm.init_timeout_seconds);
           const bench::PreflightResult result = bench::run_preflight(options, loaded, control, make_group);
@@ -177,7 +180,7 @@ int preflight_command(const config::PreflightOptions& options) {
           return static_cast<int>(result.code);
         });
   };
-  if (const auto place = place_of(options.ranks)) return as_rank(*place);
+  if (const auto launched = launched_rank_of(options.ranks)) return as_rank(*launched);
   int64_t ranks = std::max<int64_t>(options.ranks, 1);
   if (options.ranks == 0 && !options.run_toml.empty())
     ranks = config::read_and_check(options.run_toml, options.sets).config.parallelism.ranks();
@@ -186,12 +189,13 @@ int preflight_command(const config::PreflightOptions& options) {
 
 int bench_step_command(const config::BenchStepOptions& options) {
   const config::RunConfig& config = options.config;
-  const auto as_rank = [&](const launch::Place& place) {
-    return comm::run_as_rank(membership_of(place, "."), [&](comm::Control& control, const comm::MakeGroup& make_group) {
-      return static_cast<int>(bench::run_bench_step(options, *group_of(place, config, control, make_group)));
-    });
+  const auto as_rank = [&](const launch::LaunchedRank& launched) {
+    return comm::run_as_rank(
+        membership_of(launched, "."), [&](comm::Control& control, const comm::MakeGroup& make_group) {
+          return static_cast<int>(bench::run_bench_step(options, *group_of(launched, config, control, make_group)));
+        });
   };
-  if (const auto place = place_of(/*ranks=*/0)) return as_rank(*place);
+  if (const auto launched = launched_rank_of(/*ranks=*/0)) return as_rank(*launched);
   if (needs_processes(config)) return launch::run_local_ranks(config.parallelism.ranks(), as_rank).code;
   ops::prepare_process(config.training.threads);
   return static_cast<int>(bench::run_bench_step(options, *comm::single()));

@@ -24,7 +24,7 @@ bool has_size(const Path& path, int64_t bytes) {
   return !missing && static_cast<int64_t>(size) == bytes;
 }
 
-void check_folder(const FetchRequest& request, const std::optional<FetchRecord>& before) {
+void check_folder(const FetchRequest& request, const std::optional<FetchManifest>& before) {
   const std::string folder = request.folder.string();
   if (path_exists(request.folder) && !std::filesystem::is_directory(request.folder))
     throw user_error(fmt::format("{} is a file", folder), {}, "give the name of a folder to --out");
@@ -37,10 +37,10 @@ void check_folder(const FetchRequest& request, const std::optional<FetchRecord>&
                      "give another folder to --out");
 }
 
-std::vector<std::string> download_command(const FetchRequest& request, const FetchRecord& record) {
+std::vector<std::string> download_command(const FetchRequest& request, const FetchManifest& manifest) {
   std::vector<std::string> words = {"download",    request.name.repository,
                                     "--type",      request.name.is_dataset ? "dataset" : "model",
-                                    "--revision",  record.commit,
+                                    "--revision",  manifest.commit,
                                     "--local-dir", request.folder.string(),
                                     "--format",    "quiet"};
   for (const std::string& pattern : request.include) words.insert(words.end(), {"--include", pattern});
@@ -58,24 +58,24 @@ std::vector<std::string> download_command(const FetchRequest& request, const Fet
 }  // namespace
 
 Offer make_offer(const Client& client, const FetchRequest& request) {
-  const std::optional<FetchRecord> before = read_record(request.folder);
+  const std::optional<FetchManifest> before = read_manifest(request.folder);
   check_folder(request, before);
   const Repository found = look_up(client, request.name);
   Offer offer;
   offer.is_gated = found.is_gated;
-  offer.record = {format_name(request.name),
-                  found.commit,
-                  found.licence,
-                  request.include,
-                  request.exclude,
-                  select_files(found.files, request.include, request.exclude),
-                  false};
-  if (offer.record.files.empty())
-    throw user_error(fmt::format("no file of {} is selected", offer.record.name),
+  offer.manifest = {format_name(request.name),
+                    found.commit,
+                    found.licence,
+                    request.include,
+                    request.exclude,
+                    select_files(found.files, request.include, request.exclude),
+                    false};
+  if (offer.manifest.files.empty())
+    throw user_error(fmt::format("no file of {} is selected", offer.manifest.name),
                      fmt::format("it has {}", counted(std::ssize(found.files), "file")),
                      "correct --include and --exclude");
-  offer.bytes = total_bytes(offer.record.files);
-  for (const RemoteFile& file : offer.record.files) {
+  offer.bytes = total_bytes(offer.manifest.files);
+  for (const RemoteFile& file : offer.manifest.files) {
     if (!has_size(request.folder / file.path, file.size_bytes)) offer.bytes_left += file.size_bytes;
   }
   if (before && before->commit != found.commit) {
@@ -92,11 +92,11 @@ Offer make_offer(const Client& client, const FetchRequest& request) {
 
 void download(const Client& client, const FetchRequest& request, const Offer& offer, FetchProgress& progress) {
   make_folders(request.folder);
-  FetchRecord record = offer.record;
-  write_record(request.folder, record);
+  FetchManifest manifest = offer.manifest;
+  write_manifest(request.folder, manifest);
   for (const std::string& path : offer.removed) remove_file(request.folder / path);
   auto next_look = std::chrono::steady_clock::now();
-  client.transfer(download_command(request, record), record.name, [&] {
+  client.transfer(download_command(request, manifest), manifest.name, [&] {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_look) return;
     progress.bytes = std::min(folder_bytes(request.folder), offer.bytes);  // with those of unfinished downloads
@@ -104,7 +104,7 @@ void download(const Client& client, const FetchRequest& request, const Offer& of
   });
   progress.bytes = 0;
   progress.checks = true;
-  const Differences found = compare_files(request.folder, record.files, progress.bytes);
+  const Differences found = compare_files(request.folder, manifest.files, progress.bytes);
   for (const std::string& path : found.wrong) remove_file(request.folder / path);
   if (!found.wrong.empty())
     refuse_wrong(request, found.wrong, "run the command again: these files were removed and are downloaded again");
@@ -112,19 +112,19 @@ void download(const Client& client, const FetchRequest& request, const Offer& of
     throw Error(ExitCode::kHardware,
                 fmt::format("{} lacks {}", request.folder.string(), join_first(found.missing, kFilesNamed)),
                 "the client of the Hub did not download them", "run the command again");
-  record.is_checked = true;
-  write_record(request.folder, record);
+  manifest.is_checked = true;
+  write_manifest(request.folder, manifest);
 }
 
-FetchRecord check_offline(const FetchRequest& request, FetchProgress& progress) {
+FetchManifest check_offline(const FetchRequest& request, FetchProgress& progress) {
   const std::string name = format_name(request.name);
-  std::optional<FetchRecord> record = read_record(request.folder);
+  std::optional<FetchManifest> manifest = read_manifest(request.folder);
   const std::string fix = fmt::format("hearth fetch {}, with a network and without --offline", name);
-  if (!record)
+  if (!manifest)
     throw user_error(fmt::format("{} was never fetched", name),
-                     fmt::format("{} has no {}", request.folder.string(), kRecordFile), fix);
-  check_folder(request, record);
-  const std::vector<RemoteFile> files = select_files(record->files, request.include, request.exclude);
+                     fmt::format("{} has no {}", request.folder.string(), kManifestFile), fix);
+  check_folder(request, manifest);
+  const std::vector<RemoteFile> files = select_files(manifest->files, request.include, request.exclude);
   if (files.empty())
     throw user_error(fmt::format("no file of {} is selected", name), "none that was fetched matches --include",
                      "correct --include and --exclude");
@@ -135,8 +135,8 @@ FetchRecord check_offline(const FetchRequest& request, FetchProgress& progress) 
                                  files.size(), join_first(found.missing, kFilesNamed)),
                      {}, fix);
   if (!found.wrong.empty()) refuse_wrong(request, found.wrong, fix.c_str());
-  record->files = files;
-  return *record;
+  manifest->files = files;
+  return *manifest;
 }
 
 }  // namespace hearth::hub

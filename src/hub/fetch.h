@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "hub/client.h"
+#include "hub/manifest.h"
 #include "hub/name.h"
-#include "hub/record.h"
 #include "hub/repository.h"
 
 namespace hearth::hub {
@@ -22,7 +22,7 @@ struct FetchRequest {
 
 // What a download would do. Nothing is written yet.
 struct Offer {
-  FetchRecord record;
+  FetchManifest manifest;
   bool is_gated = false;
   int64_t bytes = 0;                 // of all selected files
   int64_t bytes_left = 0;            // of those that are not there with the right size
@@ -43,6 +43,6 @@ Offer make_offer(const Client& client, const FetchRequest& request);
 void download(const Client& client, const FetchRequest& request, const Offer& offer, FetchProgress& progress);
 
 // Checks what is there, without the network. Throws user_error that names what is missing, damaged() for wrong files.
-FetchRecord check_offline(const FetchRequest& request, FetchProgress& progress);
+FetchManifest check_offline(const FetchRequest& request, FetchProgress& progress);
 
 }  // namespace hearth::hub

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/program.h"
-#include "hub/record.h"
+#include "hub/manifest.h"
 
 namespace hearth::hub {
 namespace {
@@ -90,11 +90,12 @@ Path find_fetched(const std::string& text) {
   if (!is_name(text)) return text;
   const Name name = parse_name(text);
   const Path folder = folder_of(name);
-  const std::optional<FetchRecord> record = read_record(folder);
-  if (record && record->is_checked) return folder;
-  throw user_error(fmt::format("{} is not there", text),
-                   fmt::format("{} has {}", folder.string(), record ? "only a part of its files" : "no fetched files"),
-                   fmt::format("hearth fetch {}", text));
+  const std::optional<FetchManifest> manifest = read_manifest(folder);
+  if (manifest && manifest->is_checked) return folder;
+  throw user_error(
+      fmt::format("{} is not there", text),
+      fmt::format("{} has {}", folder.string(), manifest ? "only a part of its files" : "no fetched files"),
+      fmt::format("hearth fetch {}", text));
 }
 
 }  // namespace hearth::hub

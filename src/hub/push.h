@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "hub/client.h"
-#include "hub/record.h"
+#include "hub/manifest.h"
 
 namespace hearth::hub {
 

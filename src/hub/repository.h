@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "hub/client.h"
+#include "hub/manifest.h"
 #include "hub/name.h"
-#include "hub/record.h"
 
 namespace hearth::hub {
 

@@ -151,7 +151,7 @@ int outcome(const std::vector<Child>& children, const Asked& asked) {
 
 }  // namespace
 
-LocalEnd run_local_ranks(int64_t ranks, const std::function<int(const Place&)>& rank_main,
+LocalEnd run_local_ranks(int64_t ranks, const std::function<int(const LaunchedRank&)>& rank_main,
                          std::chrono::milliseconds kill_limit) {
   const pid_t parent = ::getpid();
   const auto now = static_cast<uint64_t>(Clock::now().time_since_epoch().count());

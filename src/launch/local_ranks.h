@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "launch/place.h"
+#include "launch/launched_rank.h"
 
 namespace hearth::launch {
 
@@ -24,7 +24,7 @@ constexpr std::chrono::seconds kKillLimit{60};
 // are killed then. Otherwise the code is that of rank 0 if it ended by itself with an error, else that of the first
 // rank with one; kHardware if a rank was killed, with a message that names it. A process that does not end within
 // `kill_limit` after SIGKILL is left behind, with a message that names it.
-LocalEnd run_local_ranks(int64_t ranks, const std::function<int(const Place&)>& rank_main,
+LocalEnd run_local_ranks(int64_t ranks, const std::function<int(const LaunchedRank&)>& rank_main,
                          std::chrono::milliseconds kill_limit = kKillLimit);
 
 }  // namespace hearth::launch

@@ -48,10 +48,10 @@ struct Initialization {
   bool operator==(const Initialization&) const = default;
 };
 
-// A rank of the ranks that share every layer, or every sequence.
-struct Part {
+// What a rank has of every layer: part `rank` of `size` parts.
+struct TensorPart {
   int64_t rank = 0, size = 1;
-  bool operator==(const Part&) const = default;
+  bool operator==(const TensorPart&) const = default;
 };
 
 // Ids whose rows of embedding and output a rank has: they begin at `first`. total: of the vocabulary; 0: this is all.
@@ -86,7 +86,7 @@ struct ModelShape : config::BlockOptions {
   bool document_scope = false;  // a position sees its own document only, and positions begin there at 0
   bool sparse_labels = false;   // labels of many positions do not count; these positions skip the output matrix
   double counted = 1;           // approximate share of positions that count
-  Part tensor = {};
+  TensorPart tensor = {};
   VocabularyPart vocabulary = {};
   int64_t context = 1;    // ranks that share every sequence
   int64_t key_ranks = 1;  // of them, those with different positions in attention (plan/context_parallel.h)

@@ -40,7 +40,7 @@ double initial_std(config::InitLaw law, const config::Model& model) {
 }
 
 // The part of `n` equal things that a rank has; the first ranks have one more if they do not divide.
-Slice part_of(int64_t n, Part part) {
+Slice part_of(int64_t n, TensorPart part) {
   const auto begin = [&](int64_t rank) { return rank * (n / part.size) + std::min(rank, n % part.size); };
   return {begin(part.rank), begin(part.rank + 1)};
 }
@@ -139,7 +139,7 @@ int64_t ParameterPlan::find(const std::string& name) const {
 
 namespace {
 
-ModelShape tensor_part(const ModelShape& whole, Part part) {
+ModelShape tensor_part(const ModelShape& whole, TensorPart part) {
   if (part.size == 1) return whole;
   constexpr std::string_view kKey = "parallelism.tensor_parallel_degree";
   const auto parts = [&](int64_t n, std::string_view name) {
@@ -166,7 +166,7 @@ ModelShape tensor_part(const ModelShape& whole, Part part) {
 
 }  // namespace
 
-ModelShape model_part(const ModelShape& whole, Part part, int64_t context) {
+ModelShape model_part(const ModelShape& whole, TensorPart part, int64_t context) {
   ModelShape s = tensor_part(whole, part);
   s.context = context;
   s.key_ranks = key_ranks_of(context, s.H, s.G);
@@ -195,7 +195,7 @@ std::vector<FlatRun> flat_runs(const Parameter& p, int64_t begin, int64_t end) {
   return runs;
 }
 
-ParameterPlan parameter_plan(const ModelShape& s, Part part, const std::vector<StageLayers>& stages) {
+ParameterPlan parameter_plan(const ModelShape& s, TensorPart part, const std::vector<StageLayers>& stages) {
   tensor_part(s, part);  // throws if the ranks cannot share the layers
   const auto is_here = [&](int64_t layer) {
     return stages.empty() || std::any_of(stages.begin(), stages.end(), [layer](const StageLayers& of) {

@@ -31,9 +31,9 @@ using models::is_centred;
 using models::ModelShape;
 using models::Norm;
 using models::NormType;
-using models::Part;
 using models::Rope;
 using models::StagePart;
+using models::TensorPart;
 using models::VocabularyPart;
 
 // The shape that [model] alone describes; plan/run_shape.h adds the rest of the run. `tokenizer_vocab_size` replaces
@@ -43,7 +43,7 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
 // The part of a whole model that one of the ranks has. The vocabulary need not divide: the first ranks have one id
 // more. `context`: ranks that share every sequence. Throws user_error about parallelism.tensor_parallel_degree if the
 // ranks do not divide H, G or F, or exceed V.
-ModelShape model_part(const ModelShape& whole, Part part, int64_t context = 1);
+ModelShape model_part(const ModelShape& whole, TensorPart part, int64_t context = 1);
 
 // A stage of it.
 ModelShape stage_part(const ModelShape& shape, const StageLayers& layers);
@@ -91,13 +91,14 @@ struct ParameterPlan {
   std::vector<Parameter> parameters;  // in disk order
   std::vector<Unit> units;
   int64_t num_parameters = 0;  // elements of the whole model, without padding; tied weights once
-  Part tensor = {};
+  TensorPart tensor = {};
 
   int64_t find(const std::string& name) const;  // index into parameters, or -1
 };
 
 // `whole`: of the whole model. `stages`: of this rank; empty: all layers. Throws as model_part does.
-ParameterPlan parameter_plan(const ModelShape& whole, Part part = {}, const std::vector<StageLayers>& stages = {});
+ParameterPlan parameter_plan(const ModelShape& whole, TensorPart part = {},
+                             const std::vector<StageLayers>& stages = {});
 
 // Slice of a unit that rank `rank` of `ranks` owns: [begin, end) in elements of the flat buffer. All slices except the
 // last have the same size, a multiple of kSliceAlignment; trailing ranks of a small unit may own nothing.

@@ -68,7 +68,7 @@ MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int
                        std::span<const Recompute> levels) {
   // Ranks on a CPU share its memory; a GPU has one rank.
   const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
-  const Part first{0, config.parallelism.tensor_parallel_degree};  // has most
+  const TensorPart first{0, config.parallelism.tensor_parallel_degree};  // has most
   const ModelShape shape = model_part(run.model, first, config.parallelism.context_parallel_degree);
   const PipelinePlan pipeline = pipeline_plan(config, shape.L());
   MemoryPlan fullest;

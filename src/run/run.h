@@ -67,7 +67,7 @@ struct Run {
 
   int64_t seq_len() const { return config.training.seq_len; }
   // This rank's part of the layers.
-  plan::Part tensor() const { return {place.tp, config.parallelism.tensor_parallel_degree}; }
+  plan::TensorPart tensor() const { return {place.tp, config.parallelism.tensor_parallel_degree}; }
   bool validates() const { return !validation.empty(); }
   uint64_t samples() const { return static_cast<uint64_t>(steps * global_batch_size); }  // of the whole run
   // For this rank's part of the data.

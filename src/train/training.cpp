@@ -18,7 +18,7 @@ struct RankTraining::RankModel {
   static RankModel of(const TrainingSetup& setup, int64_t rank) {
     const config::Parallelism& p = setup.config.parallelism;
     const mesh::Coordinates place = mesh::Mesh(p.degrees()).coordinates(rank);
-    const plan::Part part{place.tp, p.tensor_parallel_degree};
+    const plan::TensorPart part{place.tp, p.tensor_parallel_degree};
     RankModel here{.shape = plan::model_part(setup.shape, part, p.context_parallel_degree),
                    .pipeline = plan::pipeline_plan(setup.config, setup.shape.L()),
                    .plan = {}};

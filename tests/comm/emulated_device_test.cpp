@@ -197,7 +197,7 @@ TEST(EmulatedDevices, AReadbackWaits) {
 // of its own, which has one recorder.
 TEST(EmulatedGroups, RecordTheEndOfACallOnTheDevice) {
   const test::ScratchFolder scratch;
-  const launch::LocalEnd end = launch::run_local_ranks(1, [&](const launch::Place&) {
+  const launch::LocalEnd end = launch::run_local_ranks(1, [&](const launch::LaunchedRank&) {
     at::set_num_threads(1);
     trace::start_flight(scratch, 0, 2);
     const auto calls = [&] { return trace::read_flight(trace::flight_file(scratch, 0)).calls; };

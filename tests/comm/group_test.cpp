@@ -17,8 +17,8 @@
 #include "comm/join.h"
 #include "comm/ranks.h"
 #include "group_suite.h"
+#include "launch/launched_rank.h"
 #include "launch/local_ranks.h"
-#include "launch/place.h"
 #include "support/errors.h"
 
 namespace hearth::comm {
@@ -33,9 +33,9 @@ void as_threads(int64_t ranks, const std::function<void(Group&)>& body) { run_ra
 
 // A failure in a rank's process is printed there, and is its exit code here.
 void as_processes_with(const config::Comm& options, int64_t ranks, const std::function<void(Group&)>& body) {
-  const launch::LocalEnd end = launch::run_local_ranks(ranks, [&](const launch::Place& place) {
+  const launch::LocalEnd end = launch::run_local_ranks(ranks, [&](const launch::LaunchedRank& launched) {
     at::set_num_threads(1);  // OpenMP's threads do not survive a fork
-    const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
+    const Membership me{.rank = launched.rank, .size = launched.size, .address = launched.address, .key = launched.key};
     return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
       body(*make_group(options, {.splits_apart = true}));
       return testing::Test::HasFailure() ? 1 : 0;
@@ -57,11 +57,12 @@ void as_nccl_ranks(int64_t ranks, const std::function<void(Group&)>& body) {
 
 // The ranks that mpirun started (mpi_test.cpp), which names the library. The ranks meet anew in each test.
 void as_mpi_ranks(int64_t ranks, const std::function<void(Group&)>& body) {
-  const std::optional<launch::Place> place = launch::place_in_environment();
+  const std::optional<launch::LaunchedRank> launched = launch::launched_rank_in_environment();
   const char* const library = std::getenv("HEARTH_TEST_MPI");
-  ASSERT_TRUE(place && library && place->size == ranks) << "run by mpi_test.cpp";
+  ASSERT_TRUE(launched && library && launched->size == ranks) << "run by mpi_test.cpp";
   at::set_num_threads(1);
-  const Membership me{.rank = place->rank, .size = place->size, .address = place->address, .key = place->key};
+  const Membership me{
+      .rank = launched->rank, .size = launched->size, .address = launched->address, .key = launched->key};
   const int code = run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
     body(*make_group(config::Comm{config::CommBackend::kMpi, {}, library, kTimeout}, {}));
     return testing::Test::HasFailure() ? 1 : 0;

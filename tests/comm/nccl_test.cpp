@@ -14,8 +14,8 @@
 #include "comm/join.h"
 #include "comm/nccl_group.h"
 #include "comm/nccl_library.h"
+#include "launch/launched_rank.h"
 #include "launch/local_ranks.h"
-#include "launch/place.h"
 #include "support/environment.h"
 #include "support/errors.h"
 #include "support/text_file.h"
@@ -44,9 +44,9 @@ struct Outcome {
 // `start_s`: of messages and the start, as a training sets it; 0: it is not set.
 Outcome run_three(double timeout_s, const std::function<void(Group&)>& body, double start_s = 0) {
   testing::internal::CaptureStderr();
-  const launch::LocalEnd end = launch::run_local_ranks(3, [&](const launch::Place& place) {
+  const launch::LocalEnd end = launch::run_local_ranks(3, [&](const launch::LaunchedRank& launched) {
     at::set_num_threads(1);
-    const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
+    const Membership me{.rank = launched.rank, .size = launched.size, .address = launched.address, .key = launched.key};
     return run_as_rank(me, [&](Control& control, const MakeGroup& make_group) {
       if (start_s > 0) control.set_timeout(start_s);
       const auto group = make_group({.backend = config::CommBackend::kNccl,
@@ -123,9 +123,9 @@ TEST(Nccl, TheStartHasALimitOfItsOwn) {
 TEST(Nccl, AnAbortThatDoesNotReturnEndsAll) {
   const Knob knob("HEARTH_FAKE_NCCL_HANG_IN_ABORT", "1");
   testing::internal::CaptureStderr();
-  const launch::LocalEnd end = launch::run_local_ranks(3, [&](const launch::Place& place) {
+  const launch::LocalEnd end = launch::run_local_ranks(3, [&](const launch::LaunchedRank& launched) {
     at::set_num_threads(1);
-    const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
+    const Membership me{.rank = launched.rank, .size = launched.size, .address = launched.address, .key = launched.key};
     return run_as_rank(me, [&](Control& control, const MakeGroup&) {
       const auto fail = [&](const Error& error) { dynamic_cast<ProcessControl&>(control).fail(error); };
       const auto group = nccl_group(control, {.library = fake_library(), .abort_s = 0.2, .fail = fail});
@@ -164,9 +164,9 @@ TEST(Nccl, CallsInDifferentOrdersAreAnErrorThatNamesThem) {
 
 // NCCL's own sums are in any order: near those in pairs.
 TEST(Nccl, ItsOwnSumsAreThoseOfTheRanks) {
-  const launch::LocalEnd end = launch::run_local_ranks(3, [&](const launch::Place& place) {
+  const launch::LocalEnd end = launch::run_local_ranks(3, [&](const launch::LaunchedRank& launched) {
     at::set_num_threads(1);
-    const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
+    const Membership me{.rank = launched.rank, .size = launched.size, .address = launched.address, .key = launched.key};
     return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
       const auto group = make_group({.backend = config::CommBackend::kNccl, .nccl_library = fake_library().string()},
                                     {.ordered = false});

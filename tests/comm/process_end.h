@@ -37,10 +37,10 @@ inline End end_of(
   End end;
   testing::internal::CaptureStderr();
   const auto begin = std::chrono::steady_clock::now();
-  const launch::LocalEnd local = launch::run_local_ranks(ranks, [&](const launch::Place& place) {
+  const launch::LocalEnd local = launch::run_local_ranks(ranks, [&](const launch::LaunchedRank& launched) {
     at::set_num_threads(1);  // OpenMP's threads do not survive a fork
-    Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
-    me.supervised = place.supervised;
+    Membership me{.rank = launched.rank, .size = launched.size, .address = launched.address, .key = launched.key};
+    me.supervised = launched.supervised;
     membership(me);
     try {
       return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {

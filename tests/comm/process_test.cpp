@@ -197,9 +197,9 @@ TEST(Process, ThatGivesSignsOfLifeIsWaitedFor) {
 
 // Until set_timeout() says how long a step waits, tensors have the time of the start, as messages have.
 TEST(Process, ThatIsLateBeforeTheFirstStepIsWaitedForInTensorsToo) {
-  const launch::LocalEnd end = launch::run_local_ranks(2, [](const launch::Place& place) {
+  const launch::LocalEnd end = launch::run_local_ranks(2, [](const launch::LaunchedRank& launched) {
     at::set_num_threads(1);
-    const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
+    const Membership me{.rank = launched.rank, .size = launched.size, .address = launched.address, .key = launched.key};
     return run_as_rank(me, [](Control& control, const MakeGroup& make_group) {
       control.set_timeout(kLongTimeout_s);
       const auto group = make_group(config::Comm{.train_timeout_seconds = 0.05}, {});

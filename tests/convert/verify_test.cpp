@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "hub/record.h"
+#include "hub/manifest.h"
 #include "support/environment.h"
 
 namespace hearth::convert {
@@ -178,14 +178,14 @@ torch.save(torch.load(path) | {'endless': torch.zeros(1).expand(10**6, 10**6)}, 
 TEST(VerifyForeign, FindsChangedBytesOfAFolderThatWasFetched) {
   HEARTH_NEEDS_ORACLE();
   const Spoiled model("hf");
-  hub::FetchRecord record{"hf:org/model", std::string(40, '0'), "mit", {}, {}, {}, true};
+  hub::FetchManifest manifest{"hf:org/model", std::string(40, '0'), "mit", {}, {}, {}, true};
   std::atomic<int64_t> done = 0;
   for (const std::string& name : list_folder(model.folder())) {
     const Path path = model.folder() / name;
-    record.files.push_back({name, static_cast<int64_t>(std::filesystem::file_size(path)),
-                            hub::digest_of_file(path, hub::DigestKind::kSha256, done)});
+    manifest.files.push_back({name, static_cast<int64_t>(std::filesystem::file_size(path)),
+                              hub::digest_of_file(path, hub::DigestKind::kSha256, done)});
   }
-  hub::write_record(model.folder(), record);
+  hub::write_manifest(model.folder(), manifest);
   EXPECT_THAT(model.verified(0), AllOf(HasSubstr("the Hub's hash of every file"), Not(HasSubstr("not checked"))));
   const std::string name = model.first(".safetensors");
   std::string bytes = read_file(model.folder() / name);

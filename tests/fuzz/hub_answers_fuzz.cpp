@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the Hub's client prints about a repository, and the record that `hearth fetch` keeps of it.
+// What the Hub's client prints about a repository, and the manifest that `hearth fetch` keeps of it.
 #include <algorithm>
 
 #include "hub/repository.h"
@@ -30,20 +30,20 @@ void run(std::string_view input) {
   accepted([&] { require(hub::parse_head(input, name).commit.size() == 40, "a commit of another length"); });
   accepted([&] { require_in_folder(hub::parse_listing(input, name)); });
   accepted([&] {
-    const hub::FetchRecord record = hub::parse_record(input, "fuzz");
-    require_in_folder(record.files);
-    hub::write_record(scratch(), record);
-    require(hub::read_record(scratch())->files == record.files, "a record that changes when it is written");
+    const hub::FetchManifest manifest = hub::parse_manifest(input, "fuzz");
+    require_in_folder(manifest.files);
+    hub::write_manifest(scratch(), manifest);
+    require(hub::read_manifest(scratch())->files == manifest.files, "a manifest that changes when it is written");
   });
 }
 
 std::vector<std::string> seeds() {
-  hub::FetchRecord record{"hf:org/model@main", kCommit, "apache-2.0", {"*.json"}, {"*.bin"}, {}, true};
-  record.files.push_back({"config.json", 20, {hub::DigestKind::kGitBlob, kCommit}});
-  record.files.push_back({"folder/model.safetensors", 2000, {hub::DigestKind::kSha256, kSha256}});
-  hub::write_record(scratch(), record);
+  hub::FetchManifest manifest{"hf:org/model@main", kCommit, "apache-2.0", {"*.json"}, {"*.bin"}, {}, true};
+  manifest.files.push_back({"config.json", 20, {hub::DigestKind::kGitBlob, kCommit}});
+  manifest.files.push_back({"folder/model.safetensors", 2000, {hub::DigestKind::kSha256, kSha256}});
+  hub::write_manifest(scratch(), manifest);
   const std::string commit = kCommit, sha256 = kSha256;
-  return {read_file(scratch() / hub::kRecordFile),
+  return {read_file(scratch() / hub::kManifestFile),
           R"({"id": "org/model", "sha": ")" + commit +
               R"(", "private": false, "gated": "auto", "card_data": )"
               R"({"license": "other", "license_name": ["a", "b"]}})",

@@ -181,7 +181,7 @@ TEST(Fetch, NamesWhatTheOwnerWantsAndWhatIsNotThere) {
   EXPECT_EQ(built.exit_code, 0) << built.output;
   const CommandResult inspected = server.hearth("data inspect " + out);
   EXPECT_THAT(inspected.output, HasSubstr("a.jsonl")) << built.output << inspected.output;
-  EXPECT_THAT(inspected.output, HasSubstr("1 source\n")) << "a card or a record became data";
+  EXPECT_THAT(inspected.output, HasSubstr("1 source\n")) << "a card or a manifest became data";
 }
 
 TEST(Fetch, OfAModelGivesItsTokenizerByName) {

@@ -33,7 +33,7 @@ bool comes_true(const std::function<bool()>& condition) {
   return condition();
 }
 
-int code_of(int64_t ranks, const std::function<int(const Place&)>& rank_main) {
+int code_of(int64_t ranks, const std::function<int(const LaunchedRank&)>& rank_main) {
   return run_local_ranks(ranks, rank_main).code;
 }
 
@@ -45,9 +45,9 @@ TEST(LocalRanks, HaveTheirNumbersAndOneAddressPerStart) {
   const hearth::test::ScratchFolder scratch;
   for (const std::string start : {"first", "second"}) {
     EXPECT_EQ(code_of(3,
-                      [&](const Place& place) {
-                        write_file_atomic(scratch / fmt::format("{}-{}", start, place.rank),
-                                          fmt::format("{} {}", place.size, place.address));
+                      [&](const LaunchedRank& launched) {
+                        write_file_atomic(scratch / fmt::format("{}-{}", start, launched.rank),
+                                          fmt::format("{} {}", launched.size, launched.address));
                         return 0;
                       }),
               0);
@@ -59,16 +59,16 @@ TEST(LocalRanks, HaveTheirNumbersAndOneAddressPerStart) {
 }
 
 TEST(LocalRanks, GiveTheExitCodeOfRankZeroBeforeOthers) {
-  EXPECT_EQ(code_of(3, [](const Place& place) { return place.rank == 0 ? 3 : 5; }), 3);
-  EXPECT_EQ(code_of(3, [](const Place& place) { return place.rank == 2 ? 2 : 0; }), 2);
-  EXPECT_EQ(code_of(2, [](const Place&) { return kLeave; }), kLeave);
+  EXPECT_EQ(code_of(3, [](const LaunchedRank& launched) { return launched.rank == 0 ? 3 : 5; }), 3);
+  EXPECT_EQ(code_of(3, [](const LaunchedRank& launched) { return launched.rank == 2 ? 2 : 0; }), 2);
+  EXPECT_EQ(code_of(2, [](const LaunchedRank&) { return kLeave; }), kLeave);
 }
 
 TEST(LocalRanks, AreEndedIfOneIsKilled) {
   for (const int64_t victim : {0, 2}) {
     const hearth::test::ScratchFolder scratch;
-    const int code = code_of(3, [&](const Place& place) {
-      if (place.rank == victim) ::raise(SIGKILL);
+    const int code = code_of(3, [&](const LaunchedRank& launched) {
+      if (launched.rank == victim) ::raise(SIGKILL);
       std::this_thread::sleep_for(std::chrono::minutes(10));
       write_file_atomic(scratch / "went on", "");
       return 0;
@@ -91,8 +91,8 @@ TEST(LocalRanks, LeaveAProcessBehindThatDoesNotEnd) {
   testing::internal::CaptureStderr();
   const LocalEnd end = run_local_ranks(
       2,
-      [&](const Place& place) {
-        if (place.rank == 0) return comes_true([&] { return path_exists(scratch / "tracer"); }) ? 3 : 1;
+      [&](const LaunchedRank& launched) {
+        if (launched.rank == 0) return comes_true([&] { return path_exists(scratch / "tracer"); }) ? 3 : 1;
         const pid_t rank = ::getpid();
         ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
         if (::fork() == 0) trace(rank);
@@ -113,8 +113,8 @@ TEST(LocalRanks, LeaveAProcessBehindThatDoesNotEnd) {
 TEST(LocalRanks, AreNotHurriedIfOneIsAskedToLeave) {
   const hearth::test::ScratchFolder scratch;
   EXPECT_EQ(code_of(2,
-                    [&](const Place& place) {
-                      if (place.rank == 0) return write_process(scratch / "rank-0"), kLeave;
+                    [&](const LaunchedRank& launched) {
+                      if (launched.rank == 0) return write_process(scratch / "rank-0"), kLeave;
                       if (!comes_true([&] { return is_gone(scratch / "rank-0"); })) return 1;
                       std::this_thread::sleep_for(std::chrono::milliseconds(1500));
                       return kLeave;
@@ -134,11 +134,11 @@ TEST(LocalRanks, GetTheSignalsOfTheirParent) {
     number = signal;
     const hearth::test::ScratchFolder scratch;
     const pid_t parent = ::getpid();
-    const int code = code_of(2, [&](const Place& place) {
+    const int code = code_of(2, [&](const LaunchedRank& launched) {
       static volatile sig_atomic_t asked = 0;
       ::signal(number, [](int) { asked = 1; });
-      come_together(scratch, place.rank);
-      if (place.rank == 0) ::kill(parent, number);
+      come_together(scratch, launched.rank);
+      if (launched.rank == 0) ::kill(parent, number);
       return comes_true([] { return asked != 0; }) ? kLeave : 1;
     });
     EXPECT_EQ(code, kLeave) << signal;
@@ -151,12 +151,12 @@ static volatile sig_atomic_t num_interrupts = 0;
 LocalEnd interrupted_again_after(std::chrono::milliseconds pause) {
   const hearth::test::ScratchFolder scratch;
   const pid_t parent = ::getpid();
-  return run_local_ranks(2, [&](const Place& place) {
+  return run_local_ranks(2, [&](const LaunchedRank& launched) {
     ::signal(SIGINT, [](int) { num_interrupts = num_interrupts + 1; });
-    come_together(scratch, place.rank);
-    if (place.rank == 0) ::kill(parent, SIGINT);
+    come_together(scratch, launched.rank);
+    if (launched.rank == 0) ::kill(parent, SIGINT);
     if (!comes_true([] { return num_interrupts >= 1; })) return 1;
-    if (place.rank == 1) return comes_true([&] { return path_exists(scratch / "second"); }) ? kLeave : 1;
+    if (launched.rank == 1) return comes_true([&] { return path_exists(scratch / "second"); }) ? kLeave : 1;
     std::this_thread::sleep_for(pause);
     ::kill(parent, SIGINT);
     if (!comes_true([] { return num_interrupts >= 2; })) return 1;
@@ -186,8 +186,8 @@ TEST(LocalRanks, TakeTwoInterruptsAtOnceForOne) {
 // Rank 0 reports the death of rank 1 as a failure of hardware.
 TEST(LocalRanks, HaveNotFailedIfAnInterruptEndsOne) {
   const hearth::test::ScratchFolder scratch;
-  const LocalEnd end = run_local_ranks(2, [&](const Place& place) {
-    if (place.rank == 1) {
+  const LocalEnd end = run_local_ranks(2, [&](const LaunchedRank& launched) {
+    if (launched.rank == 1) {
       write_process(scratch / "rank-1");
       ::raise(SIGINT);
     }
@@ -200,7 +200,7 @@ TEST(LocalRanks, SayThatTheUserAskedOfOneThatFailsAfterwards) {
   static volatile sig_atomic_t asked;
   const pid_t parent = ::getpid();
   const auto fail_after = [&](int number) {
-    return run_local_ranks(1, [&](const Place&) {
+    return run_local_ranks(1, [&](const LaunchedRank&) {
       asked = 0;
       ::signal(number, [](int) { asked = 1; });
       ::kill(parent, number);

@@ -175,7 +175,7 @@ TEST(Parameters, RanksThatCannotShareLayersAreRefused) {
   config::Model m;
   m.dim = 24, m.n_layers = 1, m.n_heads = 6, m.n_kv_heads = 3, m.hidden_dim = 36;
   const ModelShape whole = model_shape(m, 257);
-  const auto refusal = [&](Part part) { return test::error_of([&] { model_part(whole, part); }); };
+  const auto refusal = [&](TensorPart part) { return test::error_of([&] { model_part(whole, part); }); };
   EXPECT_EQ(refusal({0, 4}).key(), "parallelism.tensor_parallel_degree");
   EXPECT_THAT(refusal({0, 6}).message(), HasSubstr("does not divide the model's 3 heads of keys and values"));
 }

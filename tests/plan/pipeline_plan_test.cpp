@@ -186,7 +186,7 @@ class MarkedMemory {
 TEST(StageActivations, NoMicroBatchOverwritesWhatAnotherKeeps) {
   for (const PipelineSchedule schedule : {kGPipe, k1F1B, kInterleaved1F1B, kInterleavedZeroBubble}) {
     for (const Recompute level : {Recompute::kNone, Recompute::kNorms, Recompute::kAttention, Recompute::kBlock}) {
-      for (const Part part : {Part{0, 1}, Part{1, 2}}) {
+      for (const TensorPart part : {TensorPart{0, 1}, TensorPart{1, 2}}) {
         for (const int64_t context : {1, 2}) {
           const ModelShape shape = model_part(shape_of(5, true), part, part.size == 1 ? context : 1);
           const PipelinePlan plan = pipeline_plan(run_of(schedule, 2, 5, 0), shape.L());

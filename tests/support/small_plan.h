@@ -9,7 +9,7 @@ namespace hearth::test {
 
 // Whole, units have 896, 3,808, 3,808 and 928 elements: 3, 4 or 5 ranks leave shorter slices at the end. Some of these
 // end within a parameter, others within padding.
-inline plan::ParameterPlan small_plan(bool tied = false, plan::Part part = {}) {
+inline plan::ParameterPlan small_plan(bool tied = false, plan::TensorPart part = {}) {
   config::Model model;
   model.dim = 24;
   model.n_layers = 2;

@@ -94,7 +94,7 @@ Numbers steps_of(const config::RunConfig& c, comm::Group& world, at::Device devi
       plan::model_part(shape.model, {0, ranks.tensor_parallel_degree}, ranks.context_parallel_degree).key_ranks;
   const comm::MeshGroups groups(world, ranks.degrees(), {shape.model.tied, key_ranks});
   const plan::PipelinePlan pipeline = plan::pipeline_plan(c, shape.model.L());
-  const plan::Part part{groups.place().tp, ranks.tensor_parallel_degree};
+  const plan::TensorPart part{groups.place().tp, ranks.tensor_parallel_degree};
   const plan::ParameterPlan parameters = plan::parameter_plan(shape.model, part, pipeline.stages_of(groups.place().pp));
   parallel::ShardedWeights weights(parameters, shape.precision, groups.loss(),
                                    parallel::ShardedWeights::Mode::kTraining, {}, plan::sharding_of(c), device, {},

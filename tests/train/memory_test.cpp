@@ -127,7 +127,7 @@ void plans_what_ranks_that_share_allocate(config::RunConfig c) {
     comm::run_ranks(ranks, 60, [&](comm::Group& world) {
       const comm::MeshGroups groups(world, c.parallelism.degrees(),
                                     {.key_ranks = plan::model_part(whole.model, {0, tensor}, context).key_ranks});
-      const plan::Part part{groups.place().tp, tensor};
+      const plan::TensorPart part{groups.place().tp, tensor};
       const plan::ParameterPlan parameters = plan::parameter_plan(whole.model, part);
       const parallel::ShardedWeights weights(parameters, whole.precision, groups.loss(),
                                              parallel::ShardedWeights::Mode::kTraining, {}, plan::sharding_of(c),

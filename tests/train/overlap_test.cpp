@@ -162,7 +162,7 @@ TEST(Overlap, HidesAPartOfTensorParallelCommunication) {
     DelayedGroup group(inner, time);
     const std::vector<int64_t> alone = {inner.rank()};
     const std::unique_ptr<comm::Group> own = inner.split(alone);
-    const plan::Part part{inner.rank(), 2};
+    const plan::TensorPart part{inner.rank(), 2};
     const plan::ParameterPlan plan = plan::parameter_plan(shape, part);
     parallel::ShardedWeights weights(plan, DType::kFloat32, *own, parallel::ShardedWeights::Mode::kTraining, {}, {},
                                      at::kCPU, {}, {.tensor = &group});

@@ -5,8 +5,8 @@
 #include "commands/commands.h"
 #include "commands/progress_line.h"
 #include "convert/verify.h"
+#include "hub/manifest.h"
 #include "hub/name.h"
-#include "hub/record.h"
 
 namespace hearth::commands {
 namespace {
@@ -34,15 +34,15 @@ void verify_dcp(const Path& folder) {
 }
 
 // What `hearth fetch` noted about the folder: the Hub's hash of each file.
-void check_record(const Path& folder, convert::WeightsCheck& found) {
-  const std::optional<hub::FetchRecord> record = hub::read_record(folder);
-  if (!record) return;
+void check_manifest(const Path& folder, convert::WeightsCheck& found) {
+  const std::optional<hub::FetchManifest> manifest = hub::read_manifest(folder);
+  if (!manifest) return;
   std::atomic<int64_t> done_bytes = 0;
-  const hub::Differences differences = hub::compare_files(folder, record->files, done_bytes);
+  const hub::Differences differences = hub::compare_files(folder, manifest->files, done_bytes);
   for (const std::string& path : differences.missing)
-    found.problems.push_back(fmt::format("{} is missing: {} has it", (folder / path).string(), record->name));
+    found.problems.push_back(fmt::format("{} is missing: {} has it", (folder / path).string(), manifest->name));
   for (const std::string& path : differences.wrong)
-    found.problems.push_back(fmt::format("{} is not the file of {}", (folder / path).string(), record->name));
+    found.problems.push_back(fmt::format("{} is not the file of {}", (folder / path).string(), manifest->name));
   found.checked.emplace_back("the Hub's hash of every file that was fetched");
   found.unchecked.clear();
 }
@@ -53,7 +53,7 @@ void verify_foreign(const convert::FoundWeights& weights) {
       with_progress([&] { return fmt::format("verifying  {}", format_bytes(progress.done_bytes)); },
                     [&] {
                       convert::WeightsCheck result = convert::verify_weights(weights, progress);
-                      check_record(weights.folder, result);
+                      check_manifest(weights.folder, result);
                       return result;
                     });
   refuse_damage(weights.folder, found.problems, "download these files again, or take another model");

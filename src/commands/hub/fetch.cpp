@@ -38,13 +38,13 @@ bool is_confirmed() {
 }
 
 void print_offer(const hub::FetchRequest& request, const hub::Offer& offer, const hub::Known* known) {
-  const std::string& licence = offer.record.licence;
-  fmt::print("{}\n  licence  {}\n", offer.record.name,
+  const std::string& licence = offer.manifest.licence;
+  fmt::print("{}\n  licence  {}\n", offer.manifest.name,
              licence.empty() ? "none named: see the repository's page" : licence);
   if (offer.is_gated) fmt::print("  access   its owner asks to accept conditions on its page\n");
-  fmt::print("  commit   {}\n  size     {} in {}, {} to download\n  folder   {}\n", offer.record.commit,
-             format_bytes(offer.bytes), counted(std::ssize(offer.record.files), "file"), format_bytes(offer.bytes_left),
-             request.folder.string());
+  fmt::print("  commit   {}\n  size     {} in {}, {} to download\n  folder   {}\n", offer.manifest.commit,
+             format_bytes(offer.bytes), counted(std::ssize(offer.manifest.files), "file"),
+             format_bytes(offer.bytes_left), request.folder.string());
   if (!offer.removed.empty())
     fmt::print("  removed  {} of an earlier commit\n", counted(std::ssize(offer.removed), "file"));
   if (known != nullptr && !known->note.empty()) fmt::print("  note     {}\n", known->note);
@@ -82,9 +82,9 @@ int fetch(CommandLine& line) {
 
   hub::FetchProgress progress;
   if (offline) {
-    const hub::FetchRecord record = hub::check_offline(request, progress);
+    const hub::FetchManifest manifest = hub::check_offline(request, progress);
     fmt::print("{}: {} of {}, commit {}, with the Hub's hashes\n", request.folder.string(),
-               counted(std::ssize(record.files), "file"), record.name, record.commit);
+               counted(std::ssize(manifest.files), "file"), manifest.name, manifest.commit);
     return 0;
   }
   const hub::Client client = hub::Client::find_or_install();
@@ -94,7 +94,7 @@ int fetch(CommandLine& line) {
   with_progress([&] { return bytes_bar(progress.checks ? "checking" : "download", progress.bytes, offer.bytes); },
                 [&] { hub::download(client, request, offer, progress); });
   fmt::print("fetched {}: {} with the Hub's hashes\n", request.folder.string(),
-             counted(std::ssize(offer.record.files), "file"));
+             counted(std::ssize(offer.manifest.files), "file"));
   return 0;
 }
 

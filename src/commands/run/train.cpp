@@ -5,7 +5,7 @@
 #include "commands/run_file.h"
 #include "commands/torch_options.h"
 #include "config/load.h"
-#include "launch/place.h"
+#include "launch/launched_rank.h"
 
 namespace hearth::commands {
 
@@ -35,7 +35,7 @@ int train(CommandLine& line) {
   const auto options = train_options(line);
   if (!options) return 0;
   // A process of srun, mpirun or torchrun: hearth-train meets the other ranks first, so that one rank reports errors.
-  if (launch::place_in_environment()) become_hearth_train(line);
+  if (launch::launched_rank_in_environment()) become_hearth_train(line);
   const config::LoadResult loaded = config::read_and_check(options->run_toml, options->sets, options->ranks);
   // hearth-train checks more and reports all errors together. If it is missing, `hearth` reports the errors of the run
   // file.

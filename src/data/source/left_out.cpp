@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "data/formats/stream_buffer.h"
-#include "hub/record.h"
+#include "hub/manifest.h"
 
 namespace hearth::data {
 namespace {
@@ -143,7 +143,7 @@ bool has_page_ending(const Path& path) {
 }
 
 bool is_hub_folder(const Path& folder) {
-  return path_exists(folder / hub::kRecordFile) || folder_exists(folder / ".cache" / "huggingface" / "download") ||
+  return path_exists(folder / hub::kManifestFile) || folder_exists(folder / ".cache" / "huggingface" / "download") ||
          beginning_of(folder / ".gitattributes").find("filter=lfs") != std::string::npos ||
          beginning_of(folder / ".git" / "config").find("huggingface.co") != std::string::npos ||
          is_card(folder / "README.md");

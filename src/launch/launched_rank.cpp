@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/place.h"
+#include "launch/launched_rank.h"
 
 #include <unistd.h>
 
@@ -123,29 +123,30 @@ bool on_one_host(const Environment& environment, const Variables& variables, int
   return number(environment, variables.local_size, 1, kMaxRanks) == size;
 }
 
-Place place_by(const Environment& environment, const Variables& variables) {
-  Place place;
-  place.launcher = variables.launcher;
-  place.size = number(environment, variables.size, 1, kMaxRanks);
-  place.rank = number(environment, variables.rank, 0, place.size - 1);
-  place.key = key_of(environment, variables);
-  place.address = address_of(environment, variables, on_one_host(environment, variables, place.size), place.key);
-  return place;
+LaunchedRank launched_rank_by(const Environment& environment, const Variables& variables) {
+  LaunchedRank launched;
+  launched.launcher = variables.launcher;
+  launched.size = number(environment, variables.size, 1, kMaxRanks);
+  launched.rank = number(environment, variables.rank, 0, launched.size - 1);
+  launched.key = key_of(environment, variables);
+  launched.address =
+      address_of(environment, variables, on_one_host(environment, variables, launched.size), launched.key);
+  return launched;
 }
 
 // An MPI that does not know Slurm's way to start ranks gives each of N tasks a world of one.
-void check_against_slurm(const Environment& environment, const Place& place) {
-  if (place.size > 1 || !has(environment, kSlurm.size)) return;
+void check_against_slurm(const Environment& environment, const LaunchedRank& launched) {
+  if (launched.size > 1 || !has(environment, kSlurm.size)) return;
   const int64_t tasks = number(environment, kSlurm.size, 1, kMaxRanks);
   if (tasks > 1 && has(environment, "SLURM_STEP_ID") && environment("SLURM_STEP_TASKS_PER_NODE").value_or("") != "1")
     throw user_error(
-        fmt::format("srun started {} tasks, and {} says that each is a world of its own", tasks, place.launcher),
+        fmt::format("srun started {} tasks, and {} says that each is a world of its own", tasks, launched.launcher),
         "this srun --mpi=... does not suit the MPI", "use srun without --mpi, or mpirun alone");
 }
 
 }  // namespace
 
-std::optional<Place> place_in(const Environment& environment) {
+std::optional<LaunchedRank> launched_rank_in(const Environment& environment) {
   // A batch script has SLURM_PROCID, too, but is no step.
   const bool is_step =
       has(environment, kSlurm.rank) && has(environment, kSlurm.size) && has(environment, "SLURM_STEP_NUM_NODES");
@@ -153,16 +154,16 @@ std::optional<Place> place_in(const Environment& environment) {
     if (!has(environment, variables->rank) || !has(environment, variables->size)) continue;
     // srun --mpi=pmi2 sets PMI's variables, too. Slurm's say more: the step, and its first host.
     if (variables == &kMpich && is_step && environment(kMpich.size) == environment(kSlurm.size)) continue;
-    const Place place = place_by(environment, *variables);
-    check_against_slurm(environment, place);
-    return place;
+    const LaunchedRank launched = launched_rank_by(environment, *variables);
+    check_against_slurm(environment, launched);
+    return launched;
   }
-  if (is_step) return place_by(environment, kSlurm);
+  if (is_step) return launched_rank_by(environment, kSlurm);
   return std::nullopt;
 }
 
-std::optional<Place> place_in_environment() {
-  return place_in([](const char* name) -> std::optional<std::string> {
+std::optional<LaunchedRank> launched_rank_in_environment() {
+  return launched_rank_in([](const char* name) -> std::optional<std::string> {
     const char* value = std::getenv(name);
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   });

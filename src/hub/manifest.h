@@ -14,7 +14,7 @@
 
 namespace hearth::hub {
 
-inline constexpr const char* kRecordFile = ".hearth-fetch.json";
+inline constexpr const char* kManifestFile = ".hearth-fetch.json";
 
 // A file of a repository. Its path never leaves the folder (parse_path).
 struct RemoteFile {
@@ -25,7 +25,7 @@ struct RemoteFile {
   bool operator==(const RemoteFile&) const = default;
 };
 
-struct FetchRecord {
+struct FetchManifest {
   std::string name;    // "hf:ORG/NAME@REVISION"
   std::string commit;  // 40 digits
   std::string licence;
@@ -44,13 +44,13 @@ bool is_hex(std::string_view text, size_t digits);
 // stand.
 RemoteFile parse_remote_file(const std::string& path, int64_t size_bytes, Digest digest, const std::string& from);
 
-// Empty if the folder has no record. Throws damaged() for one that is not of the format.
-std::optional<FetchRecord> read_record(const Path& folder);
+// Empty if the folder has no manifest. Throws damaged() for one that is not of the format.
+std::optional<FetchManifest> read_manifest(const Path& folder);
 // The same for its text, which stands in `from`.
-FetchRecord parse_record(std::string_view text, const std::string& from);
-void write_record(const Path& folder, const FetchRecord& record);
+FetchManifest parse_manifest(std::string_view text, const std::string& from);
+void write_manifest(const Path& folder, const FetchManifest& manifest);
 
-// How the folder's files differ from the record's. Hashes are read on several threads.
+// How the folder's files differ from the manifest's. Hashes are read on several threads.
 struct Differences {
   std::vector<std::string> missing;  // paths
   std::vector<std::string> wrong;    // paths with another size or hash

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hub/record.h"
+#include "hub/manifest.h"
 
 #include <fmt/format.h>
 
@@ -13,17 +13,17 @@
 namespace hearth::hub {
 namespace {
 
-using RecordJson = nlohmann::ordered_json;
+using ManifestJson = nlohmann::ordered_json;
 
-constexpr int64_t kRecordVersion = 1;  // stored on disk: never change; a new meaning gets a new number
-constexpr int64_t kMostReaders = 4;    // files that are hashed at once
+constexpr int64_t kManifestVersion = 1;  // stored on disk: never change; a new meaning gets a new number
+constexpr int64_t kMostReaders = 4;      // files that are hashed at once
 
 constexpr int64_t kMostFileBytes = int64_t{1} << 45;
 
 // Another type is refused, too: a conversion of a large number with a point is undefined.
-int64_t size_in(const RecordJson& j) { return j.is_number_integer() ? j.get<int64_t>() : -1; }
+int64_t size_in(const ManifestJson& j) { return j.is_number_integer() ? j.get<int64_t>() : -1; }
 
-RemoteFile parse_file(const RecordJson& j, const std::string& from) {
+RemoteFile parse_file(const ManifestJson& j, const std::string& from) {
   const bool is_lfs = j.contains("sha256");
   Digest digest{is_lfs ? DigestKind::kSha256 : DigestKind::kGitBlob,
                 j.at(is_lfs ? "sha256" : "git_sha1").get<std::string>()};
@@ -57,36 +57,37 @@ RemoteFile parse_remote_file(const std::string& path, int64_t size_bytes, Digest
   return {std::move(good_path), size_bytes, std::move(digest)};
 }
 
-std::optional<FetchRecord> read_record(const Path& folder) {
-  const Path path = folder / kRecordFile;
+std::optional<FetchManifest> read_manifest(const Path& folder) {
+  const Path path = folder / kManifestFile;
   if (!path_exists(path)) return std::nullopt;
-  return parse_record(read_file(path), path.string());
+  return parse_manifest(read_file(path), path.string());
 }
 
-FetchRecord parse_record(std::string_view text, const std::string& from) {
+FetchManifest parse_manifest(std::string_view text, const std::string& from) {
   constexpr const char* kFetchAgain = "remove it and fetch again; files that are there are not downloaded again";
   try {
-    const RecordJson j = RecordJson::parse(text);
-    if (!j.at("format_version").is_number_integer() || j.at("format_version").get<int64_t>() != kRecordVersion)
+    const ManifestJson j = ManifestJson::parse(text);
+    if (!j.at("format_version").is_number_integer() || j.at("format_version").get<int64_t>() != kManifestVersion)
       throw user_error(fmt::format("{} is of another version of Hearth", from), {}, kFetchAgain);
-    FetchRecord record{j.at("name"), j.at("commit"), j.at("licence"), j.at("include"), j.at("exclude"),
-                       {},           j.at("checked")};
-    for (const RecordJson& file : j.at("files")) record.files.push_back(parse_file(file, from));
-    return record;
-  } catch (const RecordJson::exception& error) {
+    FetchManifest manifest{j.at("name"), j.at("commit"), j.at("licence"), j.at("include"), j.at("exclude"),
+                           {},           j.at("checked")};
+    for (const ManifestJson& file : j.at("files")) manifest.files.push_back(parse_file(file, from));
+    return manifest;
+  } catch (const ManifestJson::exception& error) {
     throw damaged(fmt::format("{} is damaged", from), error.what(), kFetchAgain);
   }
 }
 
-void write_record(const Path& folder, const FetchRecord& record) {
-  RecordJson j = {{"format_version", kRecordVersion}, {"name", record.name},         {"commit", record.commit},
-                  {"licence", record.licence},        {"include", record.include},   {"exclude", record.exclude},
-                  {"checked", record.is_checked},     {"files", RecordJson::array()}};
-  for (const RemoteFile& file : record.files) {
+void write_manifest(const Path& folder, const FetchManifest& manifest) {
+  ManifestJson j = {{"format_version", kManifestVersion}, {"name", manifest.name},
+                    {"commit", manifest.commit},          {"licence", manifest.licence},
+                    {"include", manifest.include},        {"exclude", manifest.exclude},
+                    {"checked", manifest.is_checked},     {"files", ManifestJson::array()}};
+  for (const RemoteFile& file : manifest.files) {
     const char* key = file.digest.kind == DigestKind::kSha256 ? "sha256" : "git_sha1";
     j["files"].push_back({{"path", file.path}, {"size", file.size_bytes}, {key, file.digest.hex}});
   }
-  write_file_atomic(folder / kRecordFile, j.dump(1, ' ', false, RecordJson::error_handler_t::replace) + "\n");
+  write_file_atomic(folder / kManifestFile, j.dump(1, ' ', false, ManifestJson::error_handler_t::replace) + "\n");
 }
 
 Differences compare_files(const Path& folder, const std::vector<RemoteFile>& files, std::atomic<int64_t>& done_bytes) {
