@@ -16,21 +16,21 @@ struct CopyProgress {
 
 struct CopyResult {
   int64_t files = 0, bytes = 0;
-  int64_t there = 0;  // files that were at `to` already, with the same content
+  int64_t there = 0;  // files that `to` already had, with the same content
 };
 
-// Every file is read back from `to` and compared; one that differs is written again, three times at most. Files by
-// whose presence a folder is known (hearth.json, manifest.json, config.json, an index) come last, so an interrupted
-// copy is not taken for a whole one. Called again, it goes on: files with the same content stay. Other files at `to`
-// stay, too. A file with another content is replaced on a disk, and refused in a store (user_error), where a late
-// request of an earlier copy could replace it again. Throws an Error that names the file.
+// Every file is read back from `to` and compared; one that differs is written again, three times at most. Files that
+// mark a folder as complete (hearth.json, manifest.json, config.json, an index) come last, so an interrupted copy is
+// not taken for a whole one. A second call continues an interrupted copy: files that `to` already has are kept. Files
+// that only `to` has are kept, too. On a disk, a file with different content is replaced. In a store it is refused
+// (user_error), because a late request of an earlier copy could replace it again. Throws an Error that names the file.
 CopyResult copy_tree(const Path& from, const Path& to, CopyProgress& progress);
 
-// One file, which is read back and written again as above. In a store it must be new.
+// Copies one file, with the same comparison and attempts. In a store the file must be new.
 void copy_checked(const Path& from, const Path& to, CopyProgress& progress);
 
-// Reads a file that was written from memory. Throws an Error (kHardware) unless it has this XXH3-128, in hexadecimal
-// digits.
+// Reads back a file that was written from memory. Throws an Error (kHardware) unless its XXH3-128 is `hash`, which is
+// in hexadecimal digits.
 void require_content(const Path& path, const std::string& hash);
 
 }  // namespace hearth

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transfers between memory and the disk past the page cache (O_DIRECT): they cost the CPU nothing for a copy, and the
-// system does not make a writer wait for others.
+// Transfers between memory and the disk that bypass the page cache (O_DIRECT). The CPU copies nothing, and the system
+// does not make a writer wait for the dirty pages of other programs.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@
 
 namespace hearth {
 
-// Places in memory and in the file, and lengths, are multiples of it.
+// Addresses in memory, offsets in the file and lengths of direct transfers are multiples of this.
 inline constexpr int64_t kDirectBlock = 4096;
 
-// Memory for such transfers.
+// Memory that is aligned for direct transfers.
 class DirectBuffer {
  public:
   explicit DirectBuffer(size_t size)
@@ -35,17 +35,18 @@ class DirectBuffer {
   size_t size_;
 };
 
-// Whether all transfers of the file are direct from now on. False: its file system has none, and nothing changes.
+// Switches direct transfers of the file on or off. False: its file system has no direct transfers, and nothing changes.
 bool set_direct(const File& file, bool direct);
 
-// Writes a new file from begin to end: gathers its parts into large transfers, which are direct where the file system
-// can. Also for objects of a store, which get large parts.
+// Writes a new file from begin to end. It gathers small writes into transfers of 4 MiB, which are direct if the file
+// system supports that. Use it for objects of a store, too: they then get large parts.
 class DirectWriter {
  public:
   explicit DirectWriter(File file) : file_(std::move(file)) {}
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  // The file has all bytes now, not yet on the disk. Call once, after the last write().
+  // Hands the last bytes to the file. It does not fsync: call file().sync() for that. Call once, after the last
+  // write().
   void flush();
   int64_t written() const { return written_; }  // bytes that the file has
   File& file() { return file_; }

@@ -2,7 +2,7 @@
 // Errors that a user meets: what happened, why, and how to fix it, with an exit code that a supervisor can act on.
 //
 // Exceptions end the command; an expected outcome ("no checkpoint yet") is a return value instead.
-// HEARTH_CHECK is for our own bugs only: no user input may reach it.
+// HEARTH_CHECK is for our own bugs only: no user input may make it fail.
 #pragma once
 
 #include <fmt/core.h>

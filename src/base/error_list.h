@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors, collected: one start reports all of them.
+// Collects errors, so that a user sees all of them after one start.
 #pragma once
 
 #include <string>

@@ -3,9 +3,9 @@
 //
 // Every function throws system_error naming the path; none returns an error code.
 //
-// A path that begins with s3:// names an object in a store (base/object_store.h). Reading, listing and removing take it
-// like any path. A new file must not be there yet; it is there when close() returns, whole. Folders need not be made,
-// and nothing is renamed. MappedFile maps a copy on this host (base/object_cache.h).
+// A path that begins with s3:// names an object in a store (base/object_store.h). Functions that read, list and remove
+// take it like any path. A new object must not exist yet; it appears as a whole when close() returns. Folders need not
+// be made, and nothing is renamed. MappedFile maps a copy on this host (base/object_cache.h).
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class ObjectFile;
 bool is_object(const Path& path);  // s3://...
 // FOLDER/GIVEN, or GIVEN alone if it is absolute or in a store.
 Path join_path(const Path& folder, const Path& given);
-Path normal_path(const Path& path);    // without "." and ".."; as text, nothing is looked up
+Path normal_path(const Path& path);    // without "." and ".."; changes the text only, looks up no file
 Path absolute_path(const Path& path);  // and normal
 
 // A descriptor of the system, closed by the destructor. Move-only.
@@ -59,8 +59,8 @@ class File {
   void write(std::string_view bytes);
   void write_at(int64_t offset, std::span<const std::byte> bytes);  // not in a store
   void read_at(int64_t offset, std::span<std::byte> bytes) const;   // all of them; damaged() if the file is too short
-  // The range will be read soon. From a store it comes into memory at once, unless it is very long; a disk needs no
-  // hint.
+  // The range will be read soon. For an object, the range is read into memory at once, unless it is longer than 1 GiB.
+  // For a file on a disk, this does nothing.
   void read_ahead(int64_t offset, int64_t length) const;
   int64_t size_bytes() const;
   void sync();  // fsync
@@ -93,7 +93,7 @@ class MappedFile {
 std::string read_file(const Path& path);  // also of /proc
 // The same for a path that may also be a pipe or a device, such as the shell's <(command) and /dev/stdin.
 std::string read_stream(const Path& path);
-// Writes PATH.tmp, fsyncs, renames over PATH, fsyncs the folder: readers see the old or the new content, whole.
+// Writes PATH.tmp, fsyncs, renames over PATH, fsyncs the folder: readers see the whole old or the whole new content.
 void write_file_atomic(const Path& path, std::string_view content);
 // As above, with `temporary` in place of PATH.tmp: a name in the same folder, for files with several writers at once.
 void write_file_atomic(const Path& path, std::string_view content, const Path& temporary);
@@ -106,19 +106,19 @@ void make_folders(const Path& folder);
 void remove_file(const Path& path);    // missing is fine
 void remove_tree(const Path& folder);  // missing is fine
 // Gives the folder `temporary` the name `folder`. An older folder of that name is renamed to `aside` first and removed
-// last, so that neither of the two ever has only a part of its files. What cannot be removed remains as `aside`.
+// last, so that no reader ever sees a folder with a part of its files. What cannot be removed remains in `aside`.
 void replace_folder(const Path& temporary, const Path& folder, const Path& aside);
 std::vector<std::string> list_folder(const Path& folder);   // names, sorted
-std::vector<std::string> list_folders(const Path& folder);  // those of folders
+std::vector<std::string> list_folders(const Path& folder);  // names of folders, sorted
 bool path_exists(const Path& path);
 bool folder_exists(const Path& path);
 struct FileEntry {
   Path path;  // relative to the folder
   int64_t bytes = 0;
 };
-// The files under a folder and its folders, by path. What vanishes meanwhile is left out.
+// The files under a folder and its folders, by path. Files that vanish meanwhile are left out.
 std::vector<FileEntry> files_under(const Path& folder);
-int64_t folder_bytes(const Path& folder);  // of these files
+int64_t folder_bytes(const Path& folder);  // the sum over files_under(folder)
 // Calls `body` with the file's bytes, a portion at a time.
 void read_in_portions(const File& file, const std::function<void(std::span<const std::byte> portion)>& body);
 

@@ -8,7 +8,7 @@
 namespace hearth {
 
 // Calls body(i) once for each i in [0, count), handed out in order. After an exception no further index is handed out.
-// When all threads are back, the exception of the lowest index is thrown again.
+// When all threads have ended, the exception of the lowest failed index is thrown again.
 void for_each_index(int64_t count, int64_t threads, const std::function<void(int64_t)>& body);
 
 }  // namespace hearth

@@ -12,23 +12,24 @@
 namespace hearth {
 
 // The commit of the sources: "257120cf1a2b", "257120cf1a2b with changes 90ab12cd34ef" (a hash of them) where files
-// differ from it, "unknown" where the sources are no git repository. Each program is linked with it by itself
-// (cmake/SourceCommit.cmake): no library has it, so a new commit compiles one file and links two programs.
+// differ from it, "unknown" where the sources are no git repository. The commit is linked into the programs and into no
+// library (cmake/SourceCommit.cmake), so a new commit compiles one file and links two programs.
 std::string_view source_commit();
 
 // "0.1.0 (Release, commit 257120cf1a2b)": equal for programs of the same sources and build type.
 std::string version_text();
 
-// Raises this process's limit of open files to what the system allows it. The limit of most shells, 1,024, is less than
-// rank 0 of a thousand needs for its connections.
+// Raises this process's limit of open files to the system's maximum. The limit of most shells, 1,024, is too low for
+// rank 0 of a thousand ranks: it has a connection to each.
 void raise_open_files_limit();
 int64_t open_files_limit();
 
-// Signs of life, for other processes that wait for this one (comm/process_control.h): it has read or written a part of
-// a file, or has done a part of something else that is long. Any thread.
+// A sign of life, for other processes that wait for this one (comm/process_control.h). Call it after a part of a long
+// task, such as a part of a file that was read or written. Any thread.
 void note_progress();
 uint64_t progress_count();
-// While one lives, nothing that its thread does is a sign of life. For a thread that goes on when the others hang.
+// While one lives, nothing that its thread does is a sign of life. For a thread that keeps working when the others
+// hang.
 class NoProgress {
  public:
   NoProgress();
@@ -37,7 +38,7 @@ class NoProgress {
   NoProgress& operator=(const NoProgress&) = delete;
 };
 
-// A variable of the environment; empty: it is not set.
+// A variable of the environment. Empty if it is not set.
 std::string environment_variable(const char* name);
 
 // hearth/NAME in the user's folder for caches: XDG_CACHE_HOME, else ~/.cache. Empty if neither is known.

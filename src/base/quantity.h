@@ -15,12 +15,12 @@ constexpr int64_t div_ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t multiple) { return div_ceil(a, multiple) * multiple; }
 
 std::string format_bytes(int64_t bytes);  // three digits or more: "512 B", "1.50 KiB", "11.2 MiB", "153.2 GiB"
-// Two amounts to compare: different amounts get different texts, with more digits or in bytes if necessary.
+// Texts of two amounts that a reader compares: different amounts get different texts, with more digits if necessary.
 std::pair<std::string, std::string> format_bytes_apart(int64_t a, int64_t b);
 // "48 GiB", "1.5GB", "1024": a number and B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB or TB (of 1000).
 // Empty if `text` is not of this form, negative or beyond int64_t.
 std::optional<int64_t> parse_bytes(std::string_view text);
-// A number of things: "1 file", "20 files". The noun stands in the singular and takes an s, or es after ch.
+// A number of things: "1 file", "20 files". Pass the noun in the singular; its plural gets an s, or es after ch.
 std::string counted(int64_t count, std::string_view noun);
 std::string format_count(double count);       // "999", "1.25 k", "56.1 M", "8.03 B"
 std::string format_flops(double flops);       // "172 kFLOP", "29.1 GFLOP"

@@ -27,8 +27,8 @@ uint64_t random_u64(RandomKey key, uint64_t index);    // uniform over 2^64
 double random_uniform(RandomKey key, uint64_t index);  // [0, 1), 53 bits
 // N(0, 1) by Box-Muller, one value per block. Each `draw` is a further independent value at the same index.
 double random_normal(RandomKey key, uint64_t index, uint64_t draw = 0);
-// The first of the draws std * random_normal(key, index, 0), (key, index, 1), ... within [-bound, bound]. `bound` may
-// be infinite.
+// The first of std * random_normal(key, index, 0), std * random_normal(key, index, 1), ... that is in [-bound, bound].
+// `bound` may be infinite.
 double random_truncated_normal(RandomKey key, uint64_t index, double std, double bound);
 
 }  // namespace hearth

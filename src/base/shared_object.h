@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hearth's own shared objects. They are loaded on first use, because they or their libraries may be missing.
 //
-// The name of the entry function ends in a hash of the headers that both sides include (cmake/InterfaceHash.cmake). An
-// object of another build has another name: it is not found, rather than called and crashing.
+// The name of the entry function ends in a hash of the headers that both sides include (cmake/InterfaceHash.cmake). The
+// entry of another build's object has another name, so loading it fails with an error and not with a crash.
 #pragma once
 
 #include <string>

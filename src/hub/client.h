@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Hub's official client, `hf` of PyPI's huggingface_hub. It owns the network: resumed transfers, retries, tokens.
-// No token is ever a word of its command line; it reads HF_TOKEN itself.
+// Hearth never puts a token on its command line; the client reads HF_TOKEN itself.
 #pragma once
 
 #include <functional>
@@ -13,15 +13,15 @@ namespace hearth::hub {
 
 class Client {
  public:
-  // The program that HEARTH_HF names; else that of the .deps folder; else `hf` in PATH, if it is new enough; else it is
-  // installed into .deps/hf with pip. Throws user_error or an Error with kHardware if there is no client then.
+  // Looks for the program in this order: HEARTH_HF's, the one in the .deps folder, `hf` in PATH if it is new enough. If
+  // there is none, pip installs it into .deps/hf. Throws user_error or an Error with kHardware if that fails, too.
   static Client find_or_install();
 
-  // Runs a command that prints JSON, and returns that. Tries again after errors of the network and of the server.
+  // Runs a command that prints JSON, and returns the JSON. Tries again after errors of the network and of the server.
   // `about`: the repository, for errors.
   std::string ask(std::vector<std::string> words, const std::string& about) const;
 
-  // Runs a download or an upload. Tries again as above: a transfer goes on where it stopped.
+  // Runs a download or an upload. Tries again as above: a transfer continues where it stopped.
   void transfer(std::vector<std::string> words, const std::string& about,
                 const std::function<void()>& while_it_runs) const;
 

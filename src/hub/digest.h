@@ -20,7 +20,7 @@ struct Digest {
   bool operator==(const Digest&) const = default;
 };
 
-// Reads the whole file. `done_bytes` grows while it does. Several threads may call it at once.
+// Reads the whole file. `done_bytes` grows while it reads. Several threads may call it at once.
 Digest digest_of_file(const Path& path, DigestKind kind, std::atomic<int64_t>& done_bytes);
 
 }  // namespace hearth::hub

@@ -25,12 +25,12 @@ struct Offer {
   FetchManifest manifest;
   bool is_gated = false;
   int64_t bytes = 0;                 // of all selected files
-  int64_t bytes_left = 0;            // of those that are not there with the right size
+  int64_t bytes_left = 0;            // of selected files that are missing or have a wrong size
   std::vector<std::string> removed;  // files of an earlier commit that the repository no longer has
 };
 
 struct FetchProgress {
-  std::atomic<int64_t> bytes = 0;  // there, or checked
+  std::atomic<int64_t> bytes = 0;  // bytes downloaded, or bytes checked
   std::atomic<bool> checks = false;
 };
 
@@ -38,11 +38,12 @@ struct FetchProgress {
 // kHardware if the disk is too small.
 Offer make_offer(const Client& client, const FetchRequest& request);
 
-// Downloads and checks. After an interruption the next call goes on. A file with a wrong hash is removed, so that the
+// Downloads and checks. After an interruption the next call continues. A file with a wrong hash is removed, so that the
 // next call downloads it again, and damaged() names it.
 void download(const Client& client, const FetchRequest& request, const Offer& offer, FetchProgress& progress);
 
-// Checks what is there, without the network. Throws user_error that names what is missing, damaged() for wrong files.
+// Checks the files in the folder without the network. Throws user_error that names missing files, and damaged() for
+// wrong files.
 FetchManifest check_offline(const FetchRequest& request, FetchProgress& progress);
 
 }  // namespace hearth::hub

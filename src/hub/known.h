@@ -17,7 +17,7 @@ struct Known {
   std::string_view licence;    // as of 2026; a fetch prints what the repository says at that time
   std::string_view include;    // shell patterns between blanks; empty: all files
   std::string_view what;       // one line
-  std::string_view note = {};  // what else the user has to know
+  std::string_view note = {};  // something else that a user has to know, such as a restriction
 };
 
 std::span<const Known> known_names();

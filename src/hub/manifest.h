@@ -31,7 +31,7 @@ struct FetchManifest {
   std::string licence;
   std::vector<std::string> include, exclude;  // shell patterns
   std::vector<RemoteFile> files;
-  bool is_checked = false;  // every file was there with its hash
+  bool is_checked = false;  // every file was found to have its hash
 };
 
 // Throws damaged() for a path that is absolute, climbs out with "..", or has control characters.
@@ -40,13 +40,13 @@ std::string parse_path(const std::string& text, const std::string& from);
 // Whether a text is a number of so many lower-case hexadecimal digits.
 bool is_hex(std::string_view text, size_t digits);
 
-// Throws damaged() for a path as above, a size that no file has, and a text that cannot be a hash. `from`: where they
-// stand.
+// Throws damaged() for a path as above, a size that no file has, and a text that cannot be a hash. `from`: the text's
+// place, for errors.
 RemoteFile parse_remote_file(const std::string& path, int64_t size_bytes, Digest digest, const std::string& from);
 
 // Empty if the folder has no manifest. Throws damaged() for one that is not of the format.
 std::optional<FetchManifest> read_manifest(const Path& folder);
-// The same for its text, which stands in `from`.
+// Reads a manifest from its text. `from`: the file's name, for errors.
 FetchManifest parse_manifest(std::string_view text, const std::string& from);
 void write_manifest(const Path& folder, const FetchManifest& manifest);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs another program to its end, with a time limit, and ends it where the user interrupts this one.
+// Runs another program to its end, with a time limit, and ends it when the user interrupts this program.
 #pragma once
 
 #include <functional>
@@ -24,8 +24,8 @@ struct Outcome {
   std::string output, errors;  // stdout and stderr
 };
 
-// The program has its own process group and no input. It ends with this process, however that ends. Throws an Error
-// with kAskedToLeave after SIGINT or SIGTERM, when the program has ended; system_error if it cannot be started.
+// The program has its own process group and no input. It ends with this process, even if this one is killed. Throws an
+// Error with kAskedToLeave after SIGINT or SIGTERM, when the program has ended; system_error if it cannot be started.
 Outcome run_process(const Process& process);
 
 // The program `name` in PATH; an empty path if there is no such program.

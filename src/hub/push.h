@@ -16,8 +16,8 @@ struct PushRequest {
   Path folder;             // all its files go to the root of the repository
   std::string repository;  // "ORG/NAME"; it is made if it is not there
   bool is_private = false;
-  std::string message;  // of the commit
-  // Files of the repository that readers would take in place of those that are sent, or add to them.
+  std::string message;  // the commit's message
+  // Files that must not be in the repository: readers would use them instead of the uploaded files, or in addition.
   std::vector<std::string> hiding = {};
 };
 

@@ -21,10 +21,10 @@ struct Repository {
 
 // Asks the Hub twice. Throws what Client::ask throws, and damaged() for an answer that cannot be true.
 Repository look_up(const Client& client, const Name& name);
-// The same without files: one request.
+// The same without the list of files: one request.
 Repository look_up_head(const Client& client, const Name& name);
 
-// The two answers, as the client prints them in JSON. Throw damaged() as above.
+// The two answers, as the client prints them in JSON. Both throw damaged() as above.
 Repository parse_head(std::string_view text, const Name& name);
 std::vector<RemoteFile> parse_listing(std::string_view text, const Name& name);
 

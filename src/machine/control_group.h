@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory limit that Slurm, systemd, Docker or Kubernetes set by a control group.
+// The memory limit that Slurm, systemd, Docker or Kubernetes set with a control group.
 // Sources: cgroups(7), proc_pid_cgroup(5), proc_pid_mountinfo(5).
 #pragma once
 

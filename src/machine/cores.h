@@ -7,10 +7,10 @@
 
 namespace hearth::machine {
 
-// The cores that this process may use: fewer than the machine's under a batch system or taskset.
+// The number of cores that this process may use. A batch system or taskset may allow fewer than the machine has.
 int64_t available_cores();
 
-// The same as text, such as "0,1,2,3": equal for processes that share their cores.
+// These cores as text, such as "0,1,2,3". Two processes with the same text share their cores.
 std::string core_list();
 
 }  // namespace hearth::machine

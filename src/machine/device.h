@@ -11,9 +11,9 @@
 
 namespace hearth::machine {
 
-// Bytes per second that one device sends to others, in one direction, by the data sheets. 0: not known.
+// Bytes per second that one device can send to others, in one direction, from the data sheets. 0: not known.
 struct Links {
-  double package_bytes_s = 0;  // to the other die of its package; 0: it is alone there
+  double package_bytes_s = 0;  // to the other die of its package; 0: there is no other die
   double node_bytes_s = 0;     // to the other devices of its node together
   double fabric_bytes_s = 0;   // its share of the node's network
 };
@@ -22,11 +22,11 @@ struct Links {
 struct Device {
   std::string_view name;
   int64_t memory_bytes;
-  int64_t per_node;  // in the usual nodes; 1: a CPU
+  int64_t per_node;  // devices in a usual node; 1 for a CPU
   // FLOP/s that large matrix products reach, not the data sheet's peak; 0: not known.
   double bfloat16_flops, float32_flops;
-  std::string_view source;    // of the rates
-  double memory_bytes_s = 0;  // of its own memory, by the data sheet
+  std::string_view source;    // where the rates come from
+  double memory_bytes_s = 0;  // speed of its own memory, from the data sheet
   Links links = {};
 
   double gemm_flops(DType compute) const {
