@@ -106,7 +106,7 @@ void make_folders(const Path& folder);
 void remove_file(const Path& path);    // missing is fine
 void remove_tree(const Path& folder);  // missing is fine
 // Gives the folder `temporary` the name `folder`. An older folder of that name is renamed to `aside` first and removed
-// last, so that no reader ever sees a folder with a part of its files. What cannot be removed remains in `aside`.
+// last, so that `folder` never has only a part of its files. What cannot be removed remains in `aside`.
 void replace_folder(const Path& temporary, const Path& folder, const Path& aside);
 std::vector<std::string> list_folder(const Path& folder);   // names, sorted
 std::vector<std::string> list_folders(const Path& folder);  // names of folders, sorted

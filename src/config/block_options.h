@@ -9,10 +9,10 @@
 
 namespace hearth::config {
 
-// The norms of a block: of its branches' inputs, or of their outputs (OLMo 2).
+// Where a block has its norms: on its branches' inputs, or on their outputs (OLMo 2).
 enum class NormPlacement { kInputs, kOutputs };
 constexpr auto choice_names(NormPlacement) { return choices("inputs", "outputs"); }
-// What qk_norm takes as one row: a head, or all heads of the queries, and of the keys (OLMo 2).
+// What qk_norm norms as one row: each head, or all query heads together and all key heads together (OLMo 2).
 enum class QkNormScope { kHead, kAllHeads };
 constexpr auto choice_names(QkNormScope) { return choices("head", "all_heads"); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The choices of the run file as enums, each with its names in run files: those of its enumerators, in the same order.
-// docs/config.md lists them in this order, too. Checkpoints store the names: never change one.
+// The choices of the run file as enums. choice_names() gives the names of an enum's values in run files, in their
+// order. docs/config.md lists them in this order, too. Checkpoints store the names: never change one.
 #pragma once
 
 #include <array>
@@ -70,14 +70,14 @@ enum class AsyncMode { kDisabled, kAsync };
 constexpr auto choice_names(AsyncMode) { return choices("disabled", "async"); }
 enum class RecomputeChoice { kNone, kNorms, kAttention, kBlock, kAuto };
 constexpr auto choice_names(RecomputeChoice) { return choices("none", "norms", "attention", "block", "auto"); }
-// The products of a linear layer that numerics.fp8 multiplies in float8: all, or all but the weight's gradient.
+// Which products of a linear layer numerics.fp8 computes in float8: all, or all except the weight's gradient.
 enum class Fp8Recipe { kRowwise, kRowwiseHpWgrad };
 constexpr auto choice_names(Fp8Recipe) { return choices("rowwise", "rowwise_hp_wgrad"); }
 enum class LossAverage { kGlobal, kPerRank };
 constexpr auto choice_names(LossAverage) { return choices("global", "per_rank"); }
 enum class Policy { kOff, kStop, kSkip, kRewind };
 constexpr auto choice_names(Policy) { return choices("off", "stop", "skip", "rewind"); }
-// The element types that a run file may name, the first ones of DType; dtype_name gives the same names.
+// The element types that a run file may name: the first values of DType. dtype_name gives the same names.
 constexpr auto choice_names(DType) { return choices("float32", "float64", "bfloat16"); }
 
 template <class E>

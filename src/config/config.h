@@ -23,14 +23,14 @@ struct Job {
 };
 
 struct Model : BlockOptions {
-  std::string name = "llama3";  // the family of flavors
-  std::string flavor;           // a named shape of the family; given keys override it. Empty: all from the keys
+  std::string name = "llama3";  // the family that `flavor` is looked up in
+  std::string flavor;           // a named shape of the family; given keys override it. Empty: the keys alone
   int64_t dim = 256;
   int64_t n_layers = 4;
   int64_t n_heads = 4;
   int64_t n_kv_heads = 0;         // 0: n_heads
   int64_t head_dim = 0;           // 0: dim / n_heads
-  int64_t hidden_dim = 0;         // 0: from ffn_dim_multiplier and multiple_of, by Meta's rule
+  int64_t hidden_dim = 0;         // 0: computed from ffn_dim_multiplier and multiple_of, as Meta does
   double ffn_dim_multiplier = 0;  // 0: none
   int64_t multiple_of = 64;
   NormType norm_type = NormType::kRmsNorm;
@@ -41,10 +41,10 @@ struct Model : BlockOptions {
   int64_t rope_original_seq_len = 8192;
   RopePairs rope_pairs = RopePairs::kInterleaved;
   AttentionScope attention_scope = AttentionScope::kWindow;
-  int64_t sliding_window = 0;  // of the model's own attention; longer sequences are refused. 0: none
+  int64_t sliding_window = 0;  // the published model's; longer sequences are refused. 0: none
   InitLaw init = InitLaw::kTorchtitan;
-  InitLaw output_init = InitLaw::kScaledNormal;  // of wo and w2, unless init is torchtitan
-  double init_std = 0.02;                        // of normal and scaled_normal
+  InitLaw output_init = InitLaw::kScaledNormal;  // law of wo and w2, unless init is torchtitan
+  double init_std = 0.02;                        // for normal and scaled_normal
   bool depth_init = true;                        // of torchtitan
   bool enable_weight_tying = false;
   int64_t vocab_size = 0;  // 0: the tokenizer's
@@ -57,7 +57,7 @@ struct Objective {
   // masked_lm
   double mlm_probability = 0.3;
   std::string mask_token;  // a special token of the tokenizer; empty: [MASK], <mask> or <|mask|>
-  int64_t mask_id = -1;    // in place of mask_token; -1: mask_token's
+  int64_t mask_id = -1;    // instead of mask_token; -1: the id of mask_token
   double mask_replace_prob = 1, random_replace_prob = 0;
   bool mask_special_tokens = false, at_least_one_mask = true;
   bool count_bos = true;  // spike_lm
@@ -65,11 +65,11 @@ struct Objective {
   bool masked() const { return kind == ObjectiveKind::kMaskedLm; }
 };
 
-// [[optimizer.group]]: parameters with a learning rate or a decay of their own.
+// [[optimizer.group]]: parameters with their own learning rate or weight decay.
 struct OptimizerGroup {
-  std::string pattern;       // parameter names: "*norm*"
+  std::string pattern;       // of parameter names: "*norm*"
   double lr_factor = 1;      // factor of the learning rate
-  double weight_decay = -1;  // -1: as without the group
+  double weight_decay = -1;  // -1: as [optimizer] says
 };
 
 struct Optimizer {
@@ -91,12 +91,12 @@ struct LrScheduler {
   ScheduleRule rule = ScheduleRule::kTorchtitan;
   int64_t warmup_steps = 200;
   double warmup_fraction = 0;  // > 0: share of all steps, in place of warmup_steps
-  double decay_ratio = -1;     // share of the steps that decay, at the end (WSD); -1: all after the warm-up
+  double decay_ratio = -1;     // share of steps, at the end, that decay (WSD); -1: all after the warm-up
   DecayType decay_type = DecayType::kLinear;
   double min_lr_factor = 0;
-  int64_t num_cycles = 1;  // of cosine_with_restarts
-  double power = 1;        // of polynomial
-  int64_t end_step = 0;    // end of the decay, but of torchtitan's; 0: the run's last step
+  int64_t num_cycles = 1;  // for cosine_with_restarts
+  double power = 1;        // for polynomial
+  int64_t end_step = 0;    // last step of the decay (not for torchtitan's rules); 0: the run's last step
 };
 
 struct Training {
@@ -111,9 +111,9 @@ struct Training {
   std::string token_weights;
   int64_t seed = 0;
   DeviceKind device = DeviceKind::kCpu;
-  bool cuda_graph = false;                        // records a micro-batch's forward and backward
+  bool cuda_graph = false;                        // less work of the host for each micro-batch
   DType dtype = DType::kFloat32;                  // or kFloat64, kBFloat16
-  DType mixed_precision_param = DType::kFloat32;  // or kBFloat16: the type of computation
+  DType mixed_precision_param = DType::kFloat32;  // or kBFloat16: the type of products
   int64_t threads = 0;                            // CPU threads of the process; 0: all that it may use
 };
 
@@ -121,13 +121,13 @@ struct Parallelism {
   int64_t data_parallel_replicate_degree = 1;  // HSDP: copies of the sharded weights
   int64_t data_parallel_shard_degree = 1;      // ranks that share the weights; resolved: at least 1
   int64_t zero_stage = 1;                      // 1, 2 or 3 (plan/sharding.h)
-  bool reduce_once_per_step = false;           // stage 3: whole gradients are reduced with the last micro-batch
+  bool reduce_once_per_step = false;           // stage 3: fewer messages, for as much gradient memory as stage 1
   int64_t context_parallel_degree = 1;         // ranks that share every sequence
   int64_t tensor_parallel_degree = 1;          // ranks that share every layer
   int64_t pipeline_parallel_degree = 1;        // ranks that have different layers (plan/pipeline_plan.h)
   PipelineSchedule pipeline_parallel_schedule = PipelineSchedule::k1F1B;
   int64_t pipeline_parallel_microbatch_size = 1;   // sequences
-  int64_t pipeline_parallel_layers_per_stage = 0;  // 0: one stage per rank, or two where the schedule has several
+  int64_t pipeline_parallel_layers_per_stage = 0;  // 0: one stage per rank, or two if the schedule interleaves
   int64_t pipeline_parallel_first_stage_less_layers = 1, pipeline_parallel_last_stage_less_layers = 1;
 
   mesh::Degrees degrees() const {
@@ -140,26 +140,26 @@ struct Parallelism {
   int64_t ranks() const { return degrees().size(); }
   // Ranks that read different sequences.
   int64_t data_ranks() const { return data_parallel_replicate_degree * data_parallel_shard_degree; }
-  // Ranks that share a replica's weights, as this rank has them.
+  // Ranks that cut the weights of a replica into shards. Tensor and pipeline ranks hold other weights and do not count.
   int64_t shards() const { return data_parallel_shard_degree * context_parallel_degree; }
 };
 
 struct Checkpoint {
   std::string folder = "checkpoints";
-  int64_t interval = 500;                       // steps; 0: never
+  int64_t interval = 500;                       // steps; 0: only after the last step
   double interval_seconds = 0;                  // in addition to `interval`; 0: never
   double interval_epochs = 0;                   // in addition to `interval`; 0: never
-  AsyncMode async_mode = AsyncMode::kDisabled;  // whether saves are written behind the training
+  AsyncMode async_mode = AsyncMode::kDisabled;  // kAsync: the training waits only for a copy in memory
   int64_t keep_latest_k = 10;                   // 0: all
   int64_t keep_every = 0;                       // steps; 0: none
-  int64_t keep_best = 0;                        // by validation loss
-  std::vector<double> extra_steps;              // whole numbers; saved, and kept
-  bool last_save_model_only = false;            // the save of the run's last step has the weights alone
-  DType export_dtype = DType::kFloat32;         // of these weights; or kBFloat16
-  bool last_save_in_hf = false;                 // and they are also written in Hugging Face's format
+  int64_t keep_best = 0;                        // this many with the lowest validation loss are kept, too
+  std::vector<double> extra_steps;              // whole numbers: after these steps a checkpoint is saved and kept
+  bool last_save_model_only = false;            // a smaller last save, from which no run can resume
+  DType export_dtype = DType::kFloat32;         // type of the last save's weights; or kBFloat16
+  bool last_save_in_hf = false;                 // the last save also writes Hugging Face's format
   // A checkpoint to start from if the run folder has none; relative to the TOML's folder.
   std::string initial_load_path;
-  bool initial_load_model_only = true;  // loads weights only and starts at step 0; false: loads everything, a branch
+  bool initial_load_model_only = true;  // loads only weights and starts at step 0; false: loads everything, a branch
   std::vector<std::string> exclude_from_loading;  // not loaded by a branch: "optimizer", "dataloader", "train_state"
   std::vector<std::string> fresh, drop, freeze;   // patterns of parameter names (plan/name_pattern.h)
 };
@@ -176,9 +176,9 @@ struct Validation {
   int64_t steps = -1;                 // global batches of each set; -1: all
   std::vector<ValidationSet> set;     // empty: the held-out documents of the training data
   std::vector<std::string> generate;  // prompts, or recordings (.npy), that the model continues at each measurement
-  int64_t generate_tokens = 64;       // of each sample, at most
+  int64_t generate_tokens = 64;       // at most this many in each sample
   double generate_temperature = 1;    // 0: always the likeliest token
-  int64_t generate_context_bins = 0;  // of each recording, those that the model reads; 0: all
+  int64_t generate_context_bins = 0;  // bins of each recording that the model reads; 0: all
 };
 
 struct Metrics {
@@ -200,7 +200,7 @@ struct Comm {
   CommBackend backend = CommBackend::kAuto;
   std::string nccl_library{};         // NCCL's or RCCL's file; empty: where the loader finds it
   std::string mpi_library{};          // libhearth_mpi.so of another MPI than the build's; empty: next to the program
-  double init_timeout_seconds = 120;  // as train_timeout_seconds, up to the end of the first step
+  double init_timeout_seconds = 120;  // train_timeout_seconds until the first step has ended
   double train_timeout_seconds = 60;  // a rank that waits longer for others gives up and names the missing ranks
 };
 
@@ -208,10 +208,10 @@ struct Comm {
 struct DataSource {
   std::string path;       // a folder made by `hearth data build`; relative to the TOML's folder
   double weight = 1;      // relative to the other weights; 0: not used (until a segment changes it)
-  double epochs_max = 0;  // a run that would see it more often is refused; 0: no limit
+  double epochs_max = 0;  // a run with more passes over it is refused at the start; 0: no limit
 };
 
-// [[data.segment]]: other weights from a point of the training on.
+// [[data.segment]]: from a given token of the training on, the sources have other weights.
 struct DataSegment {
   int64_t from_tokens = 1;      // starts at this token of the training
   std::vector<double> weights;  // one per source, in their order
@@ -234,9 +234,9 @@ struct Data {
 struct Memory {
   int64_t loss_chunk_tokens = -1;  // logits exist for this many tokens at a time; -1: by the device
   RecomputeChoice recompute = RecomputeChoice::kNone;
-  int64_t recompute_layers = -1;  // number of layers, from the first on; -1: all
+  int64_t recompute_layers = -1;  // how many of the first layers recompute; -1: all
   std::string limit;              // memory for tensors, "48 GiB"; empty: all there is
-  std::string margin;             // of a GPU, that plans leave free: "2 GiB"; empty: by the number of ranks
+  std::string margin;             // GPU memory that plans leave free: "2 GiB"; empty: by the number of ranks
 };
 
 struct Numerics {
@@ -244,13 +244,13 @@ struct Numerics {
   bool stochastic_rounding = false;  // for weights that are kept in bfloat16
   bool fp8 = false;                  // linear layers multiply in 8-bit floating point
   Fp8Recipe fp8_recipe = Fp8Recipe::kRowwiseHpWgrad;
-  bool reproducible = false;          // the same bits for any number of ranks
-  Policy nan_policy = Policy::kStop;  // not kOff
+  bool reproducible = false;          // same bits for any power of two of ranks; costs memory and messages
+  Policy nan_policy = Policy::kStop;  // kOff is not allowed
   Policy spike_policy = Policy::kOff;
-  double spike_deviations = 6;  // above the mean of the last spike_window losses, in their standard deviations
-  int64_t spike_window = 128;   // steps
+  double spike_deviations = 6;  // a loss this many standard deviations above the last ones' mean is a spike
+  int64_t spike_window = 128;   // losses
   int64_t skip_limit = 20;      // skipped updates in a row before the run stops
-  int64_t rewind_limit = 3;     // over the whole run
+  int64_t rewind_limit = 3;     // rewinds in the whole run before it stops
 
   std::optional<Fp8Recipe> float8() const { return fp8 ? std::optional(fp8_recipe) : std::nullopt; }
 };

@@ -13,14 +13,14 @@ int64_t global_batch_size(const RunConfig& config);   // sequences per step, ove
 int64_t micro_batch_size(const RunConfig& config);    // sequences that go through a layer at once
 int64_t accumulation_steps(const RunConfig& config);  // micro-batches per rank and step
 int64_t tokens_per_step(const RunConfig& config);     // positions, over all ranks
-int64_t cpu_threads(const RunConfig& config);         // of the process: training.threads, or all the cores it may use
+int64_t cpu_threads(const RunConfig& config);         // training.threads, or all cores that the process may use
 
 // Length of the training in steps: tokens and epochs are rounded up to whole steps. `samples_per_epoch` is the number
 // of windows in the data; only a length in epochs needs it.
 int64_t total_steps(const RunConfig& config, int64_t samples_per_epoch);
 
-// Parts of checkpoint.interval_epochs that the first `samples` samples of a training end: a whole number, which only
-// grows. 0 without the key. An epoch has `samples_per_epoch` samples, as for total_steps.
+// How many whole intervals of checkpoint.interval_epochs the first `samples` samples of a training complete. 0 without
+// the key. An epoch has `samples_per_epoch` samples, as for total_steps.
 double epoch_parts(const RunConfig& config, int64_t samples_per_epoch, uint64_t samples);
 
 // Whether a run without checkpoints of its own continues another run, rather than load only its weights.

@@ -30,11 +30,11 @@ struct FamilyFile {
   std::string_view family, name, text;
 };
 std::span<const FamilyFile> family_files();
-// What a file says; and an entry's value as `type` has it. A mistake in a file stops the program: a test reads them
-// all.
+// The entries of a file; and an entry's value, converted to the type of `type`. A mistake in a file stops the program:
+// a test reads all files.
 std::vector<TomlEntry> entries_of(const FamilyFile& file);
 Value typed(const FamilyFile& file, const TomlEntry& entry, const Value& type);
-// Gives a member the entry's value if the entry has this key, and says whether it has.
+// If the entry has this key, sets the member to its value and returns true.
 template <class Member>
 bool take(const FamilyFile& file, const TomlEntry& entry, std::string_view key, Member& member) {
   if (entry.key != key) return false;
@@ -48,7 +48,7 @@ struct Setting {
   Value value;
 };
 
-// The layers of a model whose positions see a window of the last tokens only, by its config.json.
+// Which layers of a model use sliding-window attention, by its config.json: a position sees only the last tokens.
 enum class SlidingWindowUse {
   kNever,
   kAlways,   // all layers: sliding_window
@@ -81,15 +81,15 @@ const Family& find_family(std::string_view name);  // must exist
 // The family of model.name.
 const Family& family_of(const Model& model);
 
-// Gives the model the keys that all models of the family have, and its name, where it has another family's.
+// Gives the model the keys that all models of the family have. If model.name is another family's, it changes, too.
 void apply(const Family& family, Model& model);
-// Whether "model.norm_type" and the like, which say what blocks compute. Sizes and numbers do not, nor what every
+// Whether a key such as "model.norm_type" says what blocks compute. Sizes and numbers do not. Nor do keys that every
 // family leaves open: rope_pairs, attention_scope, enable_weight_tying.
 bool is_block_option(std::string_view name);
-// Keys of [model] by which a model computes something else than those of the family: "model.qk_norm",
+// Keys of [model] that make a model compute something else than the family's models: "model.qk_norm",
 // "model.norm_type = \"layernorm\"". Sizes do not count.
 std::vector<std::string> differences(const Family& family, const Model& model);
-// The family with the fewest differences; of those, the one with most keys in common, then the first.
+// The family with the fewest differences. Ties go to the family with most keys in common, then to the first.
 const Family& nearest_family(const Model& model);
 
 // A named shape, chosen by model.name and model.flavor.

@@ -35,7 +35,7 @@ std::vector<std::string_view> all_choices() {
 }
 
 // A row of the table: a key of its section's struct `Keys`, and what Field says about it. A choice without limits may
-// be any of its enum's.
+// be any value of its enum.
 template <class Keys>
 struct FieldRow {
   template <class Owner, class Member>

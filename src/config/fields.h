@@ -49,7 +49,7 @@ struct Condition {
 };
 using AppliesWhen = std::vector<Condition>;  // all must hold; empty: always
 
-// The allowed values of a field.
+// The values that a field allows.
 struct Limits {
   // The limits of a number, or of each number of a list. `special` is a value outside the bounds with a meaning of its
   // own, which the field's help explains.
@@ -83,7 +83,7 @@ struct Field {
   bool in_list() const { return section.find('.') != std::string_view::npos; }
 };
 
-// In the order of docs/config.md: sections, and their keys; without keys of lists.
+// In the order of docs/config.md: by section. Keys of lists are in list_fields().
 std::span<const Field> fields();
 const Field* find_field(std::string_view name);  // "training.steps"; null: no such key
 std::vector<std::string> section_names();

@@ -44,20 +44,20 @@ struct LoadResult {
   bool has_problem(std::string_view name, bool typed = false) const;
 };
 
-// Reads a file and checks types; the rules between keys are in config/check.h. All errors are in `problems`, but an
-// unreadable file throws. `toml` may be empty: only defaults and `sets` ("section.key=value"). `world`: the number of
-// ranks that were started; 0: not known. parallelism.data_parallel_shard_degree becomes this number if it is -1 or not
-// given, and has to equal it otherwise.
+// Reads a file and checks types; the rules between keys are in config/check.h. All errors are in `problems`, except
+// that an unreadable file throws. `toml` may be empty: only defaults and `sets` ("section.key=value"). `world`: the
+// number of ranks that were started; 0: not known. parallelism.data_parallel_shard_degree becomes this number if it is
+// -1 or not given, and has to equal it otherwise.
 LoadResult read_run(const Path& toml, const std::vector<std::string>& sets, int64_t world = 0);
 
-// As read_run, of the text of a file. Messages call it `name`.
+// Like read_run, but from a text. Messages use `name` as the file's name.
 LoadResult read_run_text(std::string_view text, const std::string& name, const Path& base_folder,
                          const std::vector<std::string>& sets = {}, int64_t world = 0);
 
 // read_run and all rules for training.
 LoadResult read_and_check(const Path& toml, const std::vector<std::string>& sets, int64_t world = 0);
 
-// As above, and throws if there are problems.
+// Like read_and_check, but throws if there are problems.
 RunConfig load(const Path& toml, const std::vector<std::string>& sets);
 
 // Sets training.device to "cuda", and the keys that follow from it if they are not given, as a run file would. Used to
@@ -67,8 +67,8 @@ void compute_on_gpu(LoadResult& run);
 // A configuration that was not read from a file. It has no problems.
 LoadResult without_file(const RunConfig& config);
 
-// Throws the problems of a run, if there are any: those of its file, and the later errors `found`, each with its key's
-// place. Errors about a key that already has a problem are left out.
+// Throws the problems of a run, if there are any: the file's problems, and the errors `found` later, each with its
+// key's place in the file. Errors about a key that already has a problem are left out.
 void throw_all(const LoadResult& loaded, std::span<const Error> found);
 
 // Runs `body` and adds the key's place in the file to its errors.
@@ -83,11 +83,11 @@ void with_places(const LoadResult& loaded, const Body& body) {
 std::string to_toml(const RunConfig& config);
 
 // The keys that say how a model was trained, for a reader on another machine: the sections model, objective, optimizer,
-// lr_scheduler and training. All others have their defaults, and no key is a path.
+// lr_scheduler and training. All other keys have their defaults, and no key is a path.
 RunConfig for_publication(const RunConfig& config);
 
 // Reads text that to_toml wrote, perhaps in an older version. Missing keys take their default; keys that no longer
-// exist are an error. Messages call the file `name`.
+// exist are an error. Messages use `name` as the file's name.
 RunConfig from_toml_text(std::string_view text, const std::string& name, const Path& base_folder);
 
 }  // namespace hearth::config

@@ -15,7 +15,7 @@ namespace hearth::config {
 struct Difference {
   std::string name;
   AtResume at_resume;
-  std::string before, after;  // as TOML; "none" for a table that the other side lacks
+  std::string before, after;  // as TOML; "none" for a table that this side does not have
 };
 
 // Key by key, in the order of fields(), then of list_fields(). `before` is what the checkpoint stores.

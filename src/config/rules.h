@@ -50,10 +50,11 @@ class Rules {
 
 // Rejects given keys that nothing reads, by Field::applies_when.
 void check_applies_when(Rules& rules, const RunConfig& config, bool is_training);
-// Parts of check(): the update and its number types; and the decays that a rule of the learning rate has.
+// Parts of check(): the optimizer and its number types; and which decays the rule of the learning rate has.
 void check_optimizer(Rules& rules, const RunConfig& config);
 void check_decay_type(Rules& rules, const LrScheduler& scheduler);
-// A folder of the run folder for files of its own kind: on a disk, because of `why_disk`; `example` is a good name.
+// Part of check(): a folder in the run folder that one kind of file has for itself. It must be on a disk, because of
+// `why_disk`; `example` is a good name.
 void check_own_folder(Rules& rules, const RunConfig& config, std::string_view key, const std::string& given,
                       const std::string& why_disk, std::string_view example);
 // Part of check(): traces and snapshots.

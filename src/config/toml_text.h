@@ -27,7 +27,7 @@ struct TomlError {
 // Appends the entries of the text in its order, up to a syntax error.
 std::optional<TomlError> parse_toml(std::string_view text, std::vector<TomlEntry>& entries);
 
-// `given` as the type of `type`, if it fits: a number without a fraction is an integer ("tokens = 3e8").
+// `given`, converted to the type of `type` if it fits: a number without a fraction may be an integer ("tokens = 3e8").
 std::optional<Value> as_type(const Value& given, const Value& type);
 // "a whole number", "a text in quotes".
 std::string_view type_text(const Value& type);

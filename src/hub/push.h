@@ -27,7 +27,7 @@ struct Arrived {
 };
 
 // Throws user_error, before anything is sent, if a private upload would go to a public repository, or if the repository
-// has one of the files in `hiding`. Throws damaged() if
+// has a file of `hiding`. Throws damaged() if
 // the Hub's hashes of the uploaded files differ from those of the folder's files. `done_bytes` counts what is checked.
 Arrived upload(const Client& client, const PushRequest& upload, std::atomic<int64_t>& done_bytes);
 

@@ -14,18 +14,18 @@ namespace hearth::config {
 struct CommandWord {
   std::string text;
   int line = 0;           // where its first character stands
-  std::string unknown{};  // its first part that only bash knows, "$NAME" or "${NAME}", where such are kept
+  std::string unknown{};  // with keep_names: its first "$NAME" or "${NAME}", which only bash can expand
 };
 
 struct CommandText {
-  // The command and the options in lines of their own. A trace has every command that ran.
+  // The command, and options that have their own lines. A trace has every command that ran.
   std::vector<std::vector<CommandWord>> commands;
   std::vector<CommandWord> names;        // NAME=value, each in a line of its own
   std::vector<CommandWord> environment;  // NAME=value in front of the command
   bool trace = false;
 };
 
-// The text is a script, or has a fault.
+// Thrown: the text is a script, or has a syntax error.
 struct CommandFault {
   int line;
   std::string what;
@@ -34,7 +34,7 @@ struct CommandFault {
   std::string fix{};    // empty: the usual one
 };
 
-// Throws CommandFault. `keep_names`: $NAME and ${NAME} stand in their words as they are written, and are no faults.
+// Throws CommandFault. `keep_names`: $NAME and ${NAME} stay in their words as written, and are not faults.
 CommandText read_command_text(std::string_view text, bool keep_names = false);
 
 // Whether a text is a command, options, names or a script, rather than TOML, YAML or JSON.

@@ -16,7 +16,7 @@
 
 namespace hearth::config {
 
-// Our key of that name, or null: "training.steps", and "data.source.0.path" of a list.
+// Our key of that name, such as "training.steps" or, in a list, "data.source.0.path". Null if there is none.
 const Field* field_of(std::string_view key);
 
 struct ImportOptions {
@@ -32,8 +32,10 @@ class Draft {
 
   const std::string& program() const { return program_; }
   const ImportOptions& options() const { return options_; }
-  // The number of ranks that the files say, unless --ranks is given. A note says where the two differ.
-  void take_ranks(int64_t ranks);
+  // Sets the number of ranks that the files give, unless --ranks is given.
+  void take_ranks(int64_t ranks) {
+    if (options_.ranks == 0) options_.ranks = ranks;
+  }
 
   // Applies a dialect's table to every key. A key that no rule names is a problem. Variables ("$NAME", "env.NAME") are
   // listed in the result.
@@ -41,18 +43,18 @@ class Draft {
   // Refuses two keys of the files that are one of ours with two values, where the dialect did not refuse them already.
   void refuse_conflicts();
 
-  // A foreign key, or null. A key that is left out, or null in its file, is not there.
+  // A foreign key. Null if it is missing, left out by the user, or null in its file.
   const ForeignKey* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  // The first of these keys that is there, or null.
+  // The first of these keys that find() finds, or null.
   const ForeignKey* first_of(std::initializer_list<std::string_view> names) const;
   // Compares a value's text(): "false" is also the word "False" of a command.
   bool text_is(std::string_view name, std::string_view text) const;
   // Whether a file of this name, in whatever folder, gave keys.
   bool has_file(std::string_view path) const;
-  // The keys whose names begin so, in their order.
+  // The keys whose names begin with `begin`, in their order.
   std::vector<const ForeignKey*> keys_under(std::string_view begin) const;
-  // Values of a type. Empty if there is no such key; another type is a problem.
+  // A key's value as a type. Empty if there is no such key; a value of another type is a problem.
   std::optional<int64_t> whole(const ForeignKey* key);
   std::optional<double> number(const ForeignKey* key);
   std::optional<bool> flag(const ForeignKey* key);
@@ -66,24 +68,24 @@ class Draft {
   std::optional<Names> texts(std::string_view name) { return texts(find(name)); }
   std::optional<Numbers> numbers(std::string_view name) { return numbers(find(name)); }
   bool is_on(std::string_view name) { return flag(name).value_or(false); }
-  // A whole number without a problem: empty also for a value of another type.
+  // A whole number. Unlike whole(), a value of another type is no problem: the result is empty.
   std::optional<int64_t> known_whole(std::string_view name) const;
 
-  // Our key gets a value. `from`: the foreign key that it comes from, or null; `note` stands beside it.
+  // Sets our key. `from`: the foreign key that the value comes from, or null. `note` becomes a comment beside it.
   void set(std::string_view key, Value value, const ForeignKey* from, std::string note = {});
-  // Our key gets the value of a foreign one, as our type. False: it is not there, or has another type.
+  // Sets our key to the value of a foreign one, converted to our type. False: that key is missing or has another type.
   bool take(std::string_view key, const ForeignKey* from, std::string_view note = {});
   bool take(std::string_view key, std::string_view from, std::string_view note = {}) {
     return take(key, find(from), note);
   }
-  // The same, or the foreign program's default, with `why` beside it.
+  // The same. If the foreign key is missing, sets the foreign program's default, with `why` beside it.
   void take_or(std::string_view key, const ForeignKey* from, Value standard, std::string_view why);
   void take_or(std::string_view key, std::string_view from, Value standard, std::string_view why) {
     take_or(key, find(from), std::move(standard), why);
   }
-  // Our key gets a value where the foreign key is true.
+  // Sets our key if the foreign key is true.
   void set_if_on(std::string_view key, Value value, std::string_view from, std::string_view note = {});
-  // A default of the foreign program, where nothing was set. Left out if it is ours, too.
+  // Sets our key to the foreign program's default, unless it is set or our default is the same.
   void assume(std::string_view key, Value value, std::string_view why);
   bool is_set(std::string_view key) const { return items_.contains(key); }
   // The value of our key, or null.

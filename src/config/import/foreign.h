@@ -20,10 +20,10 @@ using ForeignList = std::vector<ForeignValue>;
 // A value as its file writes it. std::monostate: null.
 struct ForeignValue {
   std::variant<std::monostate, bool, int64_t, double, std::string, ForeignList> is;
-  std::string spelled{};  // the word of a command, whatever it is read as; empty for a value of a file
+  std::string spelled{};  // the word in the command as typed; empty for a value of a file
 
   bool null() const { return std::holds_alternative<std::monostate>(is); }
-  // For comparison: "true", "0.1", "cosine", "[1, 2]", "null". A number without a fraction has none: 1.0 is "1".
+  // For comparison: "true", "0.1", "cosine", "[1, 2]", "null". A whole number has no decimal point: 1.0 is "1".
   std::string text() const;
   // For names and messages: a word of a command as it stands there, "on" or "007", and text() for a value of a file.
   std::string written() const;
@@ -56,30 +56,31 @@ Problem problem_in(const std::string& file, std::string what, std::string fix);
 Problem problem_at(const std::string& file, int line, std::string what, std::string fix = {});
 Problem problem_of(const ForeignKey& key, std::string what, std::string fix = {});
 
-// The readers below append the keys of a text. Each wrong place is a problem: a syntax error, a key that stands twice,
-// an anchor. Keys before a syntax error are kept.
+// The readers below append the keys of a text. A syntax error, a repeated key or an anchor is a problem. Keys before a
+// syntax error are kept.
 void read_foreign_toml(std::string_view text, const std::string& file, std::vector<ForeignKey>& keys,
                        std::vector<Problem>& problems);
-// YAML, and JSON as a part of it. A - in a name becomes _. Scalars without quotes become what PyYAML makes of them, and
-// "1e-4" a number, too.
+// YAML, and JSON as a part of it. A - in a name becomes _. Scalars without quotes get the types that PyYAML gives them,
+// except that "1e-4" is a number.
 void read_foreign_yaml(std::string_view text, const std::string& file, std::vector<ForeignKey>& keys,
                        std::vector<Problem>& problems);
 
-// A command that starts a training, options alone, or lines of NAME=value (config/import/command.h). The option
-// --the-name is the key the_name, an option of its launcher launch.NAME, a line NAME=value $NAME, and NAME=value in
-// front of the command env.NAME. `launch.files`: files that the command names without an option. `knows`: whether a
-// trainer has an option of that name, to find the training among the commands of a trace. A script is a problem.
+// A command that starts a training, options alone, or lines of NAME=value (config/import/command.h). The names of the
+// keys: --the-name becomes the_name, a launcher's option launch.NAME, a line NAME=value $NAME, and NAME=value in front
+// of the command env.NAME. `launch.files`: files that the command names without an option. `knows`: whether a trainer
+// has an option of that name, to find the training among the commands of a trace. A script is a problem.
 void read_foreign_command(std::string_view text, const std::string& file,
                           const std::function<bool(std::string_view)>& knows, std::vector<ForeignKey>& keys,
                           std::vector<Problem>& problems);
 
-// A value that is JSON's text of an object, as options and files of Transformers have them, becomes keys of its parts:
+// Replaces a key whose value is a JSON object in a text, as Transformers has them, by keys of its parts:
 // accelerator_config = "{\"split_batches\": true}" is accelerator_config.split_batches = true.
 void split_json_texts(std::vector<ForeignKey>& keys);
 
 // A scalar without quotes, as YAML 1.1 resolves it.
 ForeignValue plain_scalar(std::string_view text);
-// A number, or a text that is one: PyYAML reads 1e-4 as a text, and trainers turn it into a number.
+// The value as a number, also if it is a text such as "1e-4": PyYAML reads 1e-4 as a text, and trainers turn it into a
+// number.
 std::optional<double> number_of(const ForeignValue& value);
 
 }  // namespace hearth::config

@@ -13,23 +13,22 @@ namespace hearth::config {
 
 std::vector<Dialect> dialects();
 
-// The dialect that has most of the keys, or the one of the name `from`. A trainer that has none of a command's options
-// is out. `title`: the files, for errors. Throws
-// user_error where no dialect has a key, where another program's own keys stand there, or where a guess has fewer than
-// half of the keys, and for a run file of Hearth.
+// The dialect that knows most of the keys, or the one named `from`. A dialect that knows no option of a command does
+// not count. `title`: the files, for errors. Throws user_error if no dialect knows a key, if the keys are another
+// program's, if a guess knows fewer than half of the keys, and for a run file of Hearth.
 Dialect choose_dialect(std::span<const ForeignKey> keys, std::string_view from, const std::string& title);
 
-// Refuses a file without a key of the dialect, and files that say nothing of a training. `files`: the names, one by
+// Refuses a file without a key of the dialect, and files that do not describe a training. `files`: the names, one by
 // one.
 void require_training(const Dialect& dialect, std::span<const ForeignKey> keys, std::span<const std::string> files,
                       std::vector<Problem>& problems);
 
-// Gives NAME of a line NAME=value the name of an option that is written so, in small letters. A NAME with small
-// letters that no option has is a problem: variables of the environment have capitals. Beside a program all of them are
-// variables, and bash passes none on as an option.
+// Turns a line NAME=value into the option of the same name in small letters. A NAME with small letters that is no
+// option is a problem: variables of the environment have capitals. If the text also names a program, all such lines are
+// variables, because bash does not pass them on as options.
 void name_variables(const Dialect& dialect, std::vector<ForeignKey>& keys, std::vector<Problem>& problems);
 
-// --no-NAME, where NAME is an option and no_NAME is not, becomes NAME = false, and is shown so.
+// Turns --no-NAME into NAME = false, if NAME is an option and no_NAME is not. Messages show it in this form.
 void join_negations(const Dialect& dialect, std::vector<ForeignKey>& keys);
 
 }  // namespace hearth::config

@@ -21,9 +21,9 @@ struct Imported {
 };
 
 // Reads `files` together as one run. `from`: a name of dialect_names(), or empty to find the kind from the keys.
-// `command`: what the first comment says made the file. Throws all problems at once, each with file:line: syntax, keys
-// that are unknown, wrong or refused, and rules between our keys. The datasets and weights that the result names need
-// not exist.
+// `command`: the first comment of the result says that this command made it. Throws all problems at once, each with
+// file:line: syntax, keys that are unknown, wrong or refused, and rules between our keys. The datasets and weights that
+// the result names need not exist.
 Imported import_run(const std::vector<Path>& files, std::string_view from, const ImportOptions& options,
                     std::string_view command);
 

@@ -13,11 +13,11 @@ struct ImportRule {
     kCopy,    // our key `target` gets the value; `words` is a note beside it
     kRead,    // code of the dialect reads it
     kIgnore,  // it does not change what is trained: `words` say why
-    kOnly,    // only the values `target` ("1|null") are what Hearth does; `words` say what it does
+    kOnly,    // Hearth supports only the values in `target` ("1|null"); `words` say what it does
     kRefuse   // `words` say why; `fix` says what to do
   };
-  // "training.steps"; "profiling.*" is every key that begins with "profiling.", without a row. The rows that a
-  // dialect's file writes have several names, with blanks between them.
+  // "training.steps". "profiling.*" is for every key that begins with "profiling." and has no row. In a dialect's
+  // source, a row may have several names with blanks between them.
   std::string_view name;
   Kind kind;
   std::string_view target{}, words{}, fix{};
@@ -63,14 +63,14 @@ inline constexpr std::string_view kWhyWandb = "`scripts/wandb_sync.py` sends a r
 // The rows with one name each, in the same order. An error proposes the first of equally near names.
 std::vector<ImportRule> one_by_one(std::span<const ImportRule> rows);
 
-// Whether a pattern is the name, or ends in * and is the name's begin. "env.NAME" is also "$NAME".
+// Whether a pattern is the name, or ends in * and the name begins with it. "env.NAME" is also "$NAME".
 bool fits_pattern(std::string_view pattern, std::string_view name);
-// The rule of a key: a row of its own, or the longest row with * that begins so. Null: no rule.
+// The rule of a key: the row with its name, else the longest row with * that fits it. Null: no rule.
 const ImportRule* rule_for(std::span<const ImportRule> rules, std::string_view name);
 // Whether a key has a row of its own.
 bool has_rule(std::span<const ImportRule> rules, std::string_view name);
 
-// Every key of a dialect (dialects.h), one by one, where the table has a file of its own.
+// The rules of a dialect (dialects.h) whose table has its own file: one row for each key.
 std::span<const ImportRule> megatron_rules();
 std::span<const ImportRule> neox_rules();
 std::span<const ImportRule> torchtitan_rules();

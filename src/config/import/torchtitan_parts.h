@@ -8,18 +8,18 @@
 
 namespace hearth::config {
 
-// A degree of [parallelism], or of the sections that had it before. `rest`: -1 is what is left of the ranks.
+// A degree of [parallelism], or of the sections that older files have. `rest`: -1 means all ranks that are left.
 ForeignDegree torchtitan_degree(Draft& draft, std::string_view key, bool rest = false);
 ForeignLayout torchtitan_layout(Draft& draft);
 // Sets the layout, with the sharding of parallelism.fsdp_reshard_after_forward. `layout` is resolved.
 void set_torchtitan_layout(Draft& draft, ForeignLayout& layout, int64_t local_batch_size, const ForeignKey* from);
 void import_torchtitan_metrics(Draft& draft);
-// `section`: its name there. Keys that would have no effect are left out.
+// `section`: the section's name in the file. Keys that would have no effect are left out.
 void import_torchtitan_profiling(Draft& draft, std::string_view section);
 void import_torchtitan_pipeline(Draft& draft);
 // Refuses lr_scheduler.total_steps, which differs from the training's steps.
 void refuse_torchtitan_total(Draft& draft);
-// When a file was written, by its keys: the program's defaults and formulas changed.
+// When a file was written, as found from its keys. The program's defaults and formulas changed since.
 enum class TorchtitanAge {
   k2024,        // until March 2025: torchtitan_2024
   kSpring2025,  // until June 2025: torchtitan_2025

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of a run of Transformers: its model and its rate.
+// Parts of a run of Transformers: its model and its learning rate.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace hearth::config {
 
-// Which program has the keys. Its defaults hold.
+// The program that the keys are for. Missing keys have its defaults.
 struct HfProgram {
   std::string name;       // "run_clm.py"; empty: a file of keys
   bool trainer = true;    // false: a loop of its own with accelerate

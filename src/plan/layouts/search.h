@@ -22,10 +22,9 @@ struct Layout {
   double bubble;  // of the pipeline
 };
 
-// At most `count` layouts for speed.devices devices of `memory_bytes` each, the fastest first, and one for
-// each combination of pp, cp and tp. Recomputation is the least that fits. The global batch is that of `config`; each
-// rank has a device, or on a CPU an equal part of its memory. Tensor-parallel ranks are on one node. Empty if nothing
-// fits.
+// At most `count` layouts for speed.devices devices of `memory_bytes` each, the fastest first. Each combination of pp,
+// cp and tp has at most one. A layout recomputes as little as fits, and keeps the global batch of `config`. Each rank
+// has a device, or on a CPU an equal part of its memory. Tensor-parallel ranks are on one node. Empty if nothing fits.
 std::vector<Layout> search_layouts(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes,
                                    int64_t steps, const Speed& speed, int64_t count);
 
