@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floating-point types of weights into each other, rounded to nearest with ties to even, as PyTorch does.
+// Converts weights between floating-point types. Rounds to nearest with ties to even, as PyTorch does.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace hearth::formats {
 
-// `out` has the elements of `in` in another type; any two of float32, float64, bfloat16 and float16.
+// Converts the elements of `in` into `out`, between any two of float32, float64, bfloat16 and float16.
 void cast(std::span<const std::byte> in, DType from, DType to, std::vector<std::byte>& out);
 
 // Whether an element is NaN or infinite.

@@ -27,11 +27,11 @@ struct StoredTensor {
   std::vector<Item> items;
 };
 
-// An entry of PyTorch's folder that is not a tensor of a supported type.
+// An entry of a PyTorch checkpoint that is not a tensor of a supported type.
 struct OtherEntry {
   std::string name;
   std::string what;  // "bytes", "tensor of torch.float8_e4m3fn"
-  // The place of the value of "bytes" (formats/scalar.h). The file's name may be empty: it is stored nowhere.
+  // The place of the value of "bytes" (formats/scalar.h). If the file's name is empty, the value is stored nowhere.
   std::string file = {};
   int64_t offset = 0, length = 0;
 };
@@ -45,7 +45,7 @@ struct Metadata {
 // its tensor, every item has a plain file name and a possible offset and length, and no product of sizes overflows.
 Metadata parse_metadata(std::span<const std::byte> bytes, const std::string& origin);
 
-// Entries of `others` with a place are written.
+// Entries of `others` are written only if they have a file.
 std::string format_metadata(const Metadata& metadata);
 
 // Throws damaged() unless the items' boxes cover `box` of the tensor, each element once.

@@ -16,7 +16,7 @@
 
 namespace hearth::formats {
 
-// No file is believed that has more. No product of sizes and strides within the limits overflows.
+// Files with more are refused. Within these limits no product of sizes and strides overflows.
 inline constexpr int64_t kMaxTensorDimensions = 64;
 inline constexpr int64_t kMaxTensorElements = int64_t{1} << 56;
 
@@ -34,19 +34,19 @@ struct TensorLayout {
   DType dtype;
   std::vector<int64_t> sizes, strides;  // strides in elements, never negative
   int64_t data_offset = 0;              // bytes from the start of the file
-  CrcRange member = {};                 // that the elements lie in; length 0: none, the format has no checksums
+  CrcRange member = {};                 // the zip member with the elements; length 0: the format has no checksums
 };
 
 // Reads the item in bytes [offset, offset + length) of `file` and checks that every element is inside it. Accepts
 // torch.save's output for a tensor or a Parameter of any strides. Throws damaged() naming `origin`.
 TensorLayout read_tensor_layout(const File& file, int64_t offset, int64_t length, const std::string& origin);
 
-// Bytes that were read at `at` of a file.
+// Receives bytes that were read from offset `at` of a file.
 using ReadBytes = std::function<void(int64_t at, std::span<const std::byte> bytes)>;
 
-// Copies elements of a stored tensor, which is the box `stored` of a whole tensor. Those within `wanted` go to `out`,
-// which is `wanted` in row-major order. Returns the number of copied elements, 0 if the boxes do not meet. `seen` gets
-// all that is read for it: the elements, and what lies between them.
+// Copies elements of a stored tensor, which is the box `stored` of a whole tensor. Elements inside the box `wanted` go
+// to `out`, which holds that box in row-major order. Returns the number of copied elements, 0 if the boxes do not meet.
+// `seen` receives all bytes that are read for this: the elements, and the bytes between them.
 int64_t copy_box(const File& file, const TensorLayout& layout, const mesh::Box& stored, const mesh::Box& wanted,
                  std::span<std::byte> out, const ReadBytes& seen = {});
 

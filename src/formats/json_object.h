@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small JSON file that describes something: its text as a tree.
+// Reads a small JSON file, such as a model's config.json, as a tree.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointers of Git LFS: what a repository that was cloned without its large files has in their place.
+// Pointers of Git LFS: small files that stand in for large ones in a repository that was cloned without Git LFS.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks CRC-32s of zip members from the parts that are read anyway, in any order: no byte is read twice.
+// Checks CRC-32s of zip members while their parts are read for another purpose, in any order. So no byte is read twice.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,12 @@ namespace hearth::formats {
 
 class MemberCrcs {
  public:
-  // `bytes` were read at `at` of the file. Those within the member count, each place once. Not thread-safe.
+  // `bytes` were read from offset `at` of the file. Only bytes inside the member count, and each offset counts once.
+  // Not thread-safe.
   void add(const std::string& file, const CrcRange& member, int64_t at, std::span<const std::byte> bytes);
 
-  // Checks each member that add() has seen, and forgets it. `read_rest`: what was not seen of a member is read now;
-  // else such a member is left out. Throws damaged() naming the file and the place.
+  // Checks each member that add() has seen, and forgets it. `read_rest`: true reads the bytes of a member that add()
+  // has not seen; false skips members that are not complete. Throws damaged() naming the file and the place.
   void check(const std::function<const File&(const std::string& file)>& open, bool read_rest);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value of Python that is no tensor, as torch.save writes it: a zip whose data.pkl is the value. torch.distributed's
-// checkpoints have one for each setting of an optimizer and each count of a training.
+// A Python value that is no tensor, as torch.save writes it: a zip whose data.pkl is the value. Checkpoints of
+// torch.distributed have such values for an optimizer's settings and a training's counters.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ using Scalar = std::variant<std::monostate, bool, int64_t, double, std::pair<dou
 void add_scalar(ZipWriter& zip, const Scalar& value);
 
 // Reads the value in bytes [offset, offset + length) of `file` if it is an int or a float; nullopt for any other value.
-// Throws damaged() naming `origin` for bytes that are no such file.
+// Throws damaged() naming `origin` for bytes that torch.save did not write.
 std::optional<double> read_number(const File& file, int64_t offset, int64_t length, const std::string& origin);
 
 }  // namespace hearth::formats

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tensor as PyTorch pickles it: a call of torch._utils._rebuild_tensor_v2 with a storage, sizes and strides.
+// A tensor as PyTorch pickles it: a call to torch._utils._rebuild_tensor_v2 with a storage, sizes and strides.
 #pragma once
 
 #include <string>

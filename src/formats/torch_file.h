@@ -30,12 +30,12 @@ struct TorchReference {
 
 struct TorchFile {
   std::vector<TorchTensor> tensors;        // in the dict's order; several may lie in one storage
-  std::vector<TorchReference> references;  // the same
-  std::vector<OtherEntry> others;          // values that are neither
+  std::vector<TorchReference> references;  // in the dict's order
+  std::vector<OtherEntry> others;          // values that are neither tensors nor references
 };
 
 // Reads a dict of tensors. Classes that the reader does not know become entries of `others`, and nothing runs. Throws
-// damaged() naming `origin` for anything else than a dict, a name twice, and a tensor beyond its storage.
+// damaged() naming `origin` if the value is not a dict, if a name appears twice, or if a tensor exceeds its storage.
 // `key`: the dict is the value of this key in the file's dict; empty: it is the file's dict itself.
 TorchFile read_torch_file(const File& file, const std::string& origin, const std::string& key = {});
 
@@ -85,7 +85,7 @@ class TorchFileWriter {
 // Writes the dict of a file of xser: name I stands for tensor_I.pt in the folder FILE.tensors. `key` as above.
 void write_torch_references(const Path& path, std::span<const mesh::TensorInfo> tensors, const std::string& key = {});
 
-// Pushes what stands for tensor_ID.pt.
+// Pushes a reference to tensor_ID.pt.
 void push_torch_reference(PickleWriter& pickle, int64_t id);
 
 // Writes a file that has a pickle and no tensors.

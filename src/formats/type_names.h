@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types as the files of other programs name them. Empty for types that Hearth lacks, such as float8.
+// Element types as the files of other programs name them. Functions give nothing for types that Hearth lacks, such as
+// float8.
 #pragma once
 
 #include <optional>

@@ -45,9 +45,9 @@ class ZipWriter {
   int64_t position_ = 0;
 };
 
-// Writes the same archive to a file while its data come. Each member's size is known first; its CRC-32 is put into its
-// header afterwards. A store cannot do that: an object is a file of TMPDIR until finish(), which uploads it and reads
-// it back.
+// Writes the same archive to a file while its data come. begin() needs each member's size; the CRC-32 is put into the
+// header afterwards. Objects of a store cannot be changed, so the archive is first a file in TMPDIR, which needs room
+// there. finish() uploads it and reads it back.
 class ZipFileWriter {
  public:
   explicit ZipFileWriter(const Path& path);
@@ -70,8 +70,8 @@ class ZipFileWriter {
 struct ZipMember {
   std::string name;
   int64_t offset = 0, length = 0;  // of the data, in the file
-  uint32_t crc = 0;                // 0 where the program that wrote it computed none
-  // torch.serialization.set_crc32_options(False) writes 0 for all members. Few data have it as their CRC-32.
+  uint32_t crc = 0;                // 0 if the program that wrote it computed none
+  // torch.serialization.set_crc32_options(False) writes 0 for all members. A real CRC-32 is hardly ever 0.
   bool has_crc() const { return crc != 0; }
 };
 

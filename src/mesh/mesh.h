@@ -26,7 +26,7 @@ struct Degrees {
 
 // Degrees whose product is `world`, the number of ranks (at least 1). A dp_shard of -1 becomes the ranks that the other
 // degrees leave. Throws user errors that name torchtitan's keys (parallelism.tensor_parallel_degree):
-//   - a degree below 1; several of them are reported at once
+//   - a degree below 1; all such degrees are reported at once
 //   - degrees that do not multiply to `world`
 //   - a dp_shard of -1 where the other degrees do not divide `world`
 Degrees resolve(Degrees given, int64_t world);
@@ -48,7 +48,8 @@ class Axes {
   std::array<bool, kNumAxes> has_ = {};
 };
 
-// dp: ranks that differ here read different sequences. A rank's number in this group is its rank in the data's order.
+// dp: ranks with different places on these axes read different sequences. The place is the rank in the order of the
+// data.
 inline constexpr Axes kDataAxes = {Axis::kDpReplicate, Axis::kDpShard};
 // Each weight is cut into shards over these ranks. Gradients are reduced over them first, each rank to its own shard.
 inline constexpr Axes kShardAxes = {Axis::kDpShard, Axis::kCp};
@@ -63,8 +64,8 @@ struct Coordinates {
   bool operator==(const Coordinates&) const = default;
 };
 
-// A rank's group along a set of axes holds the ranks with its coordinates on all other axes, and the rank itself. Its
-// ranks ascend, as in a DeviceMesh that PyTorch flattens. Along no axis, every rank is its own group.
+// A rank's group along a set of axes holds the rank itself and all ranks with the same coordinates on the other axes.
+// Its ranks ascend, as in a DeviceMesh that PyTorch flattens. With an empty set of axes, each rank is a group.
 class Mesh {
  public:
   // Each degree is at least 1; resolve() checks a user's.

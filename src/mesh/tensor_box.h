@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of a checkpoint as boxes of bytes. This folder knows neither Tensor nor Trainer.
+// Tensors of a checkpoint as boxes of bytes. This folder depends on no tensor library.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block of a model: its parameters, the buffers that a micro-batch needs, and what it computes, told once.
-// models/FAMILY/ has the block of a family.
+// A block of a model: its parameters, the buffers that a micro-batch needs, and what it computes. This is their only
+// definition: the planner and the model both read the program that a block writes. models/FAMILY/ has the block of a
+// family.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace hearth::models {
 
-// The residual stream behind a block: x, or x + branch where the next norm adds the two in its pass over memory.
+// The residual stream after a block: x, or x + branch if the next norm adds the two in its own pass over memory.
 struct ResidualStream {
   Ref x, branch{};
 };
@@ -23,15 +24,16 @@ class Block {
   virtual ~Block() = default;
   const std::vector<ParameterSpec>& parameters() const { return list_.specs(); }
 
-  // Adds the buffers that forward leaves for backward; and those that it works with, of which all layers may share one.
+  // The first adds the buffers that forward leaves for backward. The second adds working buffers, which all layers
+  // share.
   virtual void add_kept_buffers(Program& p, int64_t layer) = 0;
   virtual void add_working_buffers(Program& p, int64_t layer) = 0;
 
-  // Computes the stream behind the block. `entry`: the buffer of the stream before it, which the block writes if
+  // Computes the stream after the block. `entry`: the buffer of the stream before the block. The block writes it if
   // `before` has a branch to add.
   virtual ResidualStream forward(Program& p, const ResidualStream& before, const Ref& entry) = 0;
-  // `dstream`: the gradient of the stream behind the block; becomes the gradient of the stream before it. Where the
-  // program is in halves, the gradients of matrices are left for weight_gradients.
+  // `dstream`: the gradient of the stream after the block; becomes the gradient of the stream before it. If the program
+  // is in halves, weight_gradients computes the gradients of matrices later.
   virtual void backward(Program& p, const Ref& dstream, Recompute level) = 0;
   virtual void weight_gradients(Program& p) = 0;
 

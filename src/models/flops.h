@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The floating-point operations of products and attention, which are what a step's time is counted by. Sums and norms
+// The floating-point operations of matrix products and attention, from which a step's time is estimated. Sums and norms
 // do not count. Source: PaLM (arXiv 2204.02311) appendix B.
 #pragma once
 
@@ -14,8 +14,7 @@ namespace hearth::models {
 // The count of an op, for each of this rank's tokens.
 double flops_per_token(const Program& p, const Op& op);
 
-// The counts of a layer, for each token: forward and backward; and what backward computes again at each level of
-// recomputation.
+// A layer's FLOPs for each token. `again`: what backward computes again at each level of recomputation.
 struct BlockFlops {
   double forward = 0, backward = 0;
   double weight_gradients = 0;  // within backward

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks that share layers or sequences send each other for a micro-batch, counted from the program that they run.
+// Counts what ranks that share layers or sequences send each other for a micro-batch, from the program that they run.
 #pragma once
 
 #include <array>
@@ -28,12 +28,12 @@ struct Messages {
 };
 Messages messages(const Program& program, const Op& op);
 
-// For a sequence: forward and backward of a layer, and what its backward computes again at each level of recomputation.
+// Messages of a layer for one sequence: `step` in forward and backward, `again` in what backward repeats.
 struct BlockMessages {
   Messages step;
   std::array<Messages, 4> again{};  // by Recompute
 };
-// And of the ends of a model: the token embedding, and the output matrix.
+// Messages of all layers, and of a model's ends: the token embedding and the output matrix.
 struct ModelMessages {
   std::vector<BlockMessages> layers;
   Messages embedding, output;

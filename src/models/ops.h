@@ -29,7 +29,7 @@ struct Ref {
 };
 using Refs = std::vector<Ref>;
 
-// The first rows of the stream: token embeddings. A rank of tensor parallel has summands.
+// The first rows of the stream: token embeddings. On a tensor-parallel rank, `out` are summands.
 struct Embedding {
   Weight weight;
   Ref out;
@@ -42,14 +42,14 @@ struct EmbeddingGradient {
   Refs reads() const { return {dout}; }
   Refs writes() const { return {}; }
 };
-// Another stage of a pipeline has sent it.
+// `out` was received from another stage of a pipeline.
 struct Receive {
   Ref out;
   Refs reads() const { return {}; }
   Refs writes() const { return {out}; }
 };
 
-// out = norm(x). `width`: elements of a row that are normed together, where it has several such groups; 0: all.
+// out = norm(x). `width`: elements of a row that are normed together, such as those of a head; 0: the whole row.
 struct NormForward {
   Norm norm;
   Ref out, statistics, x;
@@ -66,7 +66,7 @@ struct AddNormForward {
   Refs reads() const { return {x, branch}; }
   Refs writes() const { return {sum, out, statistics}; }
 };
-// dx is the gradient of x, or has it added. dx may be dy where it is not added.
+// Writes the gradient of x to dx, or with `adds` adds it to dx. Without `adds`, dx may be dy.
 struct NormGradient {
   Norm norm;
   Ref dx, dy, x, statistics;
@@ -77,7 +77,7 @@ struct NormGradient {
   Refs writes() const { return {dx}; }
 };
 
-// The RMSNorm of rows of which tensor-parallel ranks have parts, in three ops (ops/norm.h). `statistics` are sums
+// The RMSNorm of rows that are cut over tensor-parallel ranks, in three ops (ops/norm.h). `statistics` are sums
 // of squares until the ranks have added them up. `width`: elements of a whole row.
 struct NormPartSquares {
   Ref statistics, x;
@@ -97,7 +97,8 @@ struct NormPartForward {
   Refs reads() const { return {x, statistics}; }
   Refs writes() const { return {out, statistics}; }
 };
-// Its gradient, likewise: `dots` are the parts' until the ranks have added them up. dx may be dy.
+// The gradient of that norm, in three ops, too: `dots` are partial sums until the ranks have added them up. dx may be
+// dy.
 struct NormPartDots {
   Ref dots, dy, x, statistics;
   Weight weight;
@@ -133,8 +134,8 @@ struct LinearWeightGradient {
   Refs reads() const { return {dy, x}; }
   Refs writes() const { return {}; }
 };
-// Both gradients of a product whose input was gathered from tensor-parallel ranks: the rows of x are gathered beside
-// the one product, and those of dx are summed beside the other.
+// Both gradients of a product whose input was gathered from tensor-parallel ranks. While one product runs, the rows of
+// x are gathered. While the other runs, the rows of dx are summed.
 struct SharedLinearGradients {
   Ref dx, dy, x;
   Weight weight;
@@ -166,8 +167,8 @@ struct Add {
   Refs writes() const { return {to}; }
 };
 
-// Tensor-parallel ranks have some rows of the stream each (arXiv 2205.05198): all rows of `own`, and the sum over ranks
-// of the summands of all rows, of which `own` are this rank's.
+// Each tensor-parallel rank has some rows of the stream, `own` (arXiv 2205.05198). GatherRows gives the rows of all
+// ranks. SumRows adds up the ranks' summands of all rows, and keeps this rank's rows of the sum.
 struct GatherRows {
   Ref all, own;
   Refs reads() const { return {own}; }
@@ -179,8 +180,8 @@ struct SumRows {
   Refs writes() const { return {own}; }
 };
 
-// Context-parallel ranks exchange positions for heads (plan/context_parallel.h). `exchange`: what one sequence's ranks
-// send each other. `has_keys`: rows of queries, keys and values; else one vector of each query head.
+// Context-parallel ranks exchange positions for heads (plan/context_parallel.h). `exchange`: what the ranks send each
+// other for one sequence. `has_keys`: rows are queries, keys and values; else one vector for each query head.
 struct RowsToHeads {
   Ref heads, rows, exchange;
   bool has_keys;
@@ -193,7 +194,7 @@ struct HeadsToRows {
   Refs reads() const { return {heads}; }
   Refs writes() const { return {exchange, rows}; }
 };
-// Keys and values of all positions, where ranks have different ones; and the sum of their gradients.
+// For ranks with different positions: gathers the keys and values of all positions; and sums their gradients.
 struct GatherKeys {
   Ref all, qkv, exchange;
   Refs reads() const { return {qkv}; }
@@ -237,17 +238,17 @@ struct SwiGlu {
   Refs reads() const { return {gate_up}; }
   Refs writes() const { return {out}; }
 };
-// gate_up becomes its gradient. `again`: receives the output of forward, where backward must compute it again; may be
-// dout.
+// gate_up becomes its gradient. `again`: if it exists, it receives the output of forward, which backward computes
+// again; may be dout.
 struct SwiGluGradient {
   Ref gate_up, dout, again;
   Refs reads() const { return {dout, gate_up}; }
   Refs writes() const { return again.exists() ? Refs{gate_up, again} : Refs{gate_up}; }
 };
 
-// The output matrix and the loss, some positions at a time: `logits` has as many rows. `counted`, `dcounted`: rows of
-// the positions that count, where others skip the output matrix; else none. With `dinput` it also leaves the gradient
-// of the input, summands where tensor-parallel ranks share the vocabulary.
+// The output matrix and the loss, for as many positions at a time as `logits` has rows. `counted`, `dcounted`: only if
+// some positions skip the output matrix: the rows of those that count. With `dinput` it also writes the gradient of the
+// input: summands, if tensor-parallel ranks share the vocabulary.
 struct Loss {
   Weight weight;
   Ref input, logits, counted, dcounted{}, dinput{};

@@ -13,7 +13,7 @@ namespace hearth::models {
 
 enum class Init { kZeros, kOnes, kNormal, kTruncatedNormal };
 
-// The law of a parameter's initial values. bound: of kTruncatedNormal, absolute.
+// The law of a parameter's initial values. `bound` is for kTruncatedNormal: values are in [-bound, bound].
 struct Law {
   Init init;
   double std = 0, bound = 0;
@@ -31,7 +31,7 @@ struct ParameterSpec {
   bool is_adjacent = false;  // begins where the one before it ends: both are rows of one matrix
 };
 
-// Parameters of a list that are adjacent: one matrix or one vector for the ops. count = 0: the model has none.
+// Adjacent parameters of a list, which ops use as one matrix or vector. count = 0: the model lacks this weight.
 struct Weight {
   int32_t first = 0, count = 0;
   bool exists() const { return count > 0; }
@@ -39,7 +39,7 @@ struct Weight {
 
 class ParameterList {
  public:
-  // The first of `specs`, and others whose rows follow.
+  // Adds parameters. The rows of each follow the rows of the one before, so that ops use them as one weight.
   Weight add(std::initializer_list<ParameterSpec> specs) {
     const Weight added{static_cast<int32_t>(specs_.size()), static_cast<int32_t>(specs.size())};
     for (const ParameterSpec& spec : specs) {

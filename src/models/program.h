@@ -26,7 +26,7 @@ namespace hearth::models {
 //   kBlock      all except the block's input
 enum class Recompute { kNone, kNorms, kAttention, kBlock };
 
-// kInHalves: gradients of inputs, and those of weights later, from what the first half leaves.
+// kInHalves: first the gradients of inputs; later the gradients of weights, which can fill a pipeline's bubble.
 enum class Backward { kNone, kWhole, kInHalves };
 
 // The parts of a micro-batch's work. In a pipeline other micro-batches come between them.
@@ -63,7 +63,8 @@ struct Step {
   std::string full_name() const;  // "layer 3: w1 w3 again"
 };
 
-// Sequences of a micro-batch, and how they are computed. `loss_chunk_tokens`: positions whose logits exist at a time.
+// Sequences of a micro-batch, and how they are computed. `loss_chunk_tokens`: the logits of this many positions exist
+// at a time.
 struct MicroBatchSize {
   int64_t B, S;
   DType dtype;
@@ -72,8 +73,8 @@ struct MicroBatchSize {
 
 class Program {
  public:
-  // `shape`: of this rank's part of the model, and of a stage of it. `uses_cache`: tokens come after others, whose keys
-  // and values are cached.
+  // `shape`: this rank's part of a stage of the model. `uses_cache`: for generation, where the keys and values of
+  // earlier tokens are cached.
   Program(const ModelShape& shape, const MicroBatchSize& size, Backward backward, bool uses_cache = false)
       : shape(shape), size(size), backward(backward), uses_cache(uses_cache) {}
 
@@ -92,13 +93,13 @@ class Program {
   const Buffer& buffer(const Ref& ref) const { return buffers_[static_cast<size_t>(ref.buffer)]; }
   const std::vector<Step>& steps() const { return steps_; }
   std::span<const Op> ops_of(const Step& step) const { return std::span(ops_).subspan(step.first_op, step.num_ops); }
-  // In their order; none where the stage has no such section.
+  // In their order. Empty if the stage has no such section.
   std::span<const Op> ops_of(Section section, int64_t layer = 0) const;
 
-  // For the parts of a model, which write the program.
+  // The functions below are for the parts of a model, which write the program.
 
-  // A new buffer of a layer; and one of all layers that ask for this name and shape. Where buffers are equally large,
-  // the planner places them in the order in which their names came.
+  // add_buffer makes a new buffer of a layer. shared_buffer gives all layers that ask for the same name and shape one
+  // buffer. The planner places buffers of equal size in the order in which their names came.
   Ref add_buffer(std::string_view name, int64_t layer, std::vector<int64_t> shape, DType dtype);
   Ref add_buffer(std::string_view name, int64_t layer, std::vector<int64_t> shape) {
     return add_buffer(name, layer, std::move(shape), size.dtype);
@@ -107,31 +108,33 @@ class Program {
   Ref shared_buffer(std::string_view name, std::vector<int64_t> shape) {
     return shared_buffer(name, std::move(shape), size.dtype);
   }
-  // The next ops are of this section of this pass. A section that begins beside another one runs in its place: it is no
-  // part of the order of steps, and uses nothing that the other one does not use.
+  // The next ops are of this section of this pass. A section that begins beside another one is an alternative to it: it
+  // is not in the order of steps, and uses only buffers that the other one uses.
   void begin(Pass pass, Section section, int64_t layer = 0);
   void begin_beside(Section section);
   // The next ops are of this step.
   void step(std::string_view name, bool is_repeated = false);
   void add(Op op);
 
-  // The buffers of the three calls below.
+  // Adds the buffers that the three functions below need.
   void add_row_buffers();
-  // All rows of the stream, where tensor-parallel ranks have some of `own` each: `own`, or the buffer that they are
-  // gathered into, valid until the next call.
+  // All rows of the stream. With tensor parallel, gathers each rank's `own` rows into a buffer that is valid until the
+  // next call; otherwise returns `own`.
   Ref all_rows(const Ref& own);
-  // Where products write summands of `own`: `own`, or a buffer from which sum_rows adds them up.
+  // Where products write what becomes `own`. With tensor parallel a buffer of summands, which sum_rows adds up;
+  // otherwise `own`.
   Ref summands(const Ref& own) const { return shape.tensor.size > 1 ? partial_rows : own; }
   void sum_rows(const Ref& own);
   // dx = dy w and dw += dy^T x, where out = x w^T with x = all_rows(own).
   void linear_gradients(const Ref& dx, const Ref& dy, const Ref& own, const Weight& weight);
 
-  // The stage's ends. [rows, D]: the stream before the first block; and the gradient of the stream behind the last
-  // block, which becomes the gradient of `input`. Before backward that is the place of what another stage gets.
+  // The stage's ends, [rows, D]. `input`: the stream before the first block. `dstream`: the gradient of the stream
+  // after the last block; it becomes the gradient of `input`. Before backward it holds the stream that the next stage
+  // gets.
   Ref input, dstream;
   Ref final_input;  // [rows, D]: the normed stream, input of the output matrix
   Ref logits;       // [positions at a time, V]; become their gradient in place
-  // [T, D], where tensor-parallel ranks share the layers.
+  // [T, D], only with tensor parallel.
   Ref gathered_rows, partial_rows;
 
  private:

@@ -4,8 +4,8 @@
 // Tensor parallel: ranks may share every layer (arXiv 1909.08053, with the sequence parallel of arXiv 2205.05198). A
 // rank then has a part of each matrix, and H, G, F and V are the part's.
 //
-// Context parallel: ranks may share every sequence (arXiv 2309.14509). A rank then has the same part of each matrix as
-// without, some positions of each sequence, and in attention all positions of some heads.
+// Context parallel: ranks may share every sequence (arXiv 2309.14509). This cuts no matrix: a rank has some positions
+// of each sequence, and in attention all positions of some heads.
 //
 // Shape letters of the whole project: B sequences, S positions, T = B*S tokens, D model width, H query heads,
 // G key/value heads, K head width, F feed-forward width, V vocabulary, L layers.
@@ -39,35 +39,35 @@ struct Norm {
 constexpr bool has_weight(NormType type) { return type != NormType::kNpLayerNorm; }
 constexpr bool is_centred(NormType type) { return type == NormType::kLayerNorm || type == NormType::kNpLayerNorm; }
 
-// The law of initial weights: torchtitan's, or N(0, std) for all but wo and w2. These write to the residual stream and
-// get N(0, output_std).
+// The law of initial weights: torchtitan's, or N(0, std). wo and w2, which write to the residual stream, get N(0,
+// output_std).
 struct Initialization {
   bool torchtitan = true;
-  bool by_depth = true;  // torchtitan: by the layer's own depth, not the model's
+  bool by_depth = true;  // torchtitan: std depends on the layer's own depth, not on the model's
   double std = 0, output_std = 0;
   bool operator==(const Initialization&) const = default;
 };
 
-// What a rank has of every layer: part `rank` of `size` parts.
-struct TensorPart {
+// One rank of the `size` ranks that share every layer, or every sequence.
+struct Part {
   int64_t rank = 0, size = 1;
   bool operator==(const TensorPart&) const = default;
 };
 
-// Ids whose rows of embedding and output a rank has: they begin at `first`. total: of the vocabulary; 0: this is all.
+// The ids whose rows of embedding and output a rank has begin at `first`. total: all ids; 0: the rank has all.
 struct VocabularyPart {
   int64_t first = 0, total = 0;
   bool operator==(const VocabularyPart&) const = default;
 };
 
-// A layer of a model, in what it may differ from the model's other layers.
+// The settings in which a layer may differ from the model's other layers.
 struct Layer {
   int64_t F;
   bool rotates = true;  // queries and keys, by their positions (RoPE)
   bool operator==(const Layer&) const = default;
 };
 
-// The layers of a pipeline's stage: they begin at `first`. total: of the model; 0: this is all.
+// The layers of a pipeline's stage begin at `first`. total: the model's layers; 0: the stage has all.
 struct StagePart {
   int64_t first = 0, total = 0;
   bool operator==(const StagePart&) const = default;
@@ -82,14 +82,14 @@ struct ModelShape : config::BlockOptions {
   Rope rope;
   Initialization initialization;
   bool tied;
-  bool causal = true;           // a position sees positions up to its own; else all
+  bool causal = true;           // a position sees positions up to its own; false: all positions
   bool document_scope = false;  // a position sees its own document only, and positions begin there at 0
   bool sparse_labels = false;   // labels of many positions do not count; these positions skip the output matrix
   double counted = 1;           // approximate share of positions that count
   TensorPart tensor = {};
   VocabularyPart vocabulary = {};
   int64_t context = 1;    // ranks that share every sequence
-  int64_t key_ranks = 1;  // of them, those with different positions in attention (plan/context_parallel.h)
+  int64_t key_ranks = 1;  // ranks with different positions in attention (plan/context_parallel.h)
   StagePart stage = {};
 
   int64_t L() const { return static_cast<int64_t>(layers.size()); }
@@ -99,18 +99,19 @@ struct ModelShape : config::BlockOptions {
   bool has_embedding() const { return stage.first == 0; }
   bool has_output() const { return stage.total == 0 || stage.first + L() == stage.total; }
   int64_t head_ranks() const { return context / key_ranks; }
-  int64_t qk_heads() const { return H + G; }  // those that are rotated, next to each other in a row
+  int64_t qk_heads() const { return H + G; }  // the heads that are rotated, next to each other in a row
   int64_t qkv_width() const { return (H + 2 * G) * K; }
   // The norm of a head: [K] for queries, [K] for keys.
   Norm head_norm() const { return {NormType::kRmsNorm, norm.eps}; }
-  // The heads of a rank in attention. More head ranks than key/value heads: several have the same one.
+  // The heads of a rank in attention. If there are more head ranks than key/value heads, several ranks have the same
+  // key/value head.
   int64_t attention_heads() const { return H / head_ranks(); }
   int64_t attention_key_heads() const { return G < head_ranks() ? 1 : G / head_ranks(); }
   bool operator==(const ModelShape&) const = default;
 };
 
-// The layers of a model that differ from each other, and which of them each layer is. What is the same for equal layers
-// is counted once.
+// The different layers of a model, and for each layer which of them it equals. A figure of equal layers is computed
+// once.
 struct LayerKinds {
   std::vector<Layer> kinds;
   std::vector<size_t> of_layer;

@@ -15,14 +15,14 @@
 namespace hearth::models {
 
 // The parameters of the model's units, in forward order: the token embedding, each block, and the final norm with the
-// output matrix. Tied weights: the embedding is the output matrix, too.
+// output matrix. With tied weights the embedding is the output matrix, too.
 struct UnitSpec {
   std::string prefix;  // of the names: "layers.3."
   std::vector<ParameterSpec> parameters;
 };
 std::vector<UnitSpec> unit_specs(const ModelShape& whole);
 
-// The program of a stage, whose shape may be a rank's part. `recompute`: one level per layer of the stage; empty: none.
+// The program of a stage. `stage` may be a rank's part. `recompute`: one level per layer of the stage; empty: none.
 Program stage_program(const ModelShape& stage, const MicroBatchSize& size, Backward backward,
                       std::span<const Recompute> recompute, bool uses_cache = false);
 

@@ -3,8 +3,8 @@
 //
 // As many ranks as the heads allow exchange heads for positions (DeepSpeed-Ulysses, arXiv 2309.14509): the head ranks,
 // which are neighbours. Where there are more ranks, groups of head ranks have different positions, and each gathers the
-// keys and values of all others: the key ranks. Sequences have 2R equal chunks: group r of R has chunk r and the one as
-// far from the end. Under a causal mask all groups then have equal work (Llama 3, arXiv 2407.21783, section 3.3.2).
+// keys and values of all others: the key ranks. Sequences have 2R equal chunks: group r of R has chunk r and chunk 2R -
+// 1 - r. Under a causal mask all groups then have equal work (Llama 3, arXiv 2407.21783, section 3.3.2).
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,14 @@ struct SequencePart {
   int64_t head_rank() const { return rank % head_ranks(); }
 };
 
-// The number of key ranks: the fewest that `size` ranks need for H query heads and G key/value heads, so that the other
-// factor of `size` divides H, and one of it and G divides the other.
+// The fewest key ranks for `size` ranks, H query heads and G key/value heads. The number of head ranks, size / key
+// ranks, must divide H, and must divide G or be a multiple of it.
 int64_t key_ranks_of(int64_t size, int64_t H, int64_t G);
 
-// Whether sequences of S positions can be cut for it.
+// Whether sequences of S positions can be cut into equal parts for these ranks.
 bool divides_sequence(const SequencePart& part, int64_t S);
 
-// The positions of a group of head ranks in sequences of S: what its attention computes.
+// The positions of which this rank's group of head ranks computes the attention.
 Chunks chunks_of(const SequencePart& part, int64_t S);
 
 // `count` positions from `begin` on.

@@ -23,28 +23,29 @@ struct MemoryItem {
   int64_t bytes;
 };
 
-// Memory of a GPU that no tensor has: its context, code and workspaces of cuBLAS, cuDNN and LibTorch, and buffers of a
+// GPU memory that is not for tensors: its context, code and workspaces of cuBLAS, cuDNN and LibTorch, and buffers of a
 // communicator of NCCL or RCCL. These are estimates: public reports say 0.3 to 0.6 GiB for a context, and 100 to 600
 // MiB for a communicator.
 inline constexpr int64_t kContextBytes = int64_t{512} << 20, kLibrariesBytes = int64_t{512} << 20,
                          kCommunicatorBytes = int64_t{400} << 20;
 
-// Communicators of a rank, as comm/mesh_groups.h and parallel/sharded_weights.h make them: of all ranks, and of each
-// dimension of the mesh that has some of them. `shape`: the whole model, or a rank's part.
+// Communicators of a rank, as comm/mesh_groups.h and parallel/sharded_weights.h make them: one of all ranks, and one
+// for each dimension of the mesh with several ranks. `shape`: the whole model, or a rank's part.
 int64_t num_communicators(const config::RunConfig& config, const ModelShape& shape);
 // memory.margin, or the usual one: 0.5 GiB for one GPU, 2 GiB for up to 8, which a node has, and 4 GiB for more.
 int64_t margin_bytes(const config::RunConfig& config);
-// What a rank's GPU has beside tensors, with the margin last. Empty on a CPU.
+// What takes memory of a rank's GPU in addition to tensors, with the margin last. Empty on a CPU.
 std::vector<MemoryItem> beside_tensors(const config::RunConfig& config, const ModelShape& shape);
 
-// What "auto" tries: the fewest first layers of a rank at the dearer level that fit, the others at the cheaper one. The
-// pair that computes least again wins.
+// The pairs of levels that "auto" tries. The first layers of a rank get the dearer level, as few as make the plan fit;
+// the others get the cheaper one. The pair with the least recomputation wins.
 inline constexpr std::pair<Recompute, Recompute> kRecomputePairs[] = {{Recompute::kNorms, Recompute::kNone},
                                                                       {Recompute::kAttention, Recompute::kNorms},
                                                                       {Recompute::kBlock, Recompute::kNorms},
                                                                       {Recompute::kBlock, Recompute::kAttention}};
 
-// Sets the levels of the layers of one rank, which has these stages: its first `count` layers, and its others.
+// Sets the levels of the layers of one rank, which has these stages: `first` for its first `count` layers, else
+// `others`.
 void set_levels(std::vector<Recompute>& levels, const std::vector<StageLayers>& stages, int64_t count, Recompute first,
                 Recompute others);
 
@@ -56,50 +57,51 @@ struct MemoryPlan {
   int64_t weights_bytes = 0;
   int64_t work_bytes = 0;
   int64_t table_bytes = 0;         // the rotary table
-  int64_t workspace_bytes = 0;     // of the GPU's kernels, in addition to the plan's buffers
-  int64_t copy_bytes = 0;          // of the state, from which checkpoints are written
+  int64_t workspace_bytes = 0;     // of the GPU's kernels, in addition to planned buffers
+  int64_t copy_bytes = 0;          // the copy of the state from which checkpoints are written
   int64_t total_bytes = 0;         // per rank
-  int64_t host_bytes = 0;          // with a GPU: that copy, in the host's memory. Not in total_bytes
-  std::vector<MemoryItem> beside;  // of a GPU, which tensors cannot have: limit_bytes is without them
+  int64_t host_bytes = 0;          // with a GPU the copy is in the host's memory, not in total_bytes
+  std::vector<MemoryItem> beside;  // GPU memory not for tensors; limit_bytes does not contain it
   int64_t ranks_here = 1;          // ranks of one process or device: they share limit_bytes
   int64_t limit_bytes = 0;
-  bool shards_more = false;  // ranks share weights, and a higher stage of ZeRO leaves less on each
+  bool shards_more = false;  // a higher stage of ZeRO would leave less on each rank
 
   bool fits() const { return total_bytes * ranks_here <= limit_bytes; }
 };
 
 // The allocations of parallel::ShardedWeights on rank 0 of `shards` ranks in each replica, which owns most. `trained`:
 // a flag for each parameter; empty: all are trained.
-// `momentum_only`: the same, whether its state is Muon's momentum (plan/muon.h); empty: none.
+// `momentum_only`: a flag for each parameter whose state is Muon's momentum alone (plan/muon.h); empty: none.
 std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& precision, int64_t shards,
                                        const Sharding& sharding = {}, const std::vector<bool>& trained = {},
                                        const std::vector<bool>& momentum_only = {});
 
-// The sequences in which a training makes the texts of validation.generate, beside its own micro-batches
-// (train/sample_texts.h): B prompts at a time, of which no text has more than `longest` tokens.
+// The sequences in which a training makes the texts of validation.generate (train/sample_texts.h): B prompts at a time.
+// No text has more than `longest` tokens. They take memory in addition to the training's micro-batches.
 struct SampleBatch {
   int64_t B = 0, S = 0;
 };
 SampleBatch sample_batch(const config::RunConfig& config, int64_t longest);
-// Whether each token is computed once, with a cache of keys and values (decode/decoder.h). Otherwise each token takes a
-// forward of whole sequences: to fill in masks, and where ranks share the layers.
+// Whether each token is computed once, with a cache of keys and values (decode/decoder.h). Otherwise each new token
+// costs a forward of whole sequences: for masked models, and with tensor or pipeline parallel.
 bool samples_are_cached(const config::RunConfig& config);
 inline constexpr int64_t kSampleLossChunkTokens = 64;  // no loss is asked for
 
-// Their activations and caches on a rank; 0 without such texts. A text has about as many tokens as bytes at most. A
-// recording, known by its name, may fill the window. `shape`: a rank's part, whose ranks have whole sequences.
+// The activations and caches of these texts on a rank; 0 without validation.generate. Assumes that a text has at most
+// about as many tokens as bytes, and that a recording (found from its name) fills the window. `shape`: a rank's part,
+// without context parallel: each rank has whole sequences.
 int64_t sample_bytes(const config::RunConfig& config, const ModelShape& shape, const Precision& precision,
                      int64_t pipeline_rank = 0);
 
-// Memory of run::Snapshot on the rank that has most, if it copies.
+// Memory of a copy that run::Snapshot makes, on the rank that needs most.
 int64_t snapshot_bytes(const config::RunConfig& config, const ParameterPlan& parameters, const Precision& precision);
 
 // `memory_bytes`: memory of the device that ranks_here ranks share; on a GPU beside_tensors() is taken from it.
-// memory.limit, if given, replaces it if lower. `cpu_threads`: of those ranks together; 0 on a GPU. memory.recompute =
-// "auto" takes the cheapest levels that fit, or the smallest plan if none fits. Otherwise the keys give the levels.
-// `shape` and `parameters` are a rank's part where ranks share the layers; `pipeline_rank`: where they have different
-// layers. `shape` has all of these; those of other ranks are not recomputed.
-// `levels`: of all layers, in place of those; empty: none given. `samples`: sample_bytes.
+// memory.limit, if given, replaces it if lower. `cpu_threads`: the threads of those ranks together; 0 on a GPU.
+// memory.recompute = "auto" takes the cheapest levels that fit, or the smallest plan if none fits. Otherwise the keys
+// give the levels. If ranks share the layers, `shape` and `parameters` are a rank's part. In a pipeline, `shape` has
+// all layers, and `pipeline_rank` says which rank is planned; layers of other ranks get no recomputation.
+// `levels`: of all layers, instead of memory.recompute; empty: not given. `samples`: sample_bytes.
 MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
                        const Precision& precision, int64_t memory_bytes, int64_t ranks_here, int64_t cpu_threads,
                        int64_t pipeline_rank = 0, std::span<const Recompute> levels = {}, int64_t samples = 0);
@@ -122,11 +124,11 @@ std::vector<MemoryItem> peak_activations(const MemoryPlan& plan);
 
 // The table, one line per item.
 std::string format_memory(const MemoryPlan& plan);
-std::string format_beside(const MemoryPlan& plan);        // the line about memory that is not for tensors
-std::string format_memory_total(const MemoryPlan& plan);  // the same in one line
+std::string format_beside(const MemoryPlan& plan);        // a line about memory that is not for tensors
+std::string format_memory_total(const MemoryPlan& plan);  // the plan's total in one line
 
-// Throws user_error with possible changes if the plan does not fit. `others`: layouts that do, for its text; may be
-// empty.
+// Throws user_error with possible changes if the plan does not fit. `others`: layouts that do fit, for the error's
+// text; may be empty.
 void require_fits(const MemoryPlan& plan, std::string_view others = {});
 
 }  // namespace hearth::plan

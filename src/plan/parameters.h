@@ -45,21 +45,21 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
 // ranks do not divide H, G or F, or exceed V.
 ModelShape model_part(const ModelShape& whole, TensorPart part, int64_t context = 1);
 
-// A stage of it.
+// A stage of a model, or of a part of it.
 ModelShape stage_part(const ModelShape& shape, const StageLayers& layers);
 
 struct Parameter {
   std::string name;            // torchtitan's: "layers.0.attention.wq.weight"
   std::vector<int64_t> shape;  // of the whole, row-major, [out, in] for matrices
-  mesh::Box part;              // what this rank has of it; without elements where another rank has its layer
+  mesh::Box part;              // what this rank has of it; empty if another rank has its layer
   int64_t numel;               // of the part
   int64_t unit;
   int64_t offset;  // elements from the start of the unit's flat buffer
   Init init;
   double init_std;    // kNormal, kTruncatedNormal
   double init_bound;  // kTruncatedNormal: truncated at +-init_bound (absolute)
-  bool is_shared;     // tensor-parallel ranks have parts of it; else each has all
-  // Whether this rank saves its part and counts it in norms. Only the first of ranks that have the same does.
+  bool is_shared;     // cut over tensor-parallel ranks; else each has all of it
+  // Whether this rank saves its part and counts it in norms. If several ranks have the same part, only the first does.
   bool counts = true;
 
   bool is_whole() const { return part.sizes == shape; }
@@ -96,9 +96,8 @@ struct ParameterPlan {
   int64_t find(const std::string& name) const;  // index into parameters, or -1
 };
 
-// `whole`: of the whole model. `stages`: of this rank; empty: all layers. Throws as model_part does.
-ParameterPlan parameter_plan(const ModelShape& whole, TensorPart part = {},
-                             const std::vector<StageLayers>& stages = {});
+// `whole`: the whole model's shape. `stages`: the stages of this rank; empty: all layers. Throws as model_part does.
+ParameterPlan parameter_plan(const ModelShape& whole, Part part = {}, const std::vector<StageLayers>& stages = {});
 
 // Slice of a unit that rank `rank` of `ranks` owns: [begin, end) in elements of the flat buffer. All slices except the
 // last have the same size, a multiple of kSliceAlignment; trailing ranks of a small unit may own nothing.

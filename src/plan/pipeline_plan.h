@@ -15,7 +15,7 @@
 namespace hearth::plan {
 
 struct PipelinePlan {
-  Pipeline pipeline;                // its micro-batches pass through together; the next ones begin when all have ended
+  Pipeline pipeline;                // all its micro-batches end before the next ones begin
   std::vector<StageLayers> layers;  // of each stage
 
   // The stages of a rank, in ascending order: rank, rank + ranks, ...
@@ -30,7 +30,7 @@ PipelinePlan pipeline_plan(const config::RunConfig& config, int64_t num_layers);
 // attention of each stage, and no time for transfers.
 double pipeline_bubble(const PipelinePlan& plan, const ModelShape& shape, int64_t seq_len);
 
-// Both for display, in one line; empty for a single rank.
+// The layers and the bubble for display, in one line; empty for a single rank.
 std::string format_pipeline(const PipelinePlan& plan, const ModelShape& shape, int64_t seq_len);
 
 // A rank's actions, each with the slot of its stage that holds the micro-batch's activations (plan/activations.h).

@@ -20,8 +20,8 @@
 //   Interleaved1F1B         (P-1)(F+I+W)           min(v M, (v-1) P + 2 (P-1-p) + 1)
 //   InterleavedZeroBubble   (P-1)(F+I-W)           min(v M, v P)
 //
-// The last two rows hold where M is a multiple of P, and the last idle time where F, I and W are equal: simulate()
-// knows it for other times.
+// The last two rows hold if M is a multiple of P. The last idle time also needs F, I and W to be equal; simulate()
+// computes it for other times.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ struct Pipeline {
   int64_t rank_of(int64_t stage) const { return stage % ranks; }
 };
 
-// Throws user errors for numbers below 1, several stages per rank where the schedule has one (GPipe, 1F1B), and one
-// where it has several (Interleaved1F1B).
+// Throws user errors for numbers below 1, for several stages per rank with GPipe or 1F1B, and for one stage per rank
+// with Interleaved1F1B.
 void check(const Pipeline& pipeline);
 
 enum class ActionKind : uint8_t {
@@ -61,7 +61,7 @@ enum class ActionKind : uint8_t {
 
 inline bool is_transfer(ActionKind kind) { return kind >= ActionKind::kSendForward; }
 
-// `stage` is the one whose rank does it. The planner simulates millions of actions: 12 bytes take half the time of 24.
+// The rank of `stage` does the action. The planner simulates millions of actions: 12 bytes take half the time of 24.
 struct Action {
   ActionKind kind;
   int32_t stage;

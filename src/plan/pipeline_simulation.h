@@ -18,8 +18,8 @@ namespace hearth::plan {
 // starts; when it ends, a send and its receive are appended to both ranks' lists at once. So all lists are parts of one
 // total order. The first of its actions that is not yet done can always run: no order of transfers can lock up, even
 // where a send waits for its receive. The simulation counts a forward and each half of a backward as one tick and a
-// transfer as none, whatever the real times are: ranks need not agree on measured times. Where stages differ much, a
-// transfer may so wait for one that comes before it in the order.
+// transfer as none, whatever the real times are: ranks need not agree on measured times. The price: if stages differ
+// much, a transfer may wait for another one that is earlier in the order.
 std::vector<RankActions> with_transfers(const Pipeline& pipeline, const std::vector<RankActions>& actions);
 
 // Seconds, or any other unit. A whole backward takes both gradients.

@@ -18,7 +18,7 @@ struct StageLayers {
 // Cuts the layers into stages of about equal work, each with at least one layer. The embedding counts as
 // `first_stage_less_layers` layers of work and the output as `last_stage_less_layers`: these are torchtitan's keys
 // parallelism.pipeline_parallel_first_stage_less_layers and ..._last_stage_less_layers, and 1 is the default there.
-// What cannot be shared equally goes to the first stages. The result is torchtitan's wherever that gives each stage a
+// Layers that are left over go to the first stages. The result is torchtitan's whenever torchtitan gives each stage a
 // layer. Throws user errors for more stages than layers and for a negative number.
 std::vector<StageLayers> stage_layers(int64_t num_layers, int64_t num_stages, int64_t first_stage_less_layers = 1,
                                       int64_t last_stage_less_layers = 1);

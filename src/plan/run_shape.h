@@ -17,7 +17,7 @@ namespace hearth::plan {
 struct DataFacts {
   int64_t vocab_size = 0;      // of the tokenizer; replaces model.vocab_size = 0; 0: not known
   bool weighs_labels = false;  // the training or validation data weight their tokens
-  double counted_share = 1;    // share of the training data's tokens whose weight is not 0
+  double counted_share = 1;    // the training data's share of tokens with a weight other than 0
 };
 
 enum class Workload { kTraining, kInference };
@@ -25,7 +25,7 @@ enum class Workload { kTraining, kInference };
 // Throws user_error if a size does not divide. V is 0 if neither side gives the vocabulary's size.
 ModelShape model_shape(const config::RunConfig& config, const DataFacts& data, Workload work = Workload::kTraining);
 
-// The whole model, also where ranks share the layers.
+// Describes the whole model, also if ranks share the layers.
 struct RunShape {
   ModelShape model;
   ParameterPlan parameters;
@@ -36,7 +36,7 @@ struct RunShape {
 // known.
 RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Workload work = Workload::kTraining);
 
-// The memory of a training on training.device: of the rank that needs most. `memory_bytes`: the device's memory; on a
+// The memory of a training on training.device, on the rank that needs most. `memory_bytes`: the device's memory; on a
 // CPU all ranks share it. `levels`: what each layer recomputes, in place of memory.recompute; empty: not given.
 MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes,
                        std::span<const Recompute> levels = {});

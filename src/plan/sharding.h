@@ -27,7 +27,7 @@ namespace hearth::plan {
 struct Sharding {
   int64_t replicas = 1;
   int64_t zero_stage = 1;  // 1, 2 or 3
-  bool once = false;       // gradients are reduced once a step at stage 3, too
+  bool once = false;       // parallelism.reduce_once_per_step, for stage 3
   // The same bits for any numbers of shards and replicas that are powers of two, and any stage.
   bool reproducible = false;
 
@@ -48,7 +48,8 @@ struct SlotPool {
   int64_t numel;  // of a buffer: the largest whole unit
 };
 
-// The blocks share buffers. So do embedding and output, which are never needed at once unless they are tied.
+// The blocks share buffers. Embedding and output share one, too: they are needed at the same time only if they are
+// tied.
 std::vector<SlotPool> weight_slots(const ParameterPlan& plan, int64_t shards);
 std::vector<SlotPool> gradient_slots(const ParameterPlan& plan, int64_t shards);
 
@@ -58,7 +59,7 @@ std::vector<SlotPool> gradient_slots(const ParameterPlan& plan, int64_t shards);
 // a block. This is the number of a rank's micro-batches in a block; 1 if not reproducible.
 int64_t paired_micro_batches(int64_t micro_batches_of_rank, bool reproducible);
 
-// The partial sums that a rank keeps for this, each as large as its shards of all gradients.
+// How many partial sums a rank keeps for reproducible sums. Each costs as much memory as its shards of all gradients.
 int64_t num_partial_sums(int64_t micro_batches_of_rank, const Sharding& sharding, int64_t shards);
 
 }  // namespace hearth::plan

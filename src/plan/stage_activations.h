@@ -22,7 +22,7 @@ std::vector<ActivationPlan> stage_activations(const ModelShape& shape, int64_t B
                                               std::span<const Recompute> recompute, const PipelinePlan& pipeline,
                                               int64_t rank);
 
-// What they take together.
+// The memory of several stages of a rank together.
 ActivationBytes sum_of_stages(const std::vector<ActivationPlan>& stages);
 
 }  // namespace hearth::plan

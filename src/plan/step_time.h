@@ -18,7 +18,8 @@ namespace hearth::plan {
 // The devices and their speed.
 struct Speed {
   // The usual `efficiency`: Hearth's on a CPU and on one GPU, and what published trainers reach on several, where
-  // Hearth was not measured (docs/decisions/planner_fit.md). Collectives reach the last of their slowest link.
+  // Hearth was not measured (docs/decisions/planner_fit.md). Collectives reach the share kLinkEfficiency of their
+  // slowest link.
   static constexpr double kCpuEfficiency = 0.75, kOneGpuEfficiency = 0.61, kGpusEfficiency = 0.49,
                           kLinkEfficiency = 0.6;
 
@@ -26,14 +27,14 @@ struct Speed {
   int64_t devices = 1;                 // accelerators; a CPU is one for all its threads
   int64_t per_node = 1;                // devices of a node; 1: nodes are not counted
   double efficiency = kCpuEfficiency;  // a step's share of gemm_flops; steps of small models reach less
-  // A device's, if it has a rank of its own. 0: not known, and nothing is counted for it.
+  // Figures of a device, if each rank has one. 0: not known, and no time is counted for it.
   double memory_bytes_s = 0;
   machine::Links links = {};
   double link_efficiency = kLinkEfficiency;  // the share of `links` that collectives reach
 };
 // The usual share of gemm_flops: on a CPU, on one GPU, on several.
 double usual_efficiency(bool on_cpu, int64_t devices);
-// The speed of `devices` devices of this kind. `gemm_flops`: in place of the device's.
+// The speed of `devices` devices of this kind. `gemm_flops` replaces the device's figure.
 Speed speed_of(const machine::Device& device, double gemm_flops, int64_t devices, double efficiency);
 
 // FLOPs per token by both conventions, the computed share, and recomputation: one line.
@@ -42,11 +43,11 @@ std::string format_compute(const ModelShape& shape, int64_t seq_len, std::span<c
 // The parts of a step, one after another, in seconds.
 struct StepParts {
   double compute = 0;  // products and attention, with recomputation and Muon's iterations
-  double tensor = 0;   // traffic inside layers: the products wait for it
+  double tensor = 0;   // traffic inside layers, for which the products wait
   double context = 0;  // traffic inside sequences
-  double wait = 0;     // of ranks of a pipeline for each other
+  double wait = 0;     // in which ranks of a pipeline wait for each other
   double shard = 0;    // traffic of weights and gradients beyond what computation hides
-  double update = 0;   // of the weights that a rank owns
+  double update = 0;   // the optimizer's update of the weights that a rank owns
   double hidden = 0;   // traffic of weights and gradients behind computation: not in the sum
 
   double total() const { return compute + tensor + context + wait + shard + update; }
@@ -77,7 +78,7 @@ double exchange_seconds(double bytes, int64_t ranks, int64_t stride, const Speed
 // micro-batches do. Transfers between stages are hidden.
 StepTime step_time(const config::RunConfig& config, const ModelShape& shape, std::span<const Recompute> recompute,
                    int64_t steps, const Speed& speed);
-// The same with what does not depend on the mesh, or is known; `muon_flops`: of a step's Newton-Schulz iterations.
+// The same for a search: the caller gives what it has computed already. `muon_flops`: newton_schulz_flops().
 StepTime step_time(const config::RunConfig& config, const ModelShape& shape, std::span<const Recompute> recompute,
                    int64_t steps, const Speed& speed, const UnitCounts& counts, const Precision& precision,
                    const PipelinePlan& pipeline, double bubble, double muon_flops);

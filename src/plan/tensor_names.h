@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of tensors in a checkpoint: torchtitan's (2025) in dcp.save, so that either side reads the other.
+// Names of tensors in a checkpoint. They are torchtitan's (2025) in dcp.save, so each program reads the other's
+// checkpoints.
 //
 // Weights have their parameter name at the top level. AdamW's state has the names of torch's get_optimizer_state_dict
 // with flatten_optimizer_state_dict=True, under the key "optimizer". So has Muon's: one tensor for each matrix.
@@ -22,7 +23,7 @@ inline std::string momentum_name(const std::string& parameter) {
 // torch keeps AdamW's step count per parameter, as a 0-d float32 tensor.
 inline std::string adam_step_name(const std::string& parameter) { return "optimizer.state." + parameter + ".step"; }
 
-// Whether a tensor of a checkpoint is state of the optimizer, and no weight.
+// Whether a tensor of a checkpoint is state of the optimizer and not a weight.
 inline bool is_optimizer_state(std::string_view tensor) { return tensor.starts_with("optimizer."); }
 
 }  // namespace hearth::plan

@@ -48,8 +48,8 @@ struct UnitCounts {
 };
 UnitCounts unit_counts(const ParameterPlan& whole);
 
-// The traffic of a rank with this stage of a pipeline alone; one with several stages adds theirs up. T = B S / cp are
-// its tokens.
+// The traffic of a rank for one stage of a pipeline; add it up for a rank with several stages. The rank has T = B S /
+// cp tokens.
 //
 //   shard       stages 1 and 2 gather the weights once, stage 3 twice a micro-batch: plan/sharding.h. Gradients are
 //               reduced once by stage 1, and with each micro-batch by stages 2 and 3 and where reproducible. tp divides
@@ -59,10 +59,10 @@ StepTraffic step_traffic(const ModelShape& shape, const UnitCounts& counts, cons
                          const Sharding& sharding, const Precision& precision, const TrafficStep& step,
                          const PipelinePlan& plan, int64_t stage);
 
-// The traffic of the rank of a run that sends most. `shape` is of the whole model; `recompute`: of each layer.
+// The traffic of the rank that sends most in a run. `shape` is of the whole model; `recompute`: of each layer.
 StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape, const Precision& precision,
                         std::span<const Recompute> recompute);
-// The same with what does not depend on the mesh, for many of them.
+// The same for a search through many meshes: the caller computes `counts` once.
 StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape, const UnitCounts& counts,
                         const Precision& precision, const PipelinePlan& plan, std::span<const Recompute> recompute);
 

@@ -3,8 +3,8 @@
 // death `hearth inspect RUN/flight` reads the files of all ranks and says who did not come (report/flight_verdict.h).
 //
 // A file, RUN/flight/rank-00003.ring, is an array in memory that is mapped from disk: the kernel keeps what was written
-// there when the process is killed. A host that loses its power loses what the kernel had not written back. Numbers are
-// in the byte order of the host, which has to be that of the reader.
+// there when the process is killed. After a loss of power, what the kernel had not written back is missing. Numbers are
+// in the host's byte order; the reader must have the same.
 //
 //   FlightHead                          magic, version, rank, host, groups
 //   FlightCall[kFlightCalls]            call number n is in place n % kFlightCalls
@@ -28,20 +28,20 @@ struct FlightGroup {
   bool operator==(const FlightGroup&) const = default;
 };
 
-// The name of an exchange of parts of any lengths: its ranks have other numbers of bytes.
+// The name of an exchange of parts of any lengths: its ranks record different numbers of bytes.
 inline constexpr const char* kUnequalExchange = "all_to_allv";
 
-// The kinds of FlightCall::peer that are no rank.
+// Values of FlightCall::peer that are no rank.
 inline constexpr int32_t kAllPeers = -1;        // a collective of the group
 inline constexpr int32_t kPostedMessage = -2;   // a message of comm/control.h was sent
-inline constexpr int32_t kAwaitedMessage = -3;  // those of all ranks are awaited
+inline constexpr int32_t kAwaitedMessage = -3;  // messages of all ranks are awaited
 
 struct FlightCall {
-  uint64_t number;           // of this rank's calls, from 1; 0: there is no call here
-  int64_t sequence;          // of the group's collectives, or of messages, from 1; 0: a transfer between two ranks
+  uint64_t number;           // counts this rank's calls, from 1; 0: there is no call here
+  int64_t sequence;          // counts the group's collectives, or messages, from 1; 0: a transfer between two ranks
   int64_t step;              // of the training; 0: before it
   int64_t bytes;             // of this rank's tensor
-  int64_t begin_ns, end_ns;  // since 1970; end 0: under way. On a GPU: until it ended there, 50 ms more at most
+  int64_t begin_ns, end_ns;  // since 1970; end 0: under way. On a GPU the end is at most 50 ms late
   int32_t group, peer;       // index of FlightHead::groups; the other rank of a transfer, or one of the kinds above
   char name[32];             // ends with 0
 
@@ -53,7 +53,7 @@ struct FlightHead {
   char magic[8];  // "HEARTHFR"
   uint32_t version, num_groups;
   int64_t rank, ranks, process;
-  int64_t ended;  // 1: the rank ended well
+  int64_t ended;  // 1: the rank ended without an error
   char host[64];
   FlightGroup groups[kFlightGroups];
 };
@@ -66,7 +66,7 @@ class FlightWriter {
   FlightWriter(const FlightWriter&) = delete;
   FlightWriter& operator=(const FlightWriter&) = delete;
 
-  // Any thread may call these. A group's index; those beyond kFlightGroups share the last one.
+  // Any thread may call these. Returns a group's index; groups beyond kFlightGroups share the last one.
   int32_t add_group(const FlightGroup& group);
   // Records a call and returns its number, for end().
   uint64_t begin(std::string_view name, int32_t group, int64_t sequence, int64_t bytes, int32_t peer);
@@ -88,11 +88,11 @@ struct Flight {
   std::string host;
   bool ended = false;
   std::vector<FlightGroup> groups;
-  std::vector<FlightCall> calls;  // by number; those of more than one kFlightCalls ago are gone
+  std::vector<FlightCall> calls;  // by number; only the last kFlightCalls calls
 };
 
 Path flight_file(const Path& folder, int64_t rank);  // FOLDER/rank-00003.ring
-bool has_flights(const Path& folder);                // files of such names
+bool has_flights(const Path& folder);                // whether the folder has such files
 // Throws damaged() for any other file.
 Flight read_flight(const Path& file);
 // All files of a folder, by rank. Throws damaged(), and user_error without any file.

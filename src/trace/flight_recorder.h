@@ -14,19 +14,20 @@
 
 namespace hearth::trace {
 
-// Records the calls of rank `rank` in FOLDER from now on; once in a process. Throws an Error of base/file.h. Local.
+// Records the calls of rank `rank` in FOLDER from now on. Call it once in a process. Throws an Error of base/file.h.
+// Local.
 void start_flight(const Path& folder, int64_t rank, int64_t ranks);
 void set_flight_step(int64_t step);
-void end_flight();  // the rank ended well
+void end_flight();  // notes that the rank ended without an error
 
-// Where this process is, also before start_flight(): in a call that has not ended, or behind its last one.
+// Where this process is: in a call that has not ended, or after its last call. Works before start_flight(), too.
 struct CallNow {
   std::string name = "none";
   bool under_way = false;
   double seconds = 0;  // since the call began, or since the last one ended
 };
 CallNow call_now();
-// The same for the library's own calls, which have no record: from here to the scope's end. Any thread.
+// Makes call_now() show a call of a library, which is not recorded, until the scope's end. Any thread.
 class CallScope {
  public:
   explicit CallScope(std::string_view name);
@@ -35,12 +36,12 @@ class CallScope {
   CallScope& operator=(const CallScope&) = delete;
 };
 
-// A call that FlightScope left open has ended. Any thread.
+// Records the end of a call that FlightScope left open. Any thread.
 void end_flight_call(uint64_t number);
 // A line for the end of an error's text, "\n  calls: `hearth inspect RUN/flight` shows ..."; empty before the start.
 std::string flight_hint();
-// What rank `rank` recorded last, beside this process's file: "all_reduce, which has ended". Empty where that is not
-// the record of `process`, "HOST, process NUMBER", or cannot be read within a second, as in a file system that hangs.
+// What rank `rank` recorded last, from its file in the same folder: "all_reduce, which has ended". Empty if the file is
+// not by `process` ("HOST, process NUMBER"), or cannot be read within a second because the file system hangs.
 std::string last_call_of(int64_t rank, std::string_view process);
 
 // A group's place in the recorder. Its ranks are those of the training.
@@ -61,7 +62,7 @@ class FlightSeat {
 class FlightScope {
  public:
   FlightScope(FlightSeat& seat, std::string_view name, int64_t bytes, int64_t peer);
-  // A message was posted, or those of all ranks are awaited. `number`: of the call.
+  // A message was posted, or messages of all ranks are awaited. `number`: the message's number, from 1.
   FlightScope(std::string_view operation, uint64_t number, int64_t bytes, int32_t kind);
   ~FlightScope();
   FlightScope(const FlightScope&) = delete;

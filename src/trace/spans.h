@@ -3,8 +3,8 @@
 // Its threads take seats, and scopes in the code then record themselves there. A thread without a seat, or with a
 // recorder that is off, pays one load and one branch for a scope.
 //
-// On a GPU these spans are the host's, in which it enqueues work. What the GPU does are spans of its streams whose
-// times come from ops/gpu/trace.h.
+// On a GPU these spans are the host's, in which it enqueues work. The GPU's own work has spans, too: one "thread" per
+// stream, with times from ops/gpu/trace.h.
 #pragma once
 
 #include <atomic>
@@ -40,14 +40,14 @@ int64_t monotonic_ns();
 
 class SpanRecorder {
  public:
-  // So many spans of a window are kept, in about 100 MB.
+  // At most this many spans of a window are kept: about 100 MB.
   static constexpr size_t kMostSpans = size_t{1} << 20;
 
   struct Window {
-    std::vector<Span> spans;           // those that ended in it, in the order of their ends
+    std::vector<Span> spans;           // spans that ended in the window, in the order of their ends
     int64_t left_out = 0;              // spans beyond kMostSpans
     int64_t begin_ns = 0;              // when it began
-    int64_t begin_wall_ns = 0;         // the same, since 1970
+    int64_t begin_wall_ns = 0;         // the same time in ns since 1970
     std::vector<std::string> threads;  // by Span::thread
   };
 
@@ -56,9 +56,9 @@ class SpanRecorder {
   void add(const Span& span);
   // A copy of `text` that lives as long as the recorder.
   const char* kept(std::string_view text);
-  // The number of the calling thread, which has this name.
+  // The number of the calling thread in the trace; `name` is what the trace calls it.
   int32_t thread(std::string_view name);
-  // The number of a GPU's stream with this name, which stands among the threads.
+  // The number of a GPU's stream with this name. A trace shows it as a thread.
   int32_t stream(const std::string& name);
 
   // One thread calls these.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What layers recompute on a layout, from a few small plans: activations of a rank are linear in its layers of each
-// kind, to within a few percent. For a search, which looks at many layouts; memory_plan() is exact.
+// Estimates what layers must recompute on a layout, from a few small plans: a rank's activations are linear in its
+// layers of each kind, to within a few percent. For a search through many layouts. memory_plan() is exact, and slower.
 #pragma once
 
 #include <cstdint>
@@ -26,19 +26,20 @@ class LayoutMemory {
   std::optional<std::vector<Recompute>> cheapest(const config::RunConfig& config, const PipelinePlan& pipeline,
                                                  double limit_bytes);
 
-  // The least that the estimate finds for the same: every layer recomputes all.
+  // The estimate of the same memory if every layer recomputes all: the least that this layout can take.
   double least(const config::RunConfig& config, const PipelinePlan& pipeline);
 
  private:
-  // What does not depend on the levels: weights and workspace.
+  // Memory that does not depend on the levels: weights and workspace.
   double fixed(const config::RunConfig& config, const PipelinePlan& pipeline);
-  // Bytes of a level on the first rank: those that do not depend on the layers, and of each layer.
+  // Bytes on the first rank at a level: a fixed part, and a part for each layer.
   struct LevelBytes {
     double fixed = 0;
     std::vector<double> layers{};
   };
   LevelBytes bytes_of(const config::RunConfig& config, const PipelinePlan& pipeline, Recompute level);
-  // Bytes of a stage's activations: in memory that all stages share, and of a slot; and what a layer of each kind adds.
+  // Bytes of a stage's activations, in memory that all stages share and in a slot; and what a layer of each kind adds
+  // to both.
   struct Line {
     double shared = 0, slot = 0;
     std::vector<double> shared_of_layer{}, slot_of_layer{};

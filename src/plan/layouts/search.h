@@ -28,8 +28,8 @@ struct Layout {
 std::vector<Layout> search_layouts(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes,
                                    int64_t steps, const Speed& speed, int64_t count);
 
-// Why search_layouts finds none: the batch that no number of ranks shares, or the memory of the layout that needs
-// least.
+// Why search_layouts finds nothing: no number of ranks divides the batch, or even the smallest layout needs too much
+// memory.
 std::string why_no_layout(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes,
                           const Speed& speed);
 

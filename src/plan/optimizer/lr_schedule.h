@@ -21,7 +21,7 @@
 // end of the decay (lr_decay_iters), x = (n - W) / (E - W) and m = min_lr_factor, in units of lr:
 //   warm-up      n <= W: max(1, n) / W
 //   linear       1 - x          cosine   m + (1 - m) (1 + cos(pi x)) / 2        exponential   exp(-0.693 x)
-// The result is at least m. After E the formulas continue, except for the cosine: GPT-NeoX's rises again there, ours
+// The result is at least m. After E the formulas continue, except the cosine: GPT-NeoX's rises again there, and ours
 // stays. "neox_2023" is the rule of Llemma's branch: the warm-up is n / W, so the first update has rate 0, and the
 // linear decay is (E - n + W) / E.
 //
@@ -29,7 +29,7 @@
 //   warm-up      n < W: n / W, so the first update has rate 0
 //   linear       f = 1 - x       cosine   f = (1 + cos(pi x)) / 2       polynomial   f = (1 - x)^power
 //   cosine_with_restarts   f = (1 + cos(pi (num_cycles x mod 1))) / 2
-// The factor is m + (1 - m) f, and m from step E on. Its library has an m for some of them only.
+// The factor is m + (1 - m) f, and m from step E on. The library has an m for some of these decays only.
 // With decay_ratio it is get_wsd_schedule: the warm-up is m + (1 - m) n / W, and x = (n - (E - D)) / D in the last D
 // steps.
 #pragma once
