@@ -61,7 +61,7 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   virtual std::unique_ptr<Encoder> encoder(SpecialText special = SpecialText::kPlain) const = 0;
-  // The same without the cache of pieces that some kinds have: for benchmarks.
+  // An encoder without the cache of pieces that some kinds have. It is slower: for benchmarks.
   virtual std::unique_ptr<Encoder> encoder_without_cache() const { return encoder(); }
   // For occasional short texts: makes an encoder for this call.
   void encode(std::string_view text, std::vector<uint32_t>& ids) const;
@@ -79,7 +79,7 @@ class Tokenizer {
   virtual int64_t vocab_size() const = 0;
   virtual std::optional<uint32_t> bos() const = 0;
   virtual std::optional<uint32_t> eos() const = 0;
-  // Whether the tokenizer's own template puts BOS before a text. This is the default for documents.
+  // Whether the tokenizer's own template puts BOS before a text. Then builds also put BOS before documents, by default.
   virtual bool adds_bos() const { return false; }
   virtual std::vector<SpecialToken> special_tokens() const { return {}; }
   // Whether tokens represent text, so decoding restores it. False if the tokens' text is unknown, or if they represent

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recording that a model continues, as tokens, and its tokens as time bins.
+// Turns a recording that a model continues into tokens, and tokens back into time bins.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace hearth::data {
 
-// The model's context, and the true continuation.
+// The part that the model reads, and the true continuation.
 struct ArrayPrompt {
   SpikeArray context;  // its bins fill whole patches; may have no bins
   SpikeArray after;    // no bins if the context is the whole recording
@@ -19,7 +19,7 @@ struct ArrayPrompt {
 
 struct ArrayPromptOptions {
   int64_t context_bins = 0;  // 0: all. If they do not fill whole patches, the first bins are dropped
-  int64_t neurons = 0;       // the first ones, repeated if the file has too few; 0: as in the file
+  int64_t neurons = 0;       // takes the first neurons, repeated if the file has too few; 0: all of the file's
   // For messages: where the path and the number of bins were given, and what continues recordings.
   std::string source, context_source, why;
 };

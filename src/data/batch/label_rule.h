@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The predicted tokens of a sequence, and the model's input: an objective as the loader applies it.
+// Makes the labels of a sequence and the model's input, as the loader does for the run's objective.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct LabelRule {
   int32_t uncounted_token = -1;      // predicting it does not count; -1: no such token
 
   // Applies the rule to sample `g`, whose labels are the next tokens on entry; masking also changes the tokens.
-  // `weights`: of the labels; a label of weight 0 does not count, and with masking is not hidden. Empty: all 1.
+  // `weights`: the labels' weights. A label of weight 0 does not count, and masking never hides it. Empty: all 1.
   void apply(uint64_t seed, uint64_t g, std::span<int32_t> tokens, std::span<int32_t> labels,
              std::span<const float> weights = {}) const;
 };

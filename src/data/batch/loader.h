@@ -29,8 +29,9 @@ struct LoaderOptions {
   int64_t rank = 0, ranks = 1;
   uint64_t first_sample = 0;
   SampleOrder order{};  // of training batches; without shuffling, sequences are in the order of their text
-  // A sample with a damaged block. false: next() throws. true: another window of its source replaces it, always the
-  // same one: the first whole window that is 1, 2, 4, 8, ... windows further. StepBatch::substitutes names it.
+  // What happens to a sample with a damaged block. false: next() throws. true: another window of its source replaces
+  // it, always the same one: the first whole window that is 1, 2, 4, 8, ... windows further. The run survives, but sees
+  // some text twice. StepBatch::substitutes names it.
   bool substitute_damage = false;
   // Weights of the loss, by predicted token; empty: all 1. They are multiplied by the data's own weights
   // (Split::read_weights).

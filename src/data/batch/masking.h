@@ -31,7 +31,7 @@ struct Masking {
 // token, or is neither given nor known.
 Masking masking_of(const config::Objective& objective, const tokenizer::Tokenizer& tokenizer, int64_t rows);
 
-// By id, for an embedding of `rows` rows: true for special tokens, BOS and EOS, which stand for no text.
+// By id, for an embedding of `rows` rows: true for special tokens, BOS and EOS, which are not text.
 std::vector<bool> special_ids(const tokenizer::Tokenizer& tokenizer, int64_t rows);
 
 // Hides positions of sample `g`: tokens[p] becomes the model's input, labels[p] the token or kIgnore. Both have the

@@ -14,7 +14,8 @@ namespace hearth::data {
 // The tokens before a document's first token in training. `document_bos`: whether BOS begins each document.
 std::vector<int32_t> document_start(const tokenizer::Tokenizer& tokenizer, bool document_bos);
 
-// A text to continue, with its document's start. Empty only if the text is, and the tokenizer has no BOS and no EOS.
+// A text to continue, with its document's start. Empty only if the text is empty and the tokenizer has no BOS and no
+// EOS.
 std::vector<int32_t> prompt_tokens(const tokenizer::Tokenizer& tokenizer, bool document_bos, std::string_view text);
 
 // The spelling of a mask: the mask token's text, or "[MASK]" if it has none.

@@ -14,9 +14,9 @@ struct TwoNames {
   std::string_view first, second;
 };
 
-// The first differences, one after the other; empty where nothing that manifests name differs. Options have their names
-// ("--eos: document there, none here"). Sources are listed by kind of difference, with the first files of each ("input:
-// a.txt and 3 more only here"). Files at another place count only where the shards refer to them
+// The first differences, one after the other. Empty if the manifests show no difference. An option is listed by its
+// name ("--eos: document there, none here"). Sources are grouped by kind of difference, with the first files of a group
+// ("input: a.txt and 3 more only here"). A file's place counts only if the shards refer to the file
 // (BuildRules::in_place).
 std::string differences(const DatasetManifest& first, const DatasetManifest& second, TwoNames names);
 

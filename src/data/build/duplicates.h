@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Documents with the content of an earlier one, anywhere in the corpus: --dedup exact.
+// Finds documents with the same content as an earlier one, anywhere in the corpus: --dedup exact.
 #pragma once
 
 #include <cstdint>

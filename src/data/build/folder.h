@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder that a build writes to: recognises what it holds, and makes it a dataset.
+// The folder that a build writes to. BuildFolder finds out what it holds already, and makes it a dataset.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ class BuildFolder {
   // and is the one on disk afterwards. A manifest with other paths of the same files is corrected.
   bool complete(DatasetManifest& manifest);
 
-  // Throws user_error if the folder holds another build, finished or not. Names what differs from `planned`, which has
-  // the plan's fields.
+  // Throws user_error if the folder holds another build, finished or not. The error names what differs from `planned`,
+  // which has the plan's fields.
   void refuse_other_build(const DatasetManifest& planned) const;
 
   // Makes the folder and locks it; it holds no dataset until finish(). Removes the remains of an interrupted write, and
@@ -32,7 +32,7 @@ class BuildFolder {
   std::string tokenizer_temporary() const;
   Path lock_path() const;
   bool is_ours(const std::string& name) const;  // a complete or incomplete shard that no other part may have made
-  std::string other_build(const DatasetManifest& planned) const;  // how a build in the folder differs; empty: none does
+  std::string other_build(const DatasetManifest& planned) const;  // how a build in the folder differs, or empty
 
   const BuildOptions& options_;
   const BuildPlan& plan_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the held-out documents by their content. Order and neighbours do not matter, and a repeated text is never on
-// both sides.
+// Chooses the held-out documents by a hash of their content. So their order does not matter, and a repeated text is
+// never both trained on and held out.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace hearth::data {
 
 struct Holdout {
   double fraction = 0;           // of all contents
-  std::optional<Hash128> moved;  // the content that changes sides, so that a small corpus has both sides
+  std::optional<Hash128> moved;  // this content changes sides, so that a small corpus has both sides
   bool contains(const Hash128& content) const;
 };
 

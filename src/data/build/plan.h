@@ -50,8 +50,8 @@ std::string planned_identity(const BuildPlan& plan, const std::string& name);
 // Whether a shard of that name belongs to another part.
 bool is_of_another_part(const BuildPlan& plan, const std::string& name);
 
-// Hashes the files of our part, or all if each of them matters to every part. Throws user_error for invalid rules, and
-// the errors of discover and find_holdout.
+// Hashes the files of our part, or all files if every part depends on all. Throws user_error for invalid rules, and the
+// errors of discover and find_holdout.
 BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tokenizer> tokenizer,
                      HashProgress& progress);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shards that are not tokens of text, and the columns of documents that several kinds of shards have.
+// Writes shards of arrays and shards whose tokens are in another file, and the document columns that all shards have.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,9 @@ ShardHeader write_array_shard(const Path& path, const std::string& identity, con
 // Tokens of the whole shard, as read.
 int64_t stream_tokens(const ShardReader& shard);
 
-// Shards whose tokens stay in their token file: --in-place. Such a shard has the documents' ends and the checksums of
-// its range of the file. To a reader it is a shard like any other (shard_reader.h).
+// Shards whose tokens stay in their token file: --in-place. They save the disk space of a copy, and need the token file
+// as long as they are read. A shard has the documents' ends and the checksums of its range of the file. Readers treat
+// it like any other (shard_reader.h).
 //
 // Throws user_error for rules that leave out or choose documents: a shard's documents must be one run. Also for a
 // source that is no token file, or one whose elements cannot be a shard's tokens.

@@ -13,7 +13,7 @@ namespace hearth::data {
 
 struct ExportResult {
   int64_t documents = 0, tokens = 0;
-  int64_t replaced_documents = 0;  // with text that is not UTF-8 and has U+FFFD in the output
+  int64_t replaced_documents = 0;  // documents that were not UTF-8 and have U+FFFD in the output
 };
 
 // The error for weights other than 0 and 1, which `what` cannot hold. `fix` names a format that holds them or drops

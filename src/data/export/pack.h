@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A split as rows of one length, for trainers that take finished batches, in a folder that load_from_disk opens.
+// Writes a split as rows of equal length, for trainers that expect packed rows, in a folder that load_from_disk opens.
 // Columns: "input_ids" (lists of int32), "attention_mask" (int8) and "labels" (int64). The labels are those of Hugging
 // Face's models: the ids themselves, which the model shifts, and -100 for a token that does not count. Source of names,
 // types and the rule for tails: Arcee's Trainium recipe, trainium_pack_dataset.py, which is `datasets`' map over

@@ -36,7 +36,7 @@ class ByteStream {
 std::unique_ptr<ByteStream> open_stream(const Path& path, Compression compression, int64_t begin = 0);
 // A stream of `text`, which must outlive it.
 std::unique_ptr<ByteStream> open_text(std::string_view text);
-// Up to `count` bytes of the uncompressed content: fewer for a shorter file, and for one that is damaged before them.
+// The first `count` bytes of the uncompressed content, or fewer if the file is shorter or is damaged there.
 std::string first_bytes(const Path& path, Compression compression, size_t count);
 // The file's name in lower case, without a compressor's ending: "x.jsonl" for X.JSONL.gz.
 std::string plain_name(const Path& path);

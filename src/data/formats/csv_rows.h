@@ -12,7 +12,7 @@
 
 namespace hearth::data {
 
-// The problem of a row that takes the rest of the file.
+// The problem of a row whose open quote takes the rest of the file.
 inline constexpr std::string_view kOpenQuote = "a quoted field has no end";
 
 struct CsvRow {
@@ -21,11 +21,12 @@ struct CsvRow {
   // Without their quotes; good until the next call. Empty if the row is too long or has a problem.
   std::vector<std::string_view> fields;
   bool too_long = false;
-  std::string_view problem;  // what is wrong with it, such as kOpenQuote; empty: nothing
+  std::string_view problem;  // what is wrong with the row, such as kOpenQuote; empty: no problem
 };
 
-// A field in quotes may have separators, line ends, and quotes that are doubled. A quote inside of a field without
-// quotes is a letter. Lines end with "\n", "\r\n" or "\r"; empty lines are no rows. A byte order mark is passed over.
+// A field in quotes may have separators, line ends, and quotes that are doubled. A quote inside a field without quotes
+// is an ordinary character. Lines end with "\n", "\r\n" or "\r"; empty lines are no rows. A byte order mark is passed
+// over.
 class CsvRows {
  public:
   CsvRows(std::unique_ptr<ByteStream> stream, char separator, int64_t max_bytes);

@@ -13,7 +13,7 @@
 
 namespace hearth::data {
 
-// The most memory that a decoder takes for the text before its place, which later text repeats. It is what
+// The most memory that a decoder takes for its window: earlier text, which later text may repeat. It is what
 // `zstd --long=31` needs.
 inline constexpr int64_t kMostWindowBytes = int64_t{2} << 30;
 

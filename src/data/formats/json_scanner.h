@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass over a JSON text: what json_text.h does with a record.
+// One pass over a JSON text. json_text.h reads each record with it.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class JsonScanner {
   // From now on the object's own members are kept, at most kMostMembers.
   void keep_members() { keeps_members_ = true; }
   const std::vector<JsonMember>& members() const { return members_; }
-  // After a failure: whether more text could mend it.
+  // After a failure: whether a longer text could be correct.
   bool failed_at_end() const;
 
   static constexpr size_t kMostMembers = 100;

@@ -25,8 +25,8 @@ class JsonValues {
   // A value longer than max_bytes comes without its text.
   JsonValues(std::unique_ptr<ByteStream> stream, int64_t max_bytes);
 
-  // False at the end. Throws damaged() for what is between values and does not belong there, and for a stream that ends
-  // in a value or an array.
+  // False at the end. Throws damaged() for characters between values that are not JSON, and for a stream that ends
+  // inside a value or an array.
   bool next(JsonValue& value);
   bool in_array() const { return in_array_; }  // after the first call
   bool at_end() const { return at_end_; }      // the stream's end was met: it may have cut a value, or caused an error

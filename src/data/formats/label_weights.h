@@ -30,7 +30,7 @@ class WeightRuns {
     bool operator==(const Run&) const = default;
   };
 
-  // Adds `count` places. A last run of 0 places goes away when more are added, unless it is the first run.
+  // Adds `count` places. A last run of 0 places is removed when more places are added, unless it is the first run.
   void append(int64_t count, float weight);
   void append(const WeightRuns& following);
 

@@ -26,7 +26,7 @@ bool looks_like_npy(std::string_view first_bytes);
 // of numbers. `what` names the file in errors.
 NpyHeader parse_npy_header(std::string_view file, const std::string& what);
 
-// A header of version 1.0, as numpy.save writes it before the data. Row-major; `descr` and `shape` as above.
+// A header of version 1.0, as numpy.save writes it before the data. Row-major; `descr` and `shape` as in NpyHeader.
 std::string npy_header(std::string_view descr, std::span<const int64_t> shape);
 
 // Reads a vector of float32, or of float64, which is rounded; values beyond float32's range become infinite. Throws

@@ -45,7 +45,8 @@ struct ReadRules {
   int64_t max_record_bytes = 256 << 20;  // of a line, and of a compressed text
   std::string dialect;                   // of token files: see indexed_file.h; empty: found from each file
   int64_t vocab_size = 0;                // larger ids of token sources are a problem; 0: unknown. A build sets it
-  // Weights of tokens as labels (label_weights.h); empty: each is 1. Two of these are multiplied.
+  // Weights of tokens as labels (label_weights.h); empty: each is 1. If two of these keys are given, their weights are
+  // multiplied.
   std::vector<std::string> loss_keys{};  // of text_keys: only tokens that begin in their texts count
   std::string labels_key{};   // of rows of ids: a list with each id again, or kIgnore for an id that does not count
   std::string weights_key{};  // of rows of ids: a list of numbers or truth values, one per id; of texts: one for all

@@ -15,7 +15,7 @@
 
 namespace hearth::data {
 
-// The content of such a folder.
+// The content of a folder that save_to_disk writes.
 struct SavedTable {
   std::vector<SavedColumn> columns;
   int64_t rows = 0;

@@ -11,7 +11,7 @@
 
 namespace hearth::data {
 
-// UTF-8's byte order mark. Some programs of Windows put it before a text; it is no part of it.
+// UTF-8's byte order mark. Some programs of Windows put it before a text; it is not part of the text.
 inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 class StreamBuffer {
@@ -19,7 +19,7 @@ class StreamBuffer {
   // `position` is that of the stream's first byte.
   explicit StreamBuffer(std::unique_ptr<ByteStream> stream, int64_t position = 0);
 
-  // What is in memory from the first byte that is still needed. Good until the next call of fill().
+  // The bytes in memory, from the first one that is still needed. Valid until the next call of fill().
   std::string_view held() const { return {buffer_.data() + begin_, filled_ - begin_}; }
   int64_t position() const { return position_; }  // of that byte in the stream
   bool fill();                                    // appends more of the stream; false at its end. Throws its errors

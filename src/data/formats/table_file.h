@@ -61,7 +61,7 @@ struct TableNote {
   std::string unkept;  // why it could not be saved: the folder is read-only, the disk is full
 };
 
-// Reads the table of `key` from FOLDER/NAME-HASH.table. If that fails, takes the table of `build` and writes it there,
+// Reads the table of `key` from FOLDER/NAME-HASH.table. If that fails, calls `build` and keeps its table in that file,
 // if possible. `read` receives the table; it throws damaged() for invalid arrays. `key` names everything that the table
 // depends on.
 void keep_table(const Path& folder, std::string_view name, std::string_view key, TableNote& note,

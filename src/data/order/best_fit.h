@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Best-fit-decreasing packing: documents share sequences, with few cuts and little padding. A document that fits into a
-// sequence is never cut. Source: Ding et al., "Fewer truncations improve language modeling", 2024 (arXiv:2404.10830).
+// Best-fit-decreasing packing (data.packing = "best_fit"): documents share sequences, with few cuts and little padding.
+// Use it if cut documents harm the model; it costs some positions of padding, and a table that is made once. A document
+// that fits into a sequence is never cut. Source: Ding et al., "Fewer truncations improve language modeling", 2024
+// (arXiv:2404.10830).
 //
 // docs/data_format.md defines the sequences. Stored runs depend on them: never change.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts from a run's data about its shape (plan/run_shape.h). They come from the manifests alone and no shard is
-// opened, so `hearth plan` and a training know the same facts.
+// Facts about a run's data that change the run's shape (plan/run_shape.h). They come from the manifests alone and no
+// shard is opened, so `hearth plan` and a training know the same facts.
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,8 @@ class Mixture {
   // One segment from sample 0 on. Throws user_error unless there are 1 to kSlots weights, all 0 or positive and one
   // positive. Also throws for a positive weight that would round to no slot.
   explicit Mixture(std::span<const double> weights);
-  // The first segment begins at 0, each other one after the one before. All have the same number of weights.
+  // The first segment begins at sample 0, and each later one after the one before it. All have the same number of
+  // weights.
   explicit Mixture(const std::vector<MixtureSegment>& segments);
 
   struct Pick {
@@ -58,7 +59,7 @@ class Mixture {
  private:
   struct Segment {
     uint64_t first_sample = 0;
-    int64_t only_source = -1;      // the only one with a weight: then there is no table; -1: several
+    int64_t only_source = -1;      // the only source with a weight, which needs no table; -1: several sources have one
     std::vector<uint64_t> before;  // samples of each source before this segment
     std::vector<uint64_t> slots;   // of each source; sums to kSlots
     std::vector<uint32_t> table;   // [kSlots] source << 16 | number of slots of the same source before

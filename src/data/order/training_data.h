@@ -38,11 +38,11 @@ class TrainingData {
 
   const std::vector<Source>& sources() const { return sources_; }
   Sources splits() const;
-  // Neurons that every source gives its arrays; 0: each array keeps its own, or the sources differ.
+  // The n_fixed that all sources have; 0: arrays keep their own number of neurons, or the sources differ.
   int64_t n_fixed() const;
   // Tokenizer and vocabulary are the same in all sources.
   const DatasetManifest& manifest() const { return sources_.front().dataset.manifest(); }
-  // The identity of the data: a single dataset's own, otherwise a hash over those of all, in order.
+  // The identity of the data: that dataset's identity if there is one, otherwise a hash over all identities in order.
   std::string identity() const;
   const SampleOrder& order() const { return order_; }
   const std::vector<MixtureSegment>& segments() const { return order_.segments; }

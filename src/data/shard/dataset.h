@@ -41,8 +41,9 @@ struct ArrayInfo {
   ArrayLabels labels;
 };
 
-// The random choice while reading: the neurons of an array that has more than n_fixed. It depends only on these two and
-// the array's number, so a run can read the same tokens again. Reading text has no random choice.
+// Decides the one random choice of reading: which neurons to take of an array that has more than n_fixed. It depends
+// only on seed, epoch and the array's number, so a run can read the same tokens again. Reading text has no random
+// choice.
 struct Draw {
   uint64_t seed = 0, epoch = 0;
 };

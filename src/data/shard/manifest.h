@@ -62,10 +62,10 @@ struct BuildRules {
   std::string split;                // shares by position instead (positional_split.h); empty: not used
   ReadRules read;
   OnError on_error = OnError::kStop;
-  bool drop_empty = false;   // leave out records without text (an empty file never is a record)
+  bool drop_empty = false;   // leave out records without text (an empty file is never a record)
   bool dedup_exact = false;  // leave out documents with the content of an earlier one
   bool in_place = false;     // tokens of token files stay there; shards refer to them (build/shards.h)
-  // Of arrays alone:
+  // Only for arrays:
   int64_t n_fixed = 0;             // neurons that reading gives each array (array_stream.h); 0: its own
   std::string source_dataset;      // only arrays with this label; empty: all
   int64_t shard_tokens = 1 << 26;  // a group of documents is closed when its text reaches this number of bytes

@@ -28,7 +28,8 @@ T element(const ShardReader& shard, const Column& column, int64_t row) {
 
 class OpenShard {
  public:
-  // `is_arrays`: its documents are arrays. Throws damaged() for another shard than the entry's, or a missing column.
+  // `is_arrays`: its documents are arrays. Throws damaged() if the file is not the entry's shard, or if a column is
+  // missing.
   OpenShard(const Path& path, const ShardEntry& entry, bool is_arrays);
 
   const ShardReader& reader() const { return reader_; }

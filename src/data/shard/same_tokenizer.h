@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datasets and models fit together only if an id means the same in both.
+// Checks that datasets and models have the same tokenizer: otherwise an id would mean different tokens.
 #pragma once
 
 #include <string>

@@ -28,8 +28,8 @@ struct Column {
 class ShardReader {
  public:
   // Throws user_error for a file that is no shard or has another version. Throws damaged() for a file that is cut
-  // short, has a wrong checksum in header or tables, or has tables that point outside. The same if the file with its
-  // tokens is missing or has another size.
+  // short, has a wrong checksum in header or tables, or has tables that point outside. Throws damaged(), too, if
+  // another file has the tokens and is missing or has another size.
   explicit ShardReader(const Path& path);
 
   const Path& path() const { return path_; }

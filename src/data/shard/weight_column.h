@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The column of a shard with its tokens' weights as labels. A shard in which each weighs 1 has no such column.
+// The column of a shard with its tokens' weights as labels. A shard in which all weights are 1 has no such column.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a search does with the other files of folders that have records: it leaves out what is about the data, refuses
-// splits that it would join, and names texts that may be no data.
+// Rules for the other files in folders that have records. A search leaves out files about the data, refuses to join
+// splits, and names texts that may not be data.
 #pragma once
 
 #include <optional>
@@ -21,11 +21,11 @@ struct FoundFile {
   // By its name a page or a program (has_page_ending), found in a folder. Once it was recognised: also a plain text,
   // perhaps refused because a key was named.
   bool is_page = false;
-  std::optional<Error> refusal;  // of its kind
+  std::optional<Error> refusal;  // why its kind of file is refused; empty: it is not
 };
 
-// Files about data stay where all that they lie beside and above is text. Pages stay unless they are in a repository of
-// the Hub that has records.
+// Files about data are kept if all other files in their folder and its subfolders are text. Pages are kept unless they
+// are in a repository of the Hub that has records.
 void leave_out_beside_records(std::vector<FoundFile>& files, bool has_keys, std::vector<LeftOut>& left_out);
 
 // Throws user_error for a folder of a repository of the Hub that has files, or folders, of several splits, by a

@@ -20,8 +20,8 @@ namespace hearth::data {
 // Which files are searched, as the user gives it.
 struct SearchOptions {
   std::vector<Path> paths;  // files, or folders that are searched with their subfolders
-  // Of those among `paths` that only a pattern names: its last part, see path_list.h. Such a file is like a file of a
-  // folder, unless the pattern spells its name: "README*".
+  // For paths that only a pattern names: the pattern's last part (path_list.h). They are treated like files of a
+  // folder, unless the pattern spells the name: "README*".
   std::map<std::string, std::string> patterns;
   std::vector<Path> labels;          // the label file of each path, which must be a token file then; or empty
   std::vector<std::string> include;  // shell patterns: a file in a folder must match one of them; empty: all match
@@ -52,15 +52,15 @@ struct HashProgress {
 };
 
 // Hashes only the files that have a size in common: the others cannot be equal. Throws user_error for a path that is
-// not there or cannot be read, for files that recognise() refuses, and where there is no file with content.
+// not there or cannot be read, for files that recognise() refuses, and if no file has content.
 Discovery discover(const DiscoverOptions& options, HashProgress& progress);
 
 // Fills in the missing hashes of `wanted` (indices in `sources`).
 void hash_sources(std::vector<SourceFile>& sources, const std::vector<size_t>& wanted, int64_t threads,
                   HashProgress& progress);
 
-// Throws user_error if the size or time of the file has changed since it was found. The same holds for the files beside
-// it that its records need.
+// Throws user_error if the size or time of the file has changed since it was found. This includes the other files that
+// its records need.
 void check_unchanged(const SourceFile& source);
 
 }  // namespace hearth::data

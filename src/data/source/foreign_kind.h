@@ -12,22 +12,22 @@
 
 namespace hearth::data {
 
-// At least so many of a file's first bytes are wanted, if it has them.
+// foreign_kind() needs at least this many of a file's first bytes, or all of a shorter file.
 inline constexpr size_t kKindBytes = 1 << 16;
 
 struct ForeignKind {
   std::string name;  // "a tar archive"
-  std::string why;   // the proof where the bytes have no mark of a kind; may be empty
-  std::string fix;   // what turns it into a file that can be read: a command, mostly; empty: nothing does
+  std::string why;   // the evidence if the bytes have no signature of a kind; may be empty
+  std::string fix;   // what makes it readable, mostly a command; empty: nothing does
 };
 
 // The kind of a file's `first_bytes`, which are unpacked already if the file is compressed. `path` is its name for
 // commands. Nothing for text, which may be in an 8-bit encoding, and for an empty file.
 std::optional<ForeignKind> foreign_kind(std::string_view first_bytes, const Path& path);
 
-// The kind of what stands behind the beginning of a text, as where an archive was appended or blocks of a disk were
-// lost: by control characters and zeros in the middle, at three quarters and at the end of `size` bytes. `read` gives
-// kKindBytes from a position on. Nothing if all are text, and for smaller texts.
+// Finds text files whose later parts are no text, because an archive was appended or blocks of a disk were lost. Looks
+// for control characters and zeros in the middle, at three quarters and at the end of `size` bytes. `read` gives
+// kKindBytes from a position on. Nothing if all parts are text, and for small files.
 std::optional<ForeignKind> foreign_rest(int64_t size, const std::function<std::string_view(int64_t position)>& read);
 
 }  // namespace hearth::data

@@ -20,7 +20,7 @@ namespace hearth::data {
 void attach_label_files(const std::vector<Path>& paths, const std::vector<Path>& labels,
                         std::vector<SourceFile>& sources);
 
-// A hash over both of its files (32 hexadecimal digits).
+// A hash over the .bin and the .idx file (32 hexadecimal digits).
 std::string label_file_hash(const std::string& path);
 
 class LabelFile {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a folder holds beside its data, and a search in folders therefore leaves out. A file that the user names is
+// Files in a folder that are not data, and that a search in folders therefore leaves out. A file that the user names is
 // always read, or refused. A pattern names a file only if it spells the name (path_list.h).
 //
 // Hidden: names that begin with a dot, such as .git, .gitattributes, .cache, .ipynb_checkpoints and .DS_Store.
 //
-// Unfinished: downloads that go on (*.incomplete, *.part, *.crdownload), and their locks (a.txt.lock beside a.txt, and
+// Unfinished: downloads under way (*.incomplete, *.part, *.crdownload), and their locks (a.txt.lock beside a.txt, and
 // *.lock in .cache/huggingface).
 //
 // Made by tools: the folders __pycache__ and __MACOSX, bare repositories of git, and the blobs and refs of a cache of
@@ -35,10 +35,10 @@ struct LeftOut {
   LeftOutReason reason = LeftOutReason::kHidden;
 };
 
-// Why an entry of a folder is no data, by its name. kAboutData is not decided by the name alone: see is_about_data.
+// Why an entry of a folder is not data, by its name. kAboutData is not decided by the name alone: see is_about_data.
 std::optional<LeftOutReason> never_data(const Path& path, bool is_folder);
 
-// Whether the name is one of a file about data.
+// Whether the name is usual for a file about data.
 bool is_about_data(const Path& path);
 
 // Whether the name has the ending of a program, of settings or of a page (.py, .yaml, .md), or no ending.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The readers of each format, behind open_source. Files of text, JSON, CSV and .npy are read whole, whatever the range.
+// The readers of each format. Call open_source, which chooses one. Files of text, JSON, CSV and .npy are read whole,
+// whatever the range.
 #pragma once
 
 #include <memory>
@@ -35,9 +36,10 @@ std::unique_ptr<SourceReader> open_json_source(const SourceFile& file, const Rea
 // Throws user_error for a file without such a column, or with two of its name.
 std::unique_ptr<SourceReader> open_csv_source(const SourceFile& file, const ReadRules& rules, SourceRange range);
 
-// The separator of a table that begins with `text`; nothing for another text. By name (.csv, .tsv, .tab), whatever the
-// columns are. By content, if the first line has several columns, all of `keys` among them, and the next lines have as
-// many. If several separators fit, the one that finds `keys` counts, then the one with the most columns.
+// The separator of a table that begins with `text`; nothing for other text. A name decides (.csv, .tsv, .tab), whatever
+// the columns are. With `by_content`, the content decides, too: the first line needs several columns with all of
+// `keys`, and the next lines as many columns. If several separators fit, the one that finds `keys` counts, then the one
+// with the most columns.
 std::optional<char> csv_separator(std::string_view text, const Path& path, const std::vector<std::string>& keys,
                                   bool by_content);
 

@@ -75,8 +75,8 @@ struct Record {
 class SourceReader {
  public:
   virtual ~SourceReader() = default;
-  // Fills `record` with the next one; false at the end. After a record with a problem the next call gives the following
-  // one, except after kUnreadable, which is always the last. Throws only for disk errors.
+  // Fills `record` with the next record; false at the end. After a record with a problem the next call gives the
+  // following one, except after kUnreadable, which is always the last. Throws only for disk errors.
   virtual bool next(Record& record) = 0;
   // Bytes of the range on disk that were read so far, for a progress bar.
   virtual int64_t bytes_read() const = 0;
@@ -93,7 +93,7 @@ struct KindRules {
   bool as_text = false;   // a file that is not text, or has no keys, is read as text
 };
 
-// So many of a file's first bytes decide what it is.
+// This many of a file's first bytes decide what it is.
 inline constexpr size_t kSniffBytes = 1 << 20;
 
 // From the file's content, and its name where that says JSON lines, CSV, Parquet or Arrow; or from rules.format. Throws

@@ -26,7 +26,7 @@ struct SplitStats {
   std::vector<int64_t> token_counts;    // of each id, [vocab_size]
   int64_t duplicates = 0;               // documents that equal an earlier one of the split, token for token
   int64_t duplicate_tokens = 0;         // tokens of these documents
-  int64_t in_earlier_splits = 0;        // documents that equal one of an earlier split
+  int64_t in_earlier_splits = 0;        // documents that equal a document of an earlier split
 
   double bytes_per_token() const { return static_cast<double>(text_bytes) / static_cast<double>(tokens); }
   int64_t used_tokens() const;                              // ids that occur

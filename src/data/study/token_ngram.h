@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The n-gram baseline of recordings, token by token, with one added to every count. Source: the neural-data
+// An n-gram model over tokens as a baseline for recordings. It adds one to every count. Source: the neural-data
 // repositories' ngram.py.
 #pragma once
 

@@ -13,12 +13,12 @@ namespace hearth::data {
 
 struct Damage {
   std::string shard;        // file name
-  std::string description;  // names block and bytes, and the column if there is one
+  std::string description;  // names the block, its bytes, and its column if it has one
 };
 
 struct VerifyResult {
   DatasetManifest manifest;
-  int64_t bytes = 0;           // that were checked
+  int64_t bytes = 0;           // bytes that were checked
   std::vector<Damage> damage;  // of all shards, in the manifest's order; empty: the dataset is whole
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the reference with the largest cosine to a patch: exactly, among tens of thousands of references.
 //
-// Counts are small and most are zero, so the positions of the zeros tell references apart. A reference r that has no
-// count in a cell of patch p loses that cell's part of |p|^2:
+// Counts are small and most are zero, so the positions of the zeros tell references apart. If a reference r has no
+// count in a cell of patch p, that cell adds nothing to their cosine:
 //
 //   cos^2 |p|^2 <= sum of p_i^2 where r has counts,
 //
@@ -37,7 +37,7 @@ class NearestReference {
   // A branch: each of the four levels decides four of the 16 cells.
   struct Node {
     uint16_t bits = 0;            // the cells that have counts
-    uint32_t begin = 0, end = 0;  // children in the next level; in the last level references, in the tree's order
+    uint32_t begin = 0, end = 0;  // children in the next level; in the last level: references, in the tree's order
     int64_t longest = 0;          // the largest |r|^2 in this branch
   };
   struct Search;

@@ -22,7 +22,7 @@
 
 namespace hearth::tokenizer {
 
-// The file's content.
+// The content of a patch file.
 struct PatchVocabulary {
   PatchShape shape;
   int64_t vocab_size = 0;

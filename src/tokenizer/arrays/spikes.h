@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tokenizer of spike counts. It needs no file: id = count, and BOS = vocab_size - 1 precedes every time bin. The
-// rule is the one of the neural-data repositories that grew from torchtitan, but a count equal to BOS is an error here.
+// neural-data repositories that grew from torchtitan have the same rule, except that here a count equal to BOS is an
+// error.
 #pragma once
 
 #include <array>

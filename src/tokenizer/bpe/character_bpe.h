@@ -27,7 +27,7 @@ class CharacterVocabulary {
 
   const Bpe& bpe() const { return bpe_; }
   bool whole_piece_first() const { return whole_piece_first_; }
-  // The token of this character alone, or kNoToken.
+  // The token that is exactly this character, or kNoToken.
   uint32_t token_of(char32_t c) const {
     const std::vector<uint32_t>& page = pages_[c >> 8];
     return page.empty() ? kNoToken : page[c & 255];

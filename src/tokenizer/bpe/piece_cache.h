@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cache from short pieces of text to their ids, of fixed size, for one thread. A piece has one place, and the piece
-// that comes last keeps it.
+// A cache from short pieces of text to their ids, of fixed size, for one thread. A piece can be in one place only. A
+// new piece replaces the one that was there.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class PieceCache {
   // `num_entries`: a power of two, of 64 bytes each; 0: nothing is kept.
   explicit PieceCache(size_t num_entries) : entries_(num_entries) {}
 
-  // Appends the piece's ids. `encode(ids)` appends those of a piece that is not in the cache.
+  // Appends the piece's ids. If the piece is not in the cache, calls `encode(ids)`, which appends them.
   template <typename Encode>
   void append(std::string_view piece, std::vector<uint32_t>& ids, Encode encode) {
     if (entries_.empty() || piece.size() > kMaxBytes) return encode(ids);

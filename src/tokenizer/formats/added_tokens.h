@@ -2,8 +2,8 @@
 // Tokens that a text spells out as a whole ("<|endoftext|>", runs of spaces). They are cut out of the text first.
 //
 // The rules are Hugging Face's for added tokens: the leftmost match wins, and the longest one that begins there.
-// Matches do not overlap. A match is skipped as a whole if its token must not be inside a word and is, or if it is
-// special and special text is plain.
+// Matches do not overlap. A match is skipped as a whole in two cases: its token must not be inside a word, but is; or
+// it is a special token, and special text is plain.
 #pragma once
 
 #include <cstdint>

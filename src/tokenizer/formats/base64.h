@@ -7,8 +7,8 @@
 
 namespace hearth::tokenizer {
 
-// Replaces `bytes` by what `text` spells. The text must have its padding. False for any other text, and for an empty
-// one.
+// Decodes `text` into `bytes`, whose old content is lost. The text must have its padding. False for text that is not
+// base64 or is empty.
 bool decode_base64(std::string_view text, std::string& bytes);
 
 }  // namespace hearth::tokenizer

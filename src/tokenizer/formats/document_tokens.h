@@ -18,7 +18,7 @@ namespace hearth::tokenizer {
 // token, and lists the special tokens.
 struct DocumentTokenSearch {
   std::string bos_name{}, eos_name{};  // given by the user; empty: not given
-  DocumentTokens in_file{};            // of the file itself: its template, or its fields
+  DocumentTokens in_file{};            // from the file itself: its template, or its fields
   Path folder{};                       // where to look for a tokenizer_config.json; empty: nowhere
   std::string origin{};                // names the tokenizer in errors
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tokenizer of text that is a file: what all of its kinds share.
+// The base class of text tokenizers that are read from a file.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace hearth::tokenizer {
 
 class FileTokenizer : public Tokenizer {
  public:
-  // The tokens before and after a document that the file itself has.
+  // The tokens that the file itself puts before and after a document.
   virtual DocumentTokens file_tokens() const = 0;
   // Call this before threads share the tokenizer.
   void set_document_tokens(DocumentTokens tokens) { document_tokens_ = tokens; }

@@ -5,8 +5,8 @@
 //
 //   text -> added tokens cut out -> normalizer -> normalized added tokens cut out -> pre_tokenizer -> model
 //
-// Invalid UTF-8, which `tokenizers` refuses: byte-level keeps the bytes if each of the 256 has a token. The others
-// replace each invalid byte by U+FFFD and count it.
+// `tokenizers` refuses invalid UTF-8. Here byte-level BPE keeps the bytes if each of the 256 has a token. The other
+// kinds replace each invalid byte by U+FFFD and count it.
 #pragma once
 
 #include <memory>
@@ -53,7 +53,7 @@ class HuggingFaceTokenizer final : public FileTokenizer {
   void make_added_tokens();
   void make_decoded();
   size_t model_size() const { return unigram_ ? unigram_->size() : bpe_->size(); }
-  // The text of a token that no rule for added or byte tokens concerns.
+  // The text of a token that is neither an added token nor a byte token.
   std::string decode_text(std::string text, bool is_first) const;
 
   HuggingFaceFile file_;  // without tokens, merges and scores, which moved to bpe_ or unigram_

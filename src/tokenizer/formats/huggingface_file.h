@@ -21,7 +21,7 @@ struct AddedToken {
   uint32_t id = 0;
   bool special = false;
   bool normalized = false;                       // matched in the normalized text; else in the original text
-  bool single_word = false;                      // not inside a word
+  bool single_word = false;                      // not matched inside a word
   bool strip_left = false, strip_right = false;  // the match includes white space around it
 };
 
@@ -50,7 +50,7 @@ struct HuggingFaceFile {
   uint32_t unknown = 0;           // only of a Unigram model
   bool ignore_merges = false;
   std::vector<std::string> tokens;  // the bytes of each id; "" for holes and ids that no text produces
-  std::vector<std::pair<uint32_t, std::string>> unreachable;  // texts of those ids that are not added tokens
+  std::vector<std::pair<uint32_t, std::string>> unreachable;  // texts of such ids that are not added tokens
   std::vector<Merge> merges;
   // [256], only if not byte_level; a Unigram model may lack some (kNoToken) or all (empty)
   std::vector<uint32_t> byte_tokens;

@@ -14,8 +14,8 @@ namespace hearth::tokenizer {
 // The vocabulary's keys, as the file spells them, and their ids.
 using VocabularyIndex = std::unordered_map<std::string, uint32_t>;
 
-// Reads `byte_level`; fills tokens, unreachable, merges, byte_tokens and ignore_merges, or unigram, tokens, scores,
-// unknown and byte_tokens. `json` is the whole file.
+// Needs file.byte_level. For BPE it fills tokens, unreachable, merges, byte_tokens and ignore_merges. For Unigram it
+// fills unigram, tokens, scores, unknown and byte_tokens. `json` is the whole file.
 VocabularyIndex read_model(const Node& node, std::string_view json, HuggingFaceFile& file);
 
 // The same for a Unigram model (huggingface_unigram.cpp).

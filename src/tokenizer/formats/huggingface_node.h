@@ -21,7 +21,7 @@ class Node {
   bool is_null() const;
   bool has(std::string_view key) const;  // false for a null value, too
 
-  // All of these throw user_error, with the path, if the node has another type.
+  // All functions below throw user_error, with the path, if the node has another type.
   Node at(std::string_view key) const;                  // of an object; a missing key gives a null node
   std::vector<Node> items(std::string_view key) const;  // of an array
   std::string string(std::string_view key) const;

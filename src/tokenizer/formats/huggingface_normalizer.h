@@ -9,11 +9,11 @@
 
 namespace hearth::tokenizer {
 
-// The steps of the node, in order; none for null. Throws user_error for a node that Hearth does not read.
+// The steps of the node, in order. Empty for a null node. Throws user_error for a node that Hearth does not support.
 std::vector<NormalizerStep> read_normalizer(const Node& node);
 
-// {"type": "Replace", "pattern": {"String": FROM}, "content": TO}: a normalizer and a decoder. The step is kReplace, or
-// kReplaceRegex for {"Regex": FROM}.
+// Reads {"type": "Replace", "pattern": {"String": FROM}, "content": TO}, which normalizers and decoders have. The step
+// is kReplace, or kReplaceRegex for {"Regex": FROM}.
 NormalizerStep read_replace(const Node& node);
 
 }  // namespace hearth::tokenizer

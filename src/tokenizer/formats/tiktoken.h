@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Llama-3's tokenizer.model: each line has a token's bytes in base64 and its rank, as in tiktoken. The file has no
 // pattern and no special tokens, so this code knows Llama-3's. Files of other models are refused, because their
-// patterns are unknown. Their tokenizer.json has everything.
+// patterns are unknown. Use their tokenizer.json, which has everything.
 //
 // By default ids equal those of tiktoken with Meta's pattern and Meta's cuts (meta_cuts.h). Without the cuts ids equal
 // those of Hugging Face's tokenizer.json of the same model.

@@ -18,7 +18,7 @@ namespace hearth::tokenizer {
 
 class Charsmap {
  public:
-  // Throws user_error if the bytes are not such a map. `place` names them in the error.
+  // Throws user_error if the bytes are not a map of this format. `place` names them in the error.
   Charsmap(std::string_view bytes, const std::string& place);
 
   // Appends `text` with its replacements, which equal those of `tokenizers`. Invalid bytes stay.

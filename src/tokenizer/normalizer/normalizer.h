@@ -51,10 +51,9 @@ class Normalizer {
   // Throws user_error, as Regex does, for an expression that Hearth does not read.
   explicit Normalizer(std::vector<NormalizerStep> steps);
 
-  // Whether ASCII white space is a border for every step: the result for a text is the results for the text before and
-  // after such a border, one after the other.
+  // Whether ASCII white space is a border for every step: a text may be cut there, and its parts normalized one by one.
   bool has_borders() const;
-  // Whether no step changes `text`, apart from its lower case. Only if has_borders().
+  // Whether no step changes `text`, except that it may become lower case. Call only if has_borders().
   bool keeps(std::string_view text) const;
 
  private:
@@ -69,7 +68,7 @@ class Normalizer::Runner {
 
   // The result is valid until the next call, and as long as `text` is.
   std::string_view run(std::string_view text);
-  // Whether the last result's first character stands for the first one of the text. False if a step removed this one.
+  // Whether the last result begins with what the text's first character became. False if a step removed that character.
   bool keeps_start() const { return keeps_start_; }
 
  private:

@@ -34,7 +34,7 @@ class Matches {
   std::string_view literal_;
   std::optional<Regex::Matcher> matcher_;
   std::string_view text_, subject_;
-  // Each invalid byte becomes U+FFFF, a code point that is never assigned, because PCRE2 needs UTF-8.
+  // A copy of the text for PCRE2, which needs UTF-8: each invalid byte is U+FFFF, a code point that is never assigned.
   std::string substituted_;
   std::vector<size_t> substitutes_;  // their places in substituted_
   size_t substitutes_passed_ = 0;

@@ -79,11 +79,11 @@ enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 bool is_surely_normal(NormalForm form, std::string_view text);
 // Appends this form of `text` (UAX #15). Invalid bytes stay, and nothing is composed across them.
 void append_normal(NormalForm form, std::string_view text, std::string& out);
-// Whether `tokenizers` removes the character as an accent: M* of the version of the forms, with three exceptions.
+// Whether `tokenizers` removes the character as an accent: category M* in Unicode 9.0, with three exceptions.
 bool is_mark_of_normalizers(char32_t c);
 
 // Appends `text` with each character's own lower case: without rules for context, such as the final sigma, and without
-// those of a language. Invalid bytes stay.
+// rules for languages. Invalid bytes stay.
 void append_lower(std::string_view text, std::string& out);
 
 }  // namespace hearth::tokenizer
