@@ -13,8 +13,8 @@ namespace hearth::hub {
 
 class Client {
  public:
-  // Looks for the program in this order: HEARTH_HF's, the one in the .deps folder, `hf` in PATH if it is new enough. If
-  // there is none, pip installs it into .deps/hf. Throws user_error or an Error with kHardware if that fails, too.
+  // Looks for the program in this order: HEARTH_HF's, the one in the .deps folder, `hf` in PATH if it is new enough.
+  // Otherwise pip installs it into .deps/hf. Throws user_error or an Error with kHardware if that fails, too.
   static Client find_or_install();
 
   // Runs a command that prints JSON, and returns the JSON. Tries again after errors of the network and of the server.

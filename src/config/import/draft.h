@@ -16,7 +16,7 @@
 
 namespace hearth::config {
 
-// Our key of that name, such as "training.steps" or, in a list, "data.source.0.path". Null if there is none.
+// Our key of that name, such as "training.steps" or, in a list, "data.source.0.path". Null for any other name.
 const Field* field_of(std::string_view key);
 
 struct ImportOptions {
