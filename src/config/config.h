@@ -111,9 +111,9 @@ struct Training {
   std::string token_weights;
   int64_t seed = 0;
   DeviceKind device = DeviceKind::kCpu;
-  bool cuda_graph = false;                        // less work of the host for each micro-batch
+  bool cuda_graph = false;                        // for small models: one call of the host starts a micro-batch
   DType dtype = DType::kFloat32;                  // or kFloat64, kBFloat16
-  DType mixed_precision_param = DType::kFloat32;  // or kBFloat16: the type of products
+  DType mixed_precision_param = DType::kFloat32;  // or kBFloat16: the type of products and activations
   int64_t threads = 0;                            // CPU threads of the process; 0: all that it may use
 };
 
@@ -247,8 +247,8 @@ struct Numerics {
   bool reproducible = false;          // same bits for any power of two of ranks; costs memory and messages
   Policy nan_policy = Policy::kStop;  // kOff is not allowed
   Policy spike_policy = Policy::kOff;
-  double spike_deviations = 6;  // a loss this many standard deviations above the last ones' mean is a spike
-  int64_t spike_window = 128;   // losses
+  double spike_deviations = 6;  // a loss this many standard deviations above the mean of a window is a spike
+  int64_t spike_window = 128;   // steps in that window
   int64_t skip_limit = 20;      // skipped updates in a row before the run stops
   int64_t rewind_limit = 3;     // rewinds in the whole run before it stops
 

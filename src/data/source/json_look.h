@@ -16,10 +16,10 @@ struct JsonLook {
   bool is_empty_array = false;
   std::string others;             // instead of objects: "a list of strings", "strings"; empty: not JSON
   std::vector<std::string> keys;  // of the first object
-  bool is_cut = false;            // the bytes end in one of these objects, and the file is longer
+  bool is_cut = false;            // the bytes end in one of these objects, and more follows
   bool lacks_end = false;         // the file ends in an object, or in an array with an object
   bool has_fault = false;         // not JSON, but the first value is a good object
-  bool may_be_cut = false;        // not JSON so far, but the bytes end in a value without objects, and the file is longer
+  bool may_be_cut = false;        // not JSON so far, but the bytes end in a value without objects, and more follows
   std::string why_not;            // why it is not JSON
 };
 
