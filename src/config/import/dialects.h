@@ -49,7 +49,7 @@ std::string build_command(const std::string& folder, const std::string& foreign)
 // `index` is the number of [[data.source]], or -1 for data.path.
 void set_source(Draft& draft, int64_t index, const std::string& foreign, const ForeignKey* from);
 
-// Names the run's folder after the foreign run's: "runs/NAME". If `name` is unknown, the user gets a note.
+// Sets job.dump_folder to "runs/NAME". NAME is foreign_name() of the path at the foreign key `name`, if it is given.
 void set_run_folder(Draft& draft, std::string_view name);
 
 // For a key whose default Hearth does not support: it must be given, and have one of `values`. `standard`: its default,
