@@ -49,7 +49,7 @@ struct Initialization {
 };
 
 // One rank of the `size` ranks that share every layer, or every sequence.
-struct Part {
+struct TensorPart {
   int64_t rank = 0, size = 1;
   bool operator==(const TensorPart&) const = default;
 };

@@ -97,7 +97,8 @@ struct ParameterPlan {
 };
 
 // `whole`: the whole model's shape. `stages`: the stages of this rank; empty: all layers. Throws as model_part does.
-ParameterPlan parameter_plan(const ModelShape& whole, Part part = {}, const std::vector<StageLayers>& stages = {});
+ParameterPlan parameter_plan(const ModelShape& whole, TensorPart part = {},
+                             const std::vector<StageLayers>& stages = {});
 
 // Slice of a unit that rank `rank` of `ranks` owns: [begin, end) in elements of the flat buffer. All slices except the
 // last have the same size, a multiple of kSliceAlignment; trailing ranks of a small unit may own nothing.

@@ -32,10 +32,8 @@ class Draft {
 
   const std::string& program() const { return program_; }
   const ImportOptions& options() const { return options_; }
-  // Sets the number of ranks that the files give, unless --ranks is given.
-  void take_ranks(int64_t ranks) {
-    if (options_.ranks == 0) options_.ranks = ranks;
-  }
+  // Sets the number of ranks that the files give, unless --ranks is given. A note says where the two differ.
+  void take_ranks(int64_t ranks);
 
   // Applies a dialect's table to every key. A key that no rule names is a problem. Variables ("$NAME", "env.NAME") are
   // listed in the result.
