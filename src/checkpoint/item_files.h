@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a checkpoint's tensors. There may be more than a process can have open: one for each rank that wrote it,
-// or, in a folder of NxD, one for each tensor and rank. So only the files that were used last are open.
+// The files of a checkpoint's tensors. A checkpoint has one file for each rank that wrote it. A folder of NxD can have
+// one for each tensor and rank, which is more than a process can have open. So only the files that were used last stay
+// open.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +22,13 @@ class ItemFiles {
   explicit ItemFiles(Path folder) : folder_(std::move(folder)) {}
 
   // From now on, a file must contain its items (borrowed). `whole`: it has no other bytes between or behind them.
-  // Throws damaged() if the items themselves leave some out.
+  // Throws damaged() if the items leave a gap in such a file.
   void expect(const formats::Metadata& metadata, bool whole);
-  // Checks all sizes by one list of the folder: a store answers slowly. Throws damaged().
+  // Checks the sizes of all files with one listing of the folder, because each request to a store is slow. Throws
+  // damaged().
   void check_sizes() const;
-  // Open for reading until the next call; its size is checked. Throws damaged() for an expected file.
+  // The file, open for reading until the next call. Throws damaged() if an expected file is missing or has another
+  // size.
   const File& open(const std::string& name);
 
  private:

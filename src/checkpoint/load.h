@@ -22,7 +22,7 @@
 
 namespace hearth::checkpoint {
 
-// A tensor in files of another program's format: pieces of plain bytes, each a box of it.
+// A tensor in another program's files. It consists of pieces of plain bytes, and each piece is a box of the tensor.
 struct OutsideTensor {
   struct Piece {
     mesh::Box box;
@@ -43,8 +43,8 @@ struct RowRun {
 // interleaved, and rows (i, i + K/2) if they are halves.
 enum class PairOrder { kInterleaved, kHalves };
 
-// When the sizes of a checkpoint's files are checked: all at once; or each when it is opened, for one of many ranks
-// that read a few.
+// When the sizes of a checkpoint's files are checked. kNow finds a missing file at once and asks for all sizes.
+// kWhenOpened checks a file when it is opened: for many ranks that read a few files each.
 enum class FileSizes { kNow, kWhenOpened };
 
 // One open checkpoint folder. Not thread-safe: each rank opens its own, and checks what it reads.
@@ -52,7 +52,7 @@ class Reader {
  public:
   // Opens a checkpoint of ours (it has hearth.json) or of torch.distributed.checkpoint (without checksums). For ours,
   // hearth.json and `.metadata` are checked now, an item's checksum at its first read. Throws damaged(), or user_error
-  // if there is no checkpoint. Few files are open at a time, however many ranks wrote it.
+  // if there is no checkpoint. Only a few files are open at a time, however many ranks wrote the checkpoint.
   static Reader open(const Path& folder, FileSizes sizes = FileSizes::kNow);
   // Tensors of another program's files in `folder`, which are opened when they are read. The caller has checked their
   // places. There is no manifest.
@@ -82,30 +82,30 @@ class Reader {
   void read(std::string_view name, const mesh::Box& box, std::span<std::byte> out);
 
   // A number that is no weight: an entry of PyTorch's folders that is an int or a float, or a tensor without
-  // dimensions. Empty if there is none of this name, or it is something else.
+  // dimensions. Empty if this name is missing or is something else.
   std::optional<double> number(std::string_view name);
 
-  // Adds a tensor whose rows are these rows of others, one run after the other, as read() gives them from then on. All
-  // have its type and its columns. A tensor without dimensions has one run, of the tensor that it repeats.
+  // Adds a tensor that read() then puts together from rows of other tensors, one run after the other. They must have
+  // the new tensor's type and columns. A tensor without dimensions has one run: the tensor that it repeats.
   void derive(mesh::TensorInfo info, const std::vector<RowRun>& rows);
-  // Takes tensors out of tensors() and find(). Those that are derived from them stay.
+  // Takes tensors out of tensors() and find(). Tensors that were derived from them stay.
   void hide(const std::set<std::string>& names);
   // Gives tensors other names than the stored ones.
   void rename(const std::map<std::string, std::string>& names);
 
-  // From now on read() gives the rows of these tensors, by their names in tensors(), in the order `to`; they are stored
-  // in the other one. Heads have `head_width` rows.
+  // From now on read() gives the rows of these tensors in the order `to`; they are stored in the other order. `names`:
+  // as in tensors(). Each head has `head_width` rows.
   void reorder_pairs(std::set<std::string> names, int64_t head_width, PairOrder to);
 
   // Checks the CRC-32s of the zip members from which read() has taken elements, where there is no checksum of ours:
-  // other programs' files, and PyTorch's DCP. `read_rest`: reads what it did not take of them; else a member that was
-  // not read whole is not checked. Throws damaged().
+  // other programs' files, and PyTorch's DCP. `read_rest`: also reads the bytes that read() has not read. Without it, a
+  // member that was read in part is not checked. Throws damaged().
   void check_members(bool read_rest);
 
   // The whole content of `.metadata`, entries other than tensors included; a derived tensor has no items.
   const formats::Metadata& metadata() const;
-  // Checks one item: ours by its checksum, any by the structure of the stored tensor, PyTorch's also by the CRC-32 of
-  // the zip members. Throws damaged() naming the item.
+  // Checks one item: the structure of the stored tensor, then our checksum, or the CRC-32s of the zip members in
+  // PyTorch's files. Throws damaged() naming the item.
   void check(const formats::StoredTensor& tensor, const formats::Item& item);
   // Whether the item was read, or checked, and has the right checksum.
   bool has_checked(const formats::Item& item) const;

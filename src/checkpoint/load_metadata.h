@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `.metadata` of a checkpoint, checked against hearth.json where that is there.
+// Reads a checkpoint's `.metadata`, and checks it against hearth.json if that file exists.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,12 @@
 
 namespace hearth::checkpoint {
 
-// The fix of errors about damage.
+// What errors about damage tell the user to do.
 inline constexpr const char* kTakeAnother =
     "use another checkpoint of the run; `hearth train` takes the newest good one by itself";
 
-// With a manifest, each item gets its checksum. Throws damaged() if the file is missing or not what the manifest says.
+// With a manifest, each item gets its checksum. Throws damaged() if the file is missing or differs from what the
+// manifest says.
 formats::Metadata load_metadata(const Path& folder, const std::optional<Manifest>& manifest);
 
 }  // namespace hearth::checkpoint

@@ -24,8 +24,8 @@ struct Manifest {
   int64_t step = 0;             // optimizer steps done
   int64_t tokens_seen = 0;      // counted over all ranks
   int64_t optimizer_start = 0;  // the moments began after this step; below 0: before step 0
-  // The states of other folders by name, each the text of a JSON object that only its folder reads. "data":
-  // data/order/data_state.h; "health": run/health.h. Unknown names are kept.
+  // States that other folders of src/ store here, by name. Each is the text of a JSON object that only its folder
+  // reads. "data": data/order/data_state.h; "health": run/health.h. Unknown names are kept.
   std::map<std::string, std::string> states;
   std::string state(const std::string& name) const;  // "{}" if it is missing
   std::string tokenizer;  // "bytes", or the name of the copy of its file in the checkpoint's folder

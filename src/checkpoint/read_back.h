@@ -13,8 +13,8 @@ namespace hearth::checkpoint {
 
 class ReadBack {
  public:
-  // Borrows `file`, which is empty and is written by the caller. The thread starts with the first whole portion: a
-  // small file has none.
+  // Borrows `file`, which is empty and is written by the caller. The thread starts with the first whole portion, so a
+  // small file needs no thread.
   explicit ReadBack(File& file, int64_t portion_bytes = int64_t{64} << 20);
   ~ReadBack();  // the thread stops after its portion
   ReadBack(const ReadBack&) = delete;

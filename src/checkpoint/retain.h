@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checkpoints of a run: which there are, which one to resume from, and which to delete.
+// Which checkpoint of a run to resume from, and which ones to delete.
 #pragma once
 
 #include <cstdint>
@@ -31,34 +31,35 @@ struct NewestGood {
 NewestGood newest_good(const Path& checkpoints);
 
 // The same without reading the items (checkpoint/verify.h: verify_frame), for ranks that check them while they load.
-// `given_up`: whose items were found damaged; these are not in the result.
+// `given_up`: checkpoints whose items were found damaged; they are not in the result.
 NewestGood newest_candidate(const Path& checkpoints, const std::vector<DamagedCheckpoint>& given_up);
 
-// Which checkpoints are kept: those that any of these keeps.
+// Which checkpoints are kept. A checkpoint stays if any of these rules keeps it.
 struct KeepRules {
-  int64_t latest_k = 0;       // the newest; 0: all
-  int64_t every = 0;          // steps that this divides; 0: none
-  int64_t best = 0;           // those with the lowest validation losses in their manifests
-  std::set<int64_t> steps{};  // these
+  int64_t latest_k = 0;       // this many of the newest; 0: all
+  int64_t every = 0;          // each step that is a multiple of this; 0: none
+  int64_t best = 0;           // this many with the lowest validation losses in their manifests; 0: none
+  std::set<int64_t> steps{};  // these steps
 };
 
-// The steps among these checkpoints, one of each step and ascending, that the rules do not keep. Reads manifests if
-// `best` is above 0; a checkpoint without a readable one, or without a validation loss, is not among the best.
+// The steps that the rules do not keep. `checkpoints`: ascending, and one for each step. Reads manifests if `best` is
+// above 0; a checkpoint without a readable one, or without a validation loss, is not among the best.
 std::vector<int64_t> steps_to_delete(const std::vector<StepFolder>& checkpoints, const KeepRules& rules);
 
-// Deletes what the rules do not keep, all folders of a step. `verified_step`, just committed or loaded and known to be
-// good, is never deleted, nor is a later step: it is damaged, or will be written again. Each folder is first renamed,
-// or loses its hearth.json in a store: a half-deleted one must not look like a checkpoint. Returns the deleted steps.
+// Deletes what the rules do not keep, all folders of a step. `verified_step`, which was just committed or loaded and is
+// known to be good, is never deleted. Nor are later steps: they are damaged, or will be written again. A folder is
+// renamed first, or loses its hearth.json in a store, because a half-deleted folder must not look like a checkpoint.
+// Returns the deleted steps.
 std::vector<int64_t> prune(const Path& checkpoints, const KeepRules& rules, int64_t verified_step);
 
-// Deletes the checkpoints whose place `newest`, a checkpoint in a store, takes: older saves of the same step. On a disk
-// commit() has replaced them.
+// Deletes older saves of the step of `newest`, a checkpoint in a store. Does nothing on a disk, where commit() has
+// replaced them.
 void remove_older_saves(const Path& newest);
 
 // Call once before training, with the run's lock held. Removes folders of interrupted saves and deletions, and restores
-// a checkpoint whose replacement was interrupted. In a store, a step without hearth.json is such a folder, or with
-// hearth.json alone. Returns the names of these folders. `refusals`: gets the errors of a store, which do no harm, as
-// no save uses such a name again (rclone removes no folder with an unfinished upload). Null: they are thrown.
+// a checkpoint whose replacement was interrupted. In a store, a step's folder is a leftover if it has no hearth.json,
+// or nothing else. Returns the names of these folders. `refusals` gets a store's errors (rclone removes no folder with
+// an unfinished upload); null: they are thrown. They do no harm, because no save uses such a name again.
 std::vector<std::string> remove_leftovers(const Path& checkpoints, std::vector<Error>* refusals = nullptr);
 
 }  // namespace hearth::checkpoint

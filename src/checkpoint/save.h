@@ -9,11 +9,12 @@
 //
 // When commit() returns, every byte was fsynced, read back and compared with memory (checkpoint/read_back.h), and the
 // folder has its final name.
-// After an exception no folder of that name has appeared, and an older one is still there.
+// After an exception there is no new folder of that name, and an older one is still there.
 //
-// A store (s3://) has no names to change. There the temporary folder is the final one, and it becomes a checkpoint with
-// its last object, hearth.json. The folder's name is new (checkpoint/step_folder.h), so nothing is removed before a
-// save. remove_older_saves() (checkpoint/retain.h) takes away older ones of the same step after the new one is whole.
+// A store (s3://) cannot rename. There the temporary folder is also the final one, and it becomes a checkpoint when its
+// last object, hearth.json, is written. The folder's name is new (checkpoint/step_folder.h), so nothing is removed
+// before a save. remove_older_saves() (checkpoint/retain.h) removes older saves of the same step after the new one is
+// whole.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +54,7 @@ std::string list_of_items(const std::string& file, std::span<const ItemOf> items
 // Throws the Error of write_rank_file if `stop` asks for it.
 void check_stop(const Path& temporary, const std::stop_token& stop);
 
-// The same file, piece by piece: only one piece is in memory.
+// Writes the same file piece by piece. Use it where a rank's pieces do not fit into memory together.
 class RankFile {
  public:
   RankFile(const Path& temporary, int64_t rank);  // creates the file
@@ -70,7 +71,8 @@ class RankFile {
   std::unique_ptr<State> state_;
 };
 
-// Local. Writes `.metadata` alone: the folder is then one of PyTorch's. It keeps its name.
+// Local. Writes `.metadata` alone, in place of commit(): the folder is then a checkpoint of PyTorch's. It keeps its
+// name.
 void write_metadata(const Path& folder, std::span<const std::string> rank_items);
 
 // Local, rank 0, after all ranks' write_rank_file. Checks that the items cover every tensor exactly once, writes the

@@ -5,7 +5,7 @@
 //                step-00000100.3.tmp     start 3 of the training writes it
 //   in a store   step-00000100.3.12      start 3 of the training writes it or has written it, as its save 12
 //
-// A store executes a request that its client gave up whenever it likes, even after the next try of it is done. So no
+// A store may execute a request long after its client gave up, even after the client's next try has succeeded. So no
 // name in a store is used twice: a late request meets nothing that it could replace or remove. A checkpoint that was
 // copied between a store and a disk keeps its name, so both kinds are read in both places.
 #pragma once
@@ -34,7 +34,7 @@ struct SaveNumber {
 
 struct StepName {
   int64_t step = -1;
-  SaveNumber number;  // {0, 0}: a name without it
+  SaveNumber number;  // {0, 0}: the name has no such numbers
 };
 
 std::string step_name_of(int64_t step);  // "step-00000100"
@@ -50,22 +50,22 @@ struct StepFolder {
 // The names in a folder, sorted; none if it is missing.
 std::vector<std::string> names_in(const Path& checkpoints);
 
-// Whether a folder of a final name is a checkpoint. In a store it has a hearth.json, which a save writes last: others
-// are saves under way, or what is left of one. The store is asked; nothing is opened.
+// Whether a folder with a final name is a checkpoint. In a store it must have hearth.json, which a save writes last:
+// without it, a save is under way or was interrupted. Costs one request to the store; opens nothing.
 bool is_checkpoint(const StepFolder& found);
 
-// The folders of final names, by step; of one step the newest is the last. Empty if `checkpoints` is missing. A store
-// is asked once for all of them. For whoever deletes folders, or needs a name that was never used.
+// All folders with final names, by step, and the oldest first within a step. Empty if `checkpoints` is missing. Costs
+// one request to a store. Use it to delete folders, or to find a name that was never used.
 std::vector<StepFolder> list_all_step_folders(const Path& checkpoints);
-// Those that are checkpoints. A store is asked once about each.
+// The same folders, but only checkpoints. Costs a request to a store for each folder.
 std::vector<StepFolder> list_step_folders(const Path& checkpoints);
-// The newest of each step.
+// The newest checkpoint of each step.
 std::vector<StepFolder> list_checkpoints(const Path& checkpoints);
-// The steps of these, ascending.
+// The steps of list_checkpoints(), ascending.
 std::vector<int64_t> list_steps(const Path& checkpoints);
 
-// CHECKPOINTS/step-00000100. If it is missing: the newest checkpoint of this step. To have those of many steps, take
-// list_checkpoints(), or a store is asked for all of them each time.
+// CHECKPOINTS/step-00000100. If it is missing: the newest checkpoint of this step. For many steps use
+// list_checkpoints(), because each call here asks a store for all of its folders.
 Path step_folder(const Path& checkpoints, int64_t step);
 
 // The folder that a save writes into. CHECKPOINTS/step-00000100.3.tmp for start number 3, so that two starts never
@@ -74,8 +74,8 @@ Path temporary_folder(const Path& checkpoints, int64_t step, SaveNumber number =
 // The name that this folder gets from commit(): in a store its own.
 Path final_folder_of(const Path& temporary);
 
-// A number for a start of a training that no folder of `checkpoints` has yet, complete or not; `least` or higher. A run
-// whose folder is new begins at 1, and may go on in a store that has older ones' checkpoints.
+// A number for a training's start, at least `least`, that no folder of `checkpoints` has yet, complete or not. A new
+// run folder counts from 1, but its store may already hold an older run's checkpoints.
 int64_t unused_start(const Path& checkpoints, int64_t least);
 
 }  // namespace hearth::checkpoint

@@ -26,17 +26,19 @@ struct LeaseHolder {
   int64_t start = 0, process = 0, requeues = 0, beat = 0;
   std::string id{}, host{}, job{}, time{};
   bool submitted = false;
-  bool ended = false;  // by itself: it was not killed
+  bool ended = false;  // the training ended by itself: it was not killed
 
   std::string place() const;  // "process 4711 on node2", and ", job 12"
-  // The process is one of this host and still trains. False where that cannot be seen from here.
+  // Whether the process is on this host and still trains. False for a process of another host, which cannot be seen
+  // from here.
   bool runs_here() const;
 };
 
 // nullopt: there is no lease, or it is damaged. Throws an Error if the file cannot be read.
 std::optional<LeaseHolder> read_lease(const Path& run);
 
-// Seconds since the lease's last beat, by this host's clock and that of the file system; 0 where the clocks differ.
+// Seconds since the lease's last beat: this host's clock minus the file's time. 0 if that is negative, because the
+// clocks differ.
 double seconds_since_beat(const Path& run);
 
 }  // namespace hearth::runfolder

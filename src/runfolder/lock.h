@@ -2,14 +2,13 @@
 // How a start gets a run folder for itself, and keeps it.
 //
 // RUN/run.lock is locked during a training. A start that finds it locked does one of these:
-//   - It is of a job that was started again (runfolder/lease.h: JobOfStart::replaces). The older start computes on, on
-//   a host
-//     that was cut off, or its host is dead and the file system has not noticed. The new one takes the lease, waits for
-//     the lock until the older one has seen that and ends, and goes on without the lock if that takes too long: the
-//     older one cannot write a checkpoint any more.
-//   - Else, if the other training lives, it is refused: two people or two terminals use one folder. A process of this
-//     host is seen, one of another host by its beats.
-//   - Else it waits for the lock: the kernel of a dead host does not release it, only the file system after a while.
+//   - Its job was started again (runfolder/lease.h: JobOfStart::replaces). The older start still computes on a host
+//   that was cut off, or its host is dead and the file system has not noticed. The new start takes the lease, then
+//   waits until the older one sees that and ends. After `older_start_s` it continues without the lock, because the
+//   older start cannot write a checkpoint any more.
+//   - Else, if the other training lives, the start is refused: two people or two terminals use one folder. A process on
+//   this host is looked up; a training on another host shows its life by its beats.
+//   - Else the other host is dead, and the start waits until the file system releases the lock.
 #pragma once
 
 #include <atomic>
@@ -31,7 +30,7 @@ struct LockTimes {
   double dead_host_s = 240;   // for the file system to release a dead host's lock: NFSv4 takes 90 s, and as much again
   double beat_s = kBeat_s;
   double end_s = 20;             // for a training that was replaced to end by itself
-  double trust_s = 2 * kBeat_s;  // an older look at the lease no longer says who has it
+  double trust_s = 2 * kBeat_s;  // after this time, a look at the lease no longer shows who has it
 };
 
 // Holds a run folder. A thread shows every two seconds that this start lives (the lease's beat), looks whether a newer
@@ -49,8 +48,9 @@ class RunLock {
 
   const Lease& lease() const { return *lease_; }
   bool has_lock() const { return has_lock_; }
-  // Throws Lease::check's Error once the thread has seen that a newer start has the lease. Costs nothing otherwise,
-  // unless the process was stopped: it looks itself then, because it may wake up after the newer start has ended.
+  // Throws Lease::check's Error once the thread has seen that a newer start has the lease. Reads no file otherwise,
+  // unless the thread's last look is older than `trust_s`: a stopped process may wake up after the newer start has
+  // ended.
   void check() const;
 
  private:

@@ -8,7 +8,7 @@
 //   RUN/scores.jsonl    scores of checkpoints, a line each (report/run_extras.h)
 //   RUN/tb/             event files for TensorBoard, with metrics.enable_tensorboard (metrics/tensorboard.h)
 //   RUN/profile_traces/, RUN/memory_snapshot/   with [profiling] (train/profiler.h)
-//   RUN/done.json       written after the last step is saved, removed when the training goes on past it
+//   RUN/done.json       written after the last step is saved, removed when a longer training continues
 //   RUN/config.toml     every key with its value, written by the newest start; a checkpoint has its own copy
 //   RUN/plan.json       what was expected of memory and speed, by the newest start (run/plan_record.h)
 //   RUN/starts.jsonl    what happened to the run's jobs (cluster/starts.h)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which checkpoints a run folder has, and where.
+// Where a run folder's checkpoints are, and which one a path means.
 #pragma once
 
 #include <optional>
@@ -14,17 +14,18 @@ namespace hearth::runfolder {
 // exist.
 Path checkpoint_folder_of(const Path& run);
 
-// The same, or `run` itself: the one with step-... folders. Throws user_error if there are no checkpoints.
+// checkpoint_folder_of(run), or `run` itself if that has the step-... folders. Throws user_error if there are no
+// checkpoints.
 Path checkpoints_of(const Path& run);
 
 // The checkpoint of `folder`: `folder` itself (ours or PyTorch's), or the newest step in it, in the checkpoints of a
-// run folder (checkpoint_folder_of), or in torchtitan's checkpoint/ with names like step-7. For CHECKPOINTS/step-N
-// without a number of a save, step_folder() of it. No checkpoint is opened. Throws user_error without one.
+// run folder (checkpoint_folder_of), or in torchtitan's checkpoint/ with names like step-7. CHECKPOINTS/step-N without
+// the number of a save means step_folder() of that step. Opens no checkpoint. Throws user_error if there is none.
 Path find_checkpoint(const Path& folder);
-// The same, or nothing.
+// find_checkpoint(), but nullopt in place of the error.
 std::optional<Path> checkpoint_in(const Path& folder);
 
-// Which checkpoints a run keeps, by its run file.
+// The rules in a run file about which checkpoints the run keeps.
 checkpoint::KeepRules keep_rules(const config::Checkpoint& config);
 
 }  // namespace hearth::runfolder

@@ -19,7 +19,7 @@ namespace hearth::runfolder {
 inline constexpr std::string_view kRunFileHeading =
     "# Written by `hearth train` at every start: every key with its value. It goes on with this run.\n\n";
 
-// A line about a checkpoint that is left out.
+// The console's line about a damaged checkpoint that is skipped.
 std::string damage_note(const checkpoint::DamagedCheckpoint& bad);
 
 class RunFolder {
@@ -44,14 +44,14 @@ class RunFolder {
   // Scores of checkpoints, a line each (report/run_extras.h).
   Path scores_file() const { return path_ / kScoresFile; }
 
-  // Rank 0's; other ranks have none.
+  // The lease of this training: only rank 0 has it.
   std::optional<Lease> lease() const { return lock_ ? std::optional(lock_->lease()) : std::nullopt; }
   // Throws an Error (kHardware) once a newer start has the lease. Costs nothing otherwise.
   void check_lease() const;
 
   // Throws user_error if RUN/config.toml was not written by us: a user's own run file is never overwritten.
   void check_run_file() const;
-  // Writes atomically, if the content is another one. The training goes on: removes RUN/done.json.
+  // Writes RUN/config.toml atomically if its content changes. Removes RUN/done.json, because the training continues.
   void write_run_file(std::string_view content) const;
   // Writes RUN/done.json, for whoever started the training: a launcher's exit code can be 0 without it. Throws an Error
   // (kHardware) if a newer start has the lease.
