@@ -31,21 +31,21 @@ struct Options {
   Path in, out;
   std::optional<Kind> from;  // empty: found from the files
   Kind to;
-  std::optional<DType> dtype;                   // of the target's weights; empty: the source's
-  std::optional<config::RopePairs> rope_pairs;  // of a native target; empty: the source's order
-  std::optional<QkvLayout> qkv_layout;          // of GPT-NeoX's files; empty: where their names decide
+  std::optional<DType> dtype;                   // type of the target's weights; empty: the source's
+  std::optional<config::RopePairs> rope_pairs;  // row order of a native target; empty: the source's
+  std::optional<QkvLayout> qkv_layout;          // of GPT-NeoX's files in `in`; empty: their names decide it
   std::optional<QkvLayout> to_layout;           // of a target of GPT-NeoX, which needs it
   int64_t tensor_parallel = 1;                  // ranks of a target of Meta, GPT-NeoX or NxD
   int64_t pipeline_parallel = 1;                // stages of a target of GPT-NeoX or NxD
-  int64_t data_parallel = 1;                    // of GPT-NeoX or NxD with `resume`: slices of the moments
+  int64_t data_parallel = 1;                    // slices of the moments in a target of GPT-NeoX or NxD with `resume`
   std::optional<NxdLayout> nxd;                 // of a target of NxD; empty: the default
-  Path config;                            // a run file whose [model] describes a source that says nothing; empty: none
-  std::string tokenizer;                  // in place of the source's; empty: the source's
-  std::optional<int64_t> max_file_bytes;  // of a target of Hugging Face; empty: 5 GB
-  bool is_published = false;              // of a native target, for other machines: without moments and without paths
-  bool resume = false;                    // with the state of the training; torchtitan, GPT-NeoX and NxD only
-  // Called with the written files (infer/proof.h); the result is a sentence for the model card. If it throws, nothing
-  // gets the name OUT. Empty: not called.
+  Path config;                            // a run file whose [model] describes a source that does not describe itself
+  std::string tokenizer;                  // used in place of the source's; empty: the source's
+  std::optional<int64_t> max_file_bytes;  // for a target of Hugging Face; empty: 5 GB
+  bool is_published = false;              // a native target for other machines: no moments, no paths
+  bool resume = false;                    // also converts the training's state; torchtitan, GPT-NeoX and NxD only
+  // Called with the written files, to compare their logits with the source's (infer/proof.h). Returns a sentence for
+  // the model card. If it throws, nothing gets the name OUT. Empty: not called.
   std::function<std::string(const Written& written)> prove{};
 };
 
@@ -56,28 +56,28 @@ struct Result {
   std::string proof;               // what Options::prove returned
 };
 
-// Throws user_error for options that do not go together, and for an OUT that exists.
+// Throws user_error for options that contradict each other, and if OUT exists.
 void check_options(const Options& options);
 // Throws user_error if `out` exists.
 void require_new(const Path& out);
-// The keys of Options::config; empty: none is given.
+// The keys of the run file Options::config; empty: none was given.
 std::optional<config::RunConfig> keys_of(const Options& options);
 
 // Writes OUT, which must not exist yet, under a temporary name first. The rest of an interrupted conversion to OUT is
-// removed. Throws user_error for a model that the target has no home for, and for one that is not complete.
+// removed. Throws user_error for a model that the target cannot store, and for an incomplete one.
 Result convert(const Options& options, ConvertProgress& progress);
 
-// Parts of convert(), which append to the source's notes. The tokenizer that the target gets; null: none, which only a
-// native target does not allow.
+// The functions below are parts of convert(), and append to the source's notes. The tokenizer that the target gets;
+// null: none. Only a native target needs one.
 std::unique_ptr<tokenizer::Tokenizer> tokenizer_for(Source& source, const Options& options);
 // The chat templates that come with the tokenizer; empty: none.
 std::string chat_template_for(Source& source, const Options& options);
-// Finds the mask that hid tokens in the training of a native checkpoint, and says what kind `to` has no home for.
+// Finds the mask token of a native checkpoint's training, and notes what the kind `to` cannot store.
 void complete_objective(Source& source, Kind to);
 
-// The source of a conversion. If it has a description, that is complete: no key is left to another one.
+// The source of a conversion. Its description, if it has one, is complete.
 Source open_source_of(const Options& options);
-// The same for what was written.
+// Opens the written files in the same way.
 Source open_written(const Written& written);
 
 }  // namespace hearth::convert

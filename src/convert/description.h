@@ -21,7 +21,7 @@ struct Description {
   config::ObjectiveKind objective = config::ObjectiveKind::kCausalLm;
   int64_t max_positions = 0;  // the longest sequence it was made for; 0: not known
   std::optional<int64_t> bos;
-  std::optional<int64_t> mask;  // the token that hides another one
+  std::optional<int64_t> mask;  // the token that takes a hidden token's place
   std::vector<int64_t> eos;     // several tokens may end a text
   // Hugging Face's model_type of the model of text and pictures, or sound, that this is the text model of ("mistral3").
   // Empty: the files have this model alone.
@@ -36,12 +36,13 @@ inline int64_t head_width(const config::Model& model) {
   return model.head_dim > 0 ? model.head_dim : model.dim / model.n_heads;
 }
 
-// The user_error for a key that a format cannot say. `format`: its name, such as "Meta".
+// The user_error for a key that a format cannot store. `format`: its name, such as "Meta".
 Error no_home(const std::string& key, std::string_view format, std::string why, std::string fix);
-// Throws no_home() for a key of [model] by which the model computes something else than the first Llamas, unless the
-// format has a home for the key: `homes`, such as "model.qk_norm".
+// Throws no_home() if a key of [model] makes the model differ from the first Llamas. `homes`: the keys that the format
+// can store, such as "model.qk_norm".
 void require_llama(const config::Model& model, std::string_view format, std::initializer_list<std::string_view> homes);
-// The same for a format that has nothing else: not even heads of a width of their own, or other objectives.
+// The same for a format that can store nothing else: neither a head width other than dim / n_heads nor another
+// objective.
 void require_plain_llama(const Description& description, std::string_view format);
 
 }  // namespace hearth::convert

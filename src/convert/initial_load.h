@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a new run takes over of other weights (checkpoint.initial_load_path), and whether they are of its model. Every
-// part that is not taken over is named, in the run file (checkpoint.fresh, checkpoint.drop,
-// checkpoint.exclude_from_loading) and on the console.
+// Which of the weights in checkpoint.initial_load_path a new run takes over, and whether they belong to its model. The
+// run file has to name each part that is not taken over (checkpoint.fresh, checkpoint.drop,
+// checkpoint.exclude_from_loading), and the console shows it.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct InitialLoad {
   std::vector<std::string> notes;  // for the console
 
   bool is_fresh(size_t parameter) const { return !fresh.empty() && fresh[parameter]; }
-  // Whether ids may mean other tokens than in the checkpoint: no parameter that depends on ids is taken over.
+  // Whether ids may mean other tokens than in the checkpoint, because no parameter that depends on ids is taken over.
   bool new_vocabulary(const plan::ParameterPlan& plan) const;
 };
 
@@ -28,9 +28,9 @@ struct InitialLoad {
 InitialLoad plan_initial_load(const config::Checkpoint& keys, const plan::ParameterPlan& plan,
                               const checkpoint::Reader& reader);
 
-// Weights of equal shapes may belong to another model: other heads, other pairs of rotary dimensions, another norm, a
-// window. Throws one user_error for all of these. Returns the changes that a training may make (rotary frequencies,
-// eps), for the console. Folders of PyTorch say nothing about their model.
+// Checks what shapes cannot show: heads, pairs of rotary dimensions, the norm, a window. Throws one user_error for all
+// differences. Returns the changes that a training may make (rotary frequencies, eps), for the console. Folders of
+// PyTorch say nothing about their model.
 std::vector<std::string> check_same_model(const Source& source, const config::RunConfig& ours);
 
 }  // namespace hearth::convert

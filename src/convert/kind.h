@@ -13,7 +13,7 @@ namespace hearth::convert {
 enum class Kind {
   kNative,       // a folder of DCP with hearth.json
   kDcp,          // a folder of torch.distributed.checkpoint; it is written with torchtitan's names (2025)
-  kTorchtitan,   // the same with the names of torchtitan 0.3; only to write, because reading knows both
+  kTorchtitan,   // the same with the names of torchtitan 0.3; only as a target: kDcp reads both
   kHuggingFace,  // config.json with safetensors, or PyTorch's .bin files
   kMeta,         // params.json with consolidated.00.pth and so on
   kNeox,         // GPT-NeoX's global_step folders
@@ -28,7 +28,7 @@ std::optional<Kind> find_kind_name(std::string_view name);
 
 // A folder with weights and its kind, which is found from the folder's files. A run's folder stands for its newest
 // checkpoint. `wanted`: the kind that the caller expects; it decides between two kinds in one folder. Throws user_error
-// if there are no weights, two kinds, or not those of `wanted`.
+// if there are no weights, no weights of that kind, or two kinds and no `wanted`.
 struct FoundWeights {
   Kind kind;
   Path folder;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of weights in each dialect: src/models/llama/names.toml, and before it the file of the weights' family. One
-// table serves both directions. Formats that have the first Llamas alone look at Llama's file alone: torchtitan, Meta.
+// The names of weights in each dialect. A weight is looked up in names.toml of its family (src/models), then in
+// Llama's. One table serves both directions. torchtitan and Meta have Llama's names only.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace hearth::convert {
 
-// Hearth's names of the two matrices that tied weights have as one.
+// Hearth's names of the two matrices that are one if weights are tied.
 inline constexpr const char *kEmbedding = "tok_embeddings.weight", *kOutput = "output.weight";
 
 // A folder of src/models.
@@ -32,52 +32,52 @@ inline std::string_view without_model(std::string_view name) {
   return name.starts_with("model.") ? name.substr(6) : name;
 }
 
-// The name without what wrappers of modules put into it: "module." (DDP), "_orig_mod." (torch.compile),
+// The name without the parts that wrappers of modules put into it: "module." (DDP), "_orig_mod." (torch.compile),
 // "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_forward_module.", at any place.
 std::string unwrapped(std::string_view name);
 
-// Hearth's name of a weight that a file has under Hugging Face's name: with the parts of wrappers, with another
-// "model." before all names, or without "model." (a folder of LlamaModel). Empty: not known.
+// Hearth's name of a weight with one of Hugging Face's names. That name may have the parts of wrappers, a second
+// "model." in front, or no "model." (LlamaModel's files). Empty: not known.
 std::optional<std::string> from_wrapped_hugging_face(std::string_view name, std::string_view family = kLlama);
 
-// Stored names by the names that they stand for. Throws user_error if two of them stand for one weight.
+// Collects which stored names became which of Hearth's. Throws user_error if two stored names are the same weight.
 class Renaming {
  public:
   // `origin`: the files, for errors.
   explicit Renaming(std::string origin) : origin_(std::move(origin)) {}
-  // `plain`: the stored name in the file's own dialect without what is taken off.
+  // `plain`: the stored name in the file's own dialect, without wrappers' parts.
   void add(const std::string& stored, const std::string& name, std::string_view plain);
-  // What was taken off, for the console; empty: nothing.
+  // The parts of names that were removed, for the console; empty: none.
   std::vector<std::string> notes() const;
 
  private:
   std::string origin_;
   std::map<std::string, std::string> stored_;
-  std::string first_, first_plain_;  // of the names that were changed
+  std::string first_, first_plain_;  // the first name that was changed
   int64_t changed_ = 0;
 };
 
 // "optimizer.state.WEIGHT.exp_avg" as "optimizer.state.", WEIGHT and ".exp_avg". A weight has only the middle.
 struct NameParts {
   std::string before, weight, after;
-  // The name of the same for another weight.
+  // The name of the same moment of another weight.
   std::string of(const std::string& other) const { return before + other + after; }
 };
 NameParts parts_of(std::string_view name);
 
-// State of a training besides its weights, by Hearth's name: moments, and what other programs call lr_scheduler,
-// dataloader, train_state.
+// Whether a tensor, by Hearth's name, is training state and no weight: moments, and what other programs call
+// lr_scheduler, dataloader, train_state.
 bool is_training_state(std::string_view name);
 
-// Tensors that programs store although they are computed: the frequencies of rotary embedding.
+// Whether a stored tensor can be computed, and is not read: the frequencies of rotary embedding.
 bool is_computed(std::string_view name);
 
-// Whether rotary embedding acts on the rows: of queries' and keys' matrices, biases and norms, by Hearth's name.
-// Moments of these count, too.
+// Whether rotary embedding acts on the tensor's rows, by Hearth's name: matrices, biases and norms of queries and keys,
+// and their moments.
 bool has_pairs(std::string_view name);
 
-// How ranks of tensor parallel share a tensor: its rows (dimension 0) or columns (1), by whole heads or not. Without a
-// dimension each has the whole, or the name is not known.
+// How ranks of tensor parallel share a tensor: by rows (dimension 0) or columns (1), in whole heads or not. Without a
+// dimension each rank has the whole tensor, or the name is not known.
 enum class HeadKind { kNone, kQueries, kKeys };
 struct RankCut {
   std::optional<size_t> dimension;
@@ -87,7 +87,8 @@ struct RankCut {
 RankCut cut_of(std::string_view name);        // also of a name with `*` for the layer's number
 HeadKind heads_named(std::string_view name);  // "queries", "keys"
 
-// The number at the pattern's `*`, or nothing without one; nullopt: another name. A number is as programs write it.
+// The number at the pattern's `*`; empty text if the pattern has none; nullopt if the name does not match. Numbers with
+// leading zeros do not match.
 std::optional<std::string_view> matched(std::string_view pattern, std::string_view name);
 // The numbers at all `*` of a pattern, each of digits and at most `most`; nullopt: another name.
 std::optional<std::vector<int64_t>> numbers_in(std::string_view pattern, std::string_view name, int64_t most);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How each kind of another program's weights is opened.
+// Opens other programs' weights, with one function for each kind.
 #pragma once
 
 #include <map>
@@ -17,15 +17,16 @@ namespace hearth::convert {
 // Each opens one kind.
 Source open_hugging_face(const Path& folder);
 Source open_meta(const Path& folder);
-// Whether Meta's weights are in files with such a name.
+// Whether this is the name of a file with Meta's weights.
 inline bool is_meta_file(std::string_view name) { return name.starts_with("consolidated.") && name.ends_with(".pth"); }
-// Without `described`, moments that 0.3 has for queries, keys and values together keep their names.
+// torchtitan 0.3 has one tensor of moments for queries, keys and values. Without `described` it is not divided, and
+// keeps its name.
 Source open_dcp(const Path& folder, const Description* described);
 Source open_neox(const Path& folder, const Description* described, std::optional<QkvLayout> layout);
 Source open_nxd(const Path& folder, const Description* described);
 
 // The files that transformers stores weights in, in the order in which it looks for them (5.23, modeling_utils.py,
-// _get_resolved_checkpoint_files): the first that is there is the model, whatever else is.
+// _get_resolved_checkpoint_files): the first one that exists is the model, and the others are ignored.
 inline constexpr const char* kHuggingFaceFiles[] = {"model.safetensors", "model.safetensors.index.json",
                                                     "pytorch_model.bin", "pytorch_model.bin.index.json"};
 
@@ -41,14 +42,13 @@ struct HuggingFaceFiles {
 // Throws user_error if no file has weights, and for an adapter of PEFT beside or in place of the weights.
 HuggingFaceFiles find_hugging_face_files(const Path& folder);
 
-// Names that hide the weights of `folder` where both are in one folder: files that are looked for before them, and an
-// adapter's.
+// The names of files that would hide the weights of `folder` if they were in the same folder: files that are looked for
+// earlier, and an adapter's.
 std::vector<std::string> files_before(const Path& folder);
 
-// Gives the tensors of a family Hearth's names; one that no table has keeps its own. `notes`: what was taken off the
-// names, and what is left out of a model that `description` is the text model of. Throws user_error for names of
-// another program's format, and if two names stand for one weight.
-std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, const Description& description,
+// Gives a family's tensors Hearth's names; a name that is in no table stays. `notes` gets the parts of names that were
+// removed. Throws user_error for names of another program's format, and if two names are the same weight.
+std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, std::string_view family,
                                                       std::vector<checkpoint::OutsideTensor> tensors,
                                                       std::vector<std::string>& notes);
 
@@ -56,10 +56,10 @@ std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, const 
 struct WeightFile {
   bool is_zip = false;  // torch.save's
   std::vector<checkpoint::OutsideTensor> tensors;
-  std::vector<formats::OtherEntry> others;  // what is no tensor, or one of a type that Hearth lacks
+  std::vector<formats::OtherEntry> others;  // entries that are no tensor, or whose type Hearth lacks
 };
 
-// Reads the headers of `folder`/`name`. `key`: of the file's dict, the value that has the tensors; empty: the dict
+// Reads the headers of `folder`/`name`. `key`: the entry of the file's dict that has the tensors; empty: the dict
 // itself. Throws damaged() naming the file.
 WeightFile read_weight_file(const Path& folder, const std::string& name, const std::string& key = {});
 

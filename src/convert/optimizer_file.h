@@ -15,12 +15,13 @@ namespace hearth::convert {
 class OptimizerFile {
  public:
   const std::string& origin() const { return origin_; }
-  // Notes the updates that the moments have seen, and the rate of the next one. training.updates < 0: this is the first
-  // file. Throws user_error with `fix` if the file does not count them, damaged() if `others` have seen another number.
+  // Notes the updates that the moments have seen, and the rate of the next one. training.updates < 0 says that this is
+  // the first file. Throws user_error with `fix` if the file does not count them, damaged() if `others` have seen
+  // another number.
   void add_counts(TrainingState& training, const char* fix, std::string_view others) const;
 
  protected:
-  // `parts`: what has a count of its own, for errors.
+  // `parts`: the things that have a count each, for errors.
   OptimizerFile(const Path& folder, const std::string& name, std::string_view parts);
 
   const formats::Pickle& pickle() const { return content_.pickle(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks of tensor parallel have of a model in other programs' files: the rows of src/models/llama/ranks.toml, and
-// the rows or columns of Hearth's tensors that a rank has. Readers (rank_parts.h) and writers (rank_slices.h) use both.
+// How other programs' files divide a model over ranks of tensor parallel: the rows of src/models/llama/ranks.toml, and
+// the part of each of Hearth's tensors that a rank has. Readers (rank_parts.h) and writers (rank_slices.h) use both.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct RankRow {
     HeadKind heads = HeadKind::kNone;
   };
   std::string name;     // in the files; `*`, here and in the sources' names, is the layer's number
-  std::string variant;  // of the files that have the row; empty: all of the format
+  std::string variant;  // the kind of files that have the row; empty: all files of the format
   std::vector<Source> sources;
   std::optional<size_t> dimension;          // empty: each rank has the whole
   HeadKind alternate_by = HeadKind::kNone;  // the sources' rows alternate, with an equal part for each of these heads
-  int64_t layer = -1;                       // that of_layer gave it
+  int64_t layer = -1;                       // set by of_layer
 
   RankRow of_layer(int64_t number) const;
   std::vector<std::string> source_names() const;
@@ -37,9 +37,9 @@ RankRow row_of(const std::string& hearth);
 // The rows of a format in the order of its modules: before the blocks, of a block, and behind the blocks.
 struct RankTable {
   std::vector<RankRow> before, block, behind;
-  // The rows of these variants, and those of all.
+  // The rows of these variants, and the rows that all variants have.
   RankTable with(std::initializer_list<std::string_view> variants) const;
-  // The row of a file's tensor, in its layer.
+  // The row of this tensor of a file, with its layer's number.
   std::optional<RankRow> find(std::string_view name) const;
   // The first row that has this tensor of Hearth's.
   std::optional<RankRow> find_source(std::string_view hearth) const;
@@ -47,8 +47,8 @@ struct RankTable {
 // A section of ranks.toml: "neox", "nxd", "torchtitan".
 const RankTable& rank_table(std::string_view format);
 
-// Who has a key where there are more ranks than keys: neighbours, as rank * keys / ranks (Meta), or every keys-th rank,
-// as rank % keys (NxD). The queries of a rank are those of its key.
+// Which ranks have a copy of a key head if there are more ranks than key heads. Either neighbours share key rank * keys
+// / ranks (Meta), or every keys-th rank has key rank % keys (NxD). A rank has only queries of its key.
 enum class KeyOrder { kNeighbours, kInTurn };
 
 // Rows (or columns) [first, first + count) of a source.
@@ -59,13 +59,14 @@ struct RankRun {
 
 class RankLayout {
  public:
-  // Ranks divide the heads of queries, and divide those of keys or are a multiple of them.
+  // The number of ranks divides the number of query heads. It divides the number of key heads, or is a multiple of it.
   RankLayout(int64_t queries, int64_t keys, int64_t ranks, KeyOrder order = KeyOrder::kNeighbours)
       : queries_(queries), keys_(keys), ranks_(ranks), order_(order) {}
 
-  // What a rank has, in the order of its rows. `sizes`: of the whole sources, along the dimension.
+  // The parts of sources that a rank has, in the order of its rows. `sizes`: the whole sources' sizes along the
+  // dimension.
   std::vector<RankRun> runs(const RankRow& row, const std::vector<int64_t>& sizes, int64_t rank) const;
-  // Ranks with different parts of a tensor. The others have copies.
+  // The number of ranks with different parts of a tensor. The other ranks have copies.
   int64_t owners(HeadKind heads) const { return heads == HeadKind::kKeys && has_copies() ? keys_ : ranks_; }
 
  private:

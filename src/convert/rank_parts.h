@@ -25,13 +25,13 @@ struct FileRun {
 struct RankPart {
   std::string file;  // in the folder
   formats::TensorLayout layout;
-  // Not empty: the part is these runs, in order, which cover it. `file` then only names it, and the layout has no
-  // place.
+  // Not empty: the part consists of these runs, in order. `file` then serves errors only, and the layout's place is not
+  // used.
   std::vector<FileRun> runs = {};
 };
 using RankParts = std::map<int64_t, RankPart>;  // by rank
 
-// The description with the pairs of these files. Throws user_error without one; `why`: what needs it.
+// The description, with these files' order of rotary pairs. Throws user_error if it is null; `why` says what needs it.
 Description require_described(const Path& folder, const Description* described, const char* why);
 
 // Throws user_error unless ranks 0 to `ranks` - 1 have a part, damaged() unless the parts have one type and one shape.
@@ -40,7 +40,7 @@ void check_parts(const RankParts& parts, int64_t ranks, const Path& folder, cons
 
 // A row's tensors, joined from the parts of all ranks.
 struct JoinedRow {
-  // A rank's part that another one has, too.
+  // A rank's part that another rank has, too.
   struct Copy {
     int64_t rank, other;
     RankPart part, of_other;
@@ -48,10 +48,11 @@ struct JoinedRow {
   std::vector<checkpoint::OutsideTensor> tensors;
   std::vector<Copy> copies;  // left out of the tensors
 };
-// `sizes`: of the whole tensors along the row's dimension; empty: of a single one, by its parts. Where the parts lack
-// that dimension, the first one is the tensor: a later comparison with the model refuses its shape.
+// `sizes`: the whole tensors' sizes along the row's dimension; empty for a row of one tensor, whose parts say its size.
+// If the parts lack that dimension, the first part becomes the tensor, and a later comparison with the model refuses
+// its shape.
 JoinedRow joined(const RankRow& row, const RankLayout& layout, const RankParts& parts, std::vector<int64_t> sizes = {});
-// The sizes in the model where the row has several tensors, else empty. Throws user_error unless the parts have as many
+// The model's sizes of the row's tensors if it has several, else empty. Throws user_error unless the parts have as many
 // rows. `what` names the file's tensor.
 std::vector<int64_t> required_sizes(const RankRow& row, const RankLayout& layout, const RankParts& parts,
                                     const plan::ModelShape& shape, const Path& folder, const std::string& what);

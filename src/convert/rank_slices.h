@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank of tensor parallel has of a model: its tensors as parts of Hearth's, and their place in a file.
+// The tensors of a rank of tensor parallel, as parts of Hearth's tensors, and how they are written to a file.
 #pragma once
 
 #include <vector>
@@ -15,14 +15,14 @@ struct RankSlice {
   const Transfer* from;
   mesh::Box box;
 };
-// A tensor of a rank: slices, the rows of one after those of another; or values of its own.
+// A rank's tensor: slices, one below the other, or values of its own.
 struct RankTensor {
   mesh::TensorInfo info;
   std::vector<RankSlice> slices;
   std::vector<std::byte> values;
 };
 
-// A row's tensor of a rank. `tensors` have Hearth's names, and those of the row; they are borrowed.
+// A rank's part of the row's tensor. `tensors` have Hearth's names, include the row's sources, and are borrowed.
 RankTensor cut(const std::vector<Transfer>& tensors, const RankRow& row, const RankLayout& layout, int64_t rank);
 
 // Bytes of all tensors of a rank.
@@ -37,7 +37,7 @@ void write_elements(checkpoint::Reader& reader, const RankTensor& tensor, int64_
 // Gives `numel` zeros in float32.
 void write_zeros(int64_t numel, const ByteWriter& sink);
 
-// The dict of a rank's file. It borrows all of them.
+// The dict of a rank's file. It borrows all arguments.
 PythonDict rank_dict(checkpoint::Reader& reader, const std::vector<RankTensor>& tensors, ConvertProgress& progress);
 
 }  // namespace hearth::convert

@@ -13,18 +13,19 @@
 
 namespace hearth::convert {
 
-// How GPT-NeoX joins the rows of queries, keys and values where several heads share a key: in slots of one query head
-// with its part of a key and a value, or all queries, then all keys, then all values. Both have the same shape.
+// How GPT-NeoX joins the rows of queries, keys and values where several heads share a key: as slots, each with one
+// query head and its part of a key and a value; or split: all queries, then all keys, then all values. Both have the
+// same shape.
 enum class QkvLayout { kSlots, kSplit };
 
 struct Source {
   Kind kind;
-  checkpoint::Reader reader;  // names are Hearth's; a name that no table has is kept
+  checkpoint::Reader reader;  // names are Hearth's; a name that is in no table is kept
   // Empty for folders of PyTorch, which say nothing.
   std::optional<Description> description;
   std::vector<std::string> notes;                        // for the console
   std::optional<TrainingState> training = std::nullopt;  // empty: weights only
-  std::optional<Kind> names = std::nullopt;              // whose names the files have, if not those of `kind`
+  std::optional<Kind> names = std::nullopt;              // the dialect of the files' names, if it is another kind's
 };
 
 // Opens the weights. Headers and shapes are checked now; elements are read later. Throws user_error or damaged(), which
@@ -33,7 +34,7 @@ struct Source {
 Source open_source(const FoundWeights& found, const Description* described = nullptr,
                    std::optional<QkvLayout> layout = std::nullopt);
 
-// Takes a vocabulary's size that the description lacks from the embedding.
+// Fills in the vocabulary's size from the embedding if the description lacks it.
 void complete_vocabulary(Source& source);
 
 // From now on the reader gives queries and keys in this order. Does nothing without a description.
@@ -43,13 +44,14 @@ void give_pairs(Source& source, config::RopePairs pairs);
 // order of `model.rope_pairs`.
 Source open_for_run(const Path& folder, const config::Model& model);
 
-// The weights as they are stored. A checkpoint of ours need not have a configuration that this program understands: it
-// comes without a description. Another program's files describe themselves.
+// The weights as they are stored. Use it to look at a checkpoint of ours even if this program does not understand its
+// configuration: there is no description. Another program's files describe themselves.
 Source open_for_inspection(const Path& folder);
 
 // Whether the checkpoint was converted from files without a tokenizer: its tokens have no text.
 bool is_without_tokenizer(const checkpoint::Manifest& manifest);
-// Whether a training can go on with the checkpoint's data: false for other programs' files, also converted ones.
+// Whether the checkpoint says where in the data its training stopped. False for other programs' files, also after a
+// conversion.
 bool has_data_state(const checkpoint::Reader& reader);
 
 // Whether the output matrix is there and has the embedding's elements, bit by bit. Reads both up to the first

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a model in each kind's files. The folder is there and empty; every file is fsynced. The file that makes the
+// Writes a model in each kind's files. The folder exists and is empty; every file is fsynced. The file that makes the
 // folder a model comes last, after check_source(): a store shows the folder before it is whole.
 #pragma once
 
@@ -32,8 +32,8 @@ struct TargetModel {
   std::string origin;                               // the source's folder, for the card
   int64_t max_file_bytes = 0;                       // of Hugging Face's files
   QkvLayout qkv_layout = QkvLayout::kSlots;         // of GPT-NeoX's files
-  int64_t tensor_parallel = 1;                      // ranks whose files those of Meta, GPT-NeoX and NxD are
-  int64_t pipeline_parallel = 1;                    // stages whose files those of GPT-NeoX and NxD are
+  int64_t tensor_parallel = 1;                      // number of ranks that files of Meta, GPT-NeoX and NxD are for
+  int64_t pipeline_parallel = 1;                    // number of stages that files of GPT-NeoX and NxD are for
   int64_t data_parallel = 1;                        // ranks that share the optimizer's state of GPT-NeoX or NxD
   NxdLayout nxd = {};                               // of NxD's files
   const TrainingState* training = nullptr;          // its moments are then among `tensors`; null: weights only
@@ -49,14 +49,14 @@ std::vector<std::string> write_dcp(const Path& folder, const TargetModel& model,
 std::vector<std::string> write_torchtitan(const Path& folder, const TargetModel& model, ConvertProgress& progress);
 std::vector<std::string> write_neox(const Path& folder, const TargetModel& model, ConvertProgress& progress);
 std::vector<std::string> write_nxd(const Path& folder, const TargetModel& model, ConvertProgress& progress);
-// For write_torchtitan with a training's state. join_moments makes those of queries, keys and values one tensor, which
-// model.tensors then has in place of the three. add_torchtitan_state writes all but the moments. Throw user_error for a
-// state that torchtitan's AdamW has no home for.
+// For write_torchtitan with a training's state. join_moments replaces the moments of queries, keys and values in
+// model.tensors by one tensor. add_torchtitan_state writes the rest of the state. Both throw user_error for a state
+// that torchtitan's AdamW cannot store.
 void join_moments(TargetModel& model);
 std::vector<std::string> add_torchtitan_state(checkpoint::RankFile& file, const TargetModel& model);
-// For write_neox with a training's state: the files of the optimizer of one stage and rank of tensor parallel, the
-// schedule of a rank's state, and the keys of a run of GPT-NeoX that goes on. check_neox_state throws user_error for a
-// state that its AdamW or its schedule has no home for, and returns notes.
+// For write_neox with a training's state: the optimizer's files of one stage and rank of tensor parallel, the learning
+// rate schedule in a rank's state, and the keys that continue the training in GPT-NeoX. check_neox_state throws
+// user_error for a state that its AdamW or its schedule cannot store, and returns notes.
 std::vector<std::string> check_neox_state(const TargetModel& model);
 void write_neox_optimizer(const Path& step_folder, const TargetModel& model, int64_t stage, int64_t rank,
                           ConvertProgress& progress);
@@ -65,7 +65,7 @@ void add_neox_training(nlohmann::ordered_json& keys, const TargetModel& model);
 // Bytes of all files of the optimizer.
 int64_t neox_optimizer_bytes(const TargetModel& model);
 // For write_nxd with a training's state, in a step's folder: the optimizer's files of all ranks, and the counts of the
-// training script. check_nxd_state throws user_error for a state that its AdamW has no home for, and returns notes.
+// training script. check_nxd_state throws user_error for a state that NxD's AdamW cannot store, and returns notes.
 std::vector<std::string> check_nxd_state(const TargetModel& model);
 int64_t nxd_optimizer_bytes(const TargetModel& model);
 void write_nxd_optimizer(const Path& step_folder, const TargetModel& model, ConvertProgress& progress);
@@ -75,12 +75,12 @@ void require_ranks(const plan::ModelShape& shape, int64_t ranks, bool has_copies
 // For folders of `program`, which have no tokenizer.
 void note_missing_tokenizer(const TargetModel& model, std::string_view program, std::vector<std::string>& notes);
 
-// For targets with a training's state. Throws user_error unless there are moments of AdamW for each of `parameters`;
-// `program`: the one that asks for them.
+// For targets with a training's state. Throws user_error unless there are moments of AdamW for each of `parameters`.
+// `program`: the program that needs them.
 void require_moments(const TargetModel& model, const std::vector<std::string>& parameters, std::string_view program);
 // The weights that have moments, in the model's order.
 std::vector<std::string> trained_weights(const TargetModel& model);
-// These weights as the optimizer has them, in float32: `name` gives the tensor that stands for a weight's.
+// These weights' tensors in float32, as the optimizer has them. `name` maps a weight's name to the tensor's name.
 std::vector<Transfer> in_float32(const TargetModel& model, std::string (*name)(const std::string& parameter));
 // The updates that the moments of `parameters` have seen. Throws user_error where their numbers differ: `why` that is
 // one.

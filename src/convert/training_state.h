@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a training besides its weights: what a source has of it, and how it goes to a target.
+// The state of a training besides its weights: how a source has it, and how it reaches a target.
 //
 // Moments are tensors of the source's reader with the names of plan/tensor_names.h, in the weights' order of pairs
 // (give_pairs moves both) and in any floating-point type. A source with a TrainingState has them for every weight that
-// was trained. It may have a tensor `.step` for a weight, whose moments have seen that many updates.
+// was trained. A weight may also have a tensor `.step`: the number of updates that its moments have seen.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace hearth::convert {
 struct TrainingState {
   int64_t step = 0;                              // optimizer steps done
   int64_t tokens_seen = 0;                       // over all ranks; 0: not known
-  int64_t updates = 0;                           // that moments without a tensor `.step` have seen: AdamW's t
+  int64_t updates = 0;                           // AdamW's t of moments without a tensor `.step`
   std::optional<double> next_lr = std::nullopt;  // rate of the next update, where the source has it
 };
 

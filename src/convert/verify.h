@@ -19,7 +19,7 @@ struct WeightsCheck {
 };
 
 // Reads every byte of the weights. The result has all problems of all files: damage, and what Hearth does not
-// understand. Other errors, such as a failing disk, are thrown. `found` is of no kind of DCP.
+// understand. Other errors, such as a failing disk, are thrown. `found` is neither kNative nor kDcp nor kTorchtitan.
 WeightsCheck verify_weights(const FoundWeights& found, ConvertProgress& progress);
 
 }  // namespace hearth::convert

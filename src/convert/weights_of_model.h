@@ -20,7 +20,7 @@ struct WeightProblems {
 
   bool empty() const { return missing.empty() && unfitting.empty() && unknown.empty(); }
   std::vector<std::string> all() const;
-  // The first of each sort, so that what is missing does not hide what is there.
+  // The first problems of each list, so that many missing weights do not hide the unknown ones.
   std::string summary() const;
 };
 

@@ -12,23 +12,22 @@
 
 namespace hearth::convert {
 
-// What a field does: nothing, a value that the reader takes, a value that must be one of a few, or not known.
+// What a field does: nothing; it is read; it must have one of a few values; or the field is not known.
 enum class FieldEffect { kNone, kRead, kFixed, kUnknown };
 struct FieldRule {
   FieldEffect effect;
-  std::string_view values;  // of kFixed: a list in JSON; null is always allowed
+  std::string_view values;  // the allowed ones of kFixed, as a list in JSON; null is always allowed
 };
 FieldRule hugging_face_field(std::string_view name);
 
-// Reads the model types of src/models/*/family.toml. A window of the attention becomes model.sliding_window, and the
-// longest sequence is not longer. A model of text and pictures has its text model in text_config. `is_causal` = false
-// becomes the objective masked_lm. Appends notes for the console. Throws user_error naming `origin` for any model that
-// Hearth does not compute, and damaged() for text that is not JSON.
+// Reads the model types of src/models/*/family.toml. An attention window becomes model.sliding_window, and limits
+// max_positions. `is_causal` = false becomes the objective masked_lm. Appends notes for the console. Throws user_error
+// naming `origin` for any model that Hearth does not compute, and damaged() for text that is not JSON.
 Description parse_hugging_face_config(std::string_view text, const std::string& origin,
                                       std::vector<std::string>& notes);
 
 // The text of config.json. Rotary embedding is written in both styles, of transformers 4 and 5. Throws user_error,
-// which names what has no home: layernorm, rmsnorm_neox, spikes.
+// which names what Hugging Face's formats cannot store: layernorm, rmsnorm_neox, spikes.
 std::string format_hugging_face_config(const Description& description, DType dtype);
 std::string format_generation_config(const Description& description);
 

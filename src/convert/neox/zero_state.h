@@ -14,7 +14,7 @@
 
 namespace hearth::convert {
 
-// One parameter: runs of its weights and moments that cover it, of one type.
+// One parameter: the runs of bytes that make up its weights and moments, all of one type.
 struct ZeroParameter {
   DType dtype = DType::kFloat32;
   std::vector<FileRun> weight, exp_avg, exp_avg_sq;
@@ -42,7 +42,7 @@ struct ZeroGroup {
   double weight_decay = 0;
   std::vector<ZeroTensor> tensors;
 };
-// What all groups have.
+// The settings that all groups share.
 struct ZeroSettings {
   const config::Optimizer& keys;
   double lr;        // of the next update
