@@ -13,7 +13,7 @@
 
 namespace hearth::metrics {
 
-// A run in numbers: printed once, before the first step.
+// A run's size in numbers, printed once before the first step.
 struct RunSummary {
   int64_t parameters = 0;
   int64_t ranks = 1, data_ranks = 1, threads = 1;
@@ -32,14 +32,15 @@ struct RunSummary {
 
 std::string format_summary(const RunSummary& summary);
 
-// Writes to a stream. A reader that has gone, as `head` does, is no error: a training goes on without it.
+// Writes to a stream. A closed pipe (`hearth train | head`) is no error, because the training continues without a
+// reader.
 void write_text(std::FILE* stream, std::string_view text);
 
 class Console {
  public:
   enum class Style { kBar, kLines };
   // kBar if `stream` is a terminal that somebody looks at. `launched`: a launcher such as mpirun started this process.
-  // It may give a terminal to each rank, and writes to a file what comes out of it.
+  // The launcher may give each rank a terminal of its own, and write that terminal's output to a file.
   static Style style_of(std::FILE* stream, bool launched);
 
   // The run starts or resumes after step `first_step`. `columns` 0: the terminal's width.

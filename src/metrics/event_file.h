@@ -31,11 +31,11 @@ bool has_event_files(const Path& folder);
 // run. Times are seconds since 1970.
 class EventFile {
  public:
-  // A new file in `folder`, which is made. It sorts behind the files that are there.
+  // Makes `folder` and a new file in it, whose name sorts behind all existing files.
   EventFile(const Path& folder, double time);
   void scalars(double time, int64_t step, std::span<const ScalarEvent> scalars);
   void text(double time, int64_t step, std::string_view tag, std::string_view text);  // Markdown
-  // From now on events of steps from `step` on count anew: TensorBoard forgets the earlier ones.
+  // Makes TensorBoard forget the earlier events of step `step` and later steps.
   void restart(double time, int64_t step);
   void sync() { file_.sync(); }
 

@@ -11,13 +11,13 @@
 //    "grad_norm": ..., "time": ...}
 //   {"event": "sample", "step": N, "prompt": "...", "text": "...", "tokens": ..., "ended": ..., "seed": ..., "time":
 //   ...}
-// A sample is a text that the model made after step N's validation (validation.generate); bytes that are no UTF-8
+// A sample is a text that the model made after step N's validation (validation.generate). Bytes that are not UTF-8
 // become U+FFFD. The continuation of a recording has, in place of "text", "bins": the counts of all neurons for each
-// time bin that the model made. "before" has those of the last bins that the model read, "real" those of the recording
-// after them. The other events say that training continued after step N with sample G: earlier lines of steps past N
-// are undone. The run itself decides on a rewind, at step M, whose update was not applied; "reason" says why. A loss
-// that is NaN or infinite is left out. A kill may leave half a line at the end; the next writer removes it, and readers
-// ignore it.
+// time bin that the model made. "before" has the counts of the last bins that the model read, and "real" the
+// recording's counts after them. The other events say that training continued after step N with sample G: earlier lines
+// of steps past N are undone. A rewind is the run's own decision at step M, whose update was not applied; "reason" says
+// why. A loss that is NaN or infinite is left out. A kill may leave half a line at the end; the next writer removes it,
+// and readers ignore it.
 #pragma once
 
 #include <cstdint>
@@ -52,19 +52,19 @@ std::string quoted(const std::string& text);
 // begin a line of its own.
 File open_lines(const Path& path);
 
-// Calls `visit` with each line of a text that has an end, counted from 1. Returns whether all have one: the last one of
-// a file may be half a line, which is being written or was cut by a kill.
+// Calls `visit` with each complete line of a text, and its number from 1. Returns false if the last line has no end: it
+// is being written, or a kill cut it.
 bool for_each_whole_line(std::string_view text,
                          const std::function<void(std::string_view line, int64_t number)>& visit);
 
 class JsonlWriter {
  public:
-  // Appends to the file; a missing file is made, also one that somebody removes meanwhile, with a warning.
+  // Appends to the file; a missing file is made. A file that somebody removes meanwhile is made again, with a warning.
   explicit JsonlWriter(const Path& path);
   void append(const StepRecord& record);
   void append(const Event& event);
   void append(const SampleText& sample);
-  // Fsyncs the lines so far. Called before a checkpoint: the file must have the lines of its steps.
+  // Fsyncs the lines so far. Call it before a checkpoint, so that the checkpoint's steps are in the file.
   void sync() { file_.sync(); }
 
  private:
@@ -76,11 +76,11 @@ class JsonlWriter {
 // missing. Throws damaged() for a line that is not a record, except the last.
 std::vector<StepRecord> read_metrics(const Path& path);
 
-// The resumes and rewinds of the training, in the order of the file. Events that a later one, from an earlier step,
-// undid are left out. Skips all other lines: a long run's file is read quickly.
+// The resumes and rewinds of the training, in the order of the file. Leaves out events that a later event undid,
+// because that one went back further. Skips all other lines, so a long run's file is read quickly.
 std::vector<Event> read_events(const Path& path);
 
-// All that the file says, for a reader who wants to see a damaged file, too.
+// Everything in the file. Use it in place of read_metrics() where a damaged line must not be an error.
 struct History {
   std::vector<StepRecord> records;     // as read_metrics gives them
   std::vector<Event> events;           // every resume and rewind, in the order of the file; a resume's from_step is the

@@ -18,17 +18,17 @@ struct StepRecord {
   std::optional<double> z_loss{};     // its part of the loss from objective.z_loss; empty: without that key
   std::optional<double> grad_norm{};  // before clipping
   std::optional<double> lr{};
-  int64_t tokens = 0;                       // since the start of the training, with this step
-  double tokens_per_second = 0;             // of this step
-  double mfu = 0;                           // share of the rate of matrix products, at most 1 (metrics/peak_rate.h)
-  uint64_t first_sample = 0;                // of this step, counted over the whole training: `hearth data sample --at`
-  int64_t samples = 0;                      // of this step; 0: validation only, or an older Hearth wrote it
-  std::string skipped{};                    // why the update was skipped: "no_labels", "nan" or "spike"; empty: applied
-  int64_t substituted = 0;                  // sequences of this step that replaced damaged ones
-  double data_wait_s = 0;                   // time that the training waited for the step's batch
-  double step_s = 0;                        // the whole step, without validation and saving
-  double time = 0;                          // end of the step, in seconds since 1970; 0: an older Hearth wrote it
-  int64_t memory_bytes = 0;                 // largest resident set of the process so far
+  int64_t tokens = 0;            // since the start of the training, including this step
+  double tokens_per_second = 0;  // of this step
+  double mfu = 0;                // share of the rate of matrix products, at most 1 (metrics/peak_rate.h)
+  uint64_t first_sample = 0;     // this step's first, counted over the whole training: `hearth data sample --at`
+  int64_t samples = 0;           // number of samples in this step; 0: validation only, or an older Hearth wrote it
+  std::string skipped{};         // why the update was skipped: "no_labels", "nan" or "spike"; empty: applied
+  int64_t substituted = 0;       // sequences of this step that replaced damaged ones
+  double data_wait_s = 0;        // time that the training waited for the step's batch
+  double step_s = 0;             // the whole step, without validation and saving
+  double time = 0;               // end of the step, in seconds since 1970; 0: an older Hearth wrote it
+  int64_t memory_bytes = 0;      // largest resident set of the process so far
   std::optional<double> validation_loss{};  // global token mean over the held-out text, after the step's update
   std::map<std::string, double> validation_losses{};  // by name, for each named validation set
 
@@ -42,9 +42,9 @@ using CountBins = std::vector<std::vector<uint8_t>>;
 
 // The continuation of a recording.
 struct SampleBins {
-  CountBins made{};    // by the model; empty: a text
-  CountBins before{};  // the end of what the model read
-  CountBins real{};    // the recording after that, at most as many as the model made
+  CountBins made{};    // bins that the model made; empty: a text
+  CountBins before{};  // the last bins that the model read
+  CountBins real{};    // the recording after `before`, at most as many bins as `made`
   bool operator==(const SampleBins&) const = default;
 };
 
@@ -53,12 +53,12 @@ struct SampleBins {
 struct SampleText {
   int64_t step = 0;
   std::string prompt{};
-  std::string text{};  // after the prompt; of a model that fills in masks: the whole text
-  int64_t tokens = 0;  // that the model chose
-  bool ended = false;  // by EOS
+  std::string text{};  // after the prompt; the whole text if the model fills in masks
+  int64_t tokens = 0;  // number of tokens that the model chose
+  bool ended = false;  // with EOS
   uint64_t seed = 0;   // `hearth generate` makes the text again with it
   double time = 0;     // in seconds since 1970
-  SampleBins bins{};   // of a recording, in place of the text
+  SampleBins bins{};   // in place of the text if the data are recordings
   bool operator==(const SampleText&) const = default;
 };
 

@@ -2,9 +2,9 @@
 // RUN/scores.jsonl: what `hearth score` measured of a run's checkpoints. One JSON object per line:
 //   {"step": 4000, "name": "arc_easy.acc", "value": 0.4125, "of": "5d41402abc4b2a76b9719d911017c592"}
 // Names are validation_loss, validation_loss.SET, and TASK.acc, TASK.acc_norm, TASK.acc_bytes, TASK.acc_tokens. "of" is
-// a hash over the checkpoint's manifest and over the rules of the measure: what has it already is not measured again. A
-// later line of the same step and name replaces an earlier one. Numbers are read back with the same bits.
-// A kill may leave half a line at the end; the next writer removes it, and readers ignore it.
+// a hash over the checkpoint's manifest and over the rules of the measure: a score with the same hash is not measured
+// again. A later line of the same step and name replaces an earlier one. Numbers are read back with the same bits. A
+// kill may leave half a line at the end; the next writer removes it, and readers ignore it.
 #pragma once
 
 #include <cstdint>

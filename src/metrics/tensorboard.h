@@ -4,7 +4,7 @@
 //   time_metrics/data_loading(s), time_metrics/data_loading(%), memory/max_active(GiB), validation_metrics/loss
 // A named validation set has validation_metrics/loss/NAME. There is a point every `log_freq` steps, at the first step
 // after a start and at the last. Loss, gradient norm and rate are those of that step. Speed, times and mfu are means
-// since the point before; tokens are those of all ranks. Every measured validation loss is a point.
+// since the previous point. Tokens are counted over all ranks. Every measured validation loss is a point.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace hearth::metrics {
 
-// Gives records without a time, by an older Hearth, the time that their steps' lengths lead to, counted back from the
-// next record that has one, or from `end`.
+// Estimates the times of records that an older Hearth wrote without one. It subtracts the steps' lengths from the time
+// of the next record that has a time, or from `end`.
 void estimate_times(std::vector<StepRecord>& records, double end);
 
 class Tensorboard {
@@ -32,8 +32,8 @@ class Tensorboard {
     double time = 0;              // of the start
     std::string configuration{};  // as TOML; shown as text
   };
-  // Begins a new file. Points of steps past `first_step` that earlier files have no longer count. Where there are no
-  // earlier files, `past` becomes points first: the records of the training up to now.
+  // Begins a new file. Earlier files' points of steps after `first_step` no longer count. Without earlier files, `past`
+  // is written first: the records of the training up to now.
   Tensorboard(const Options& options, const std::vector<StepRecord>& past);
 
   void step(const StepRecord& record);
