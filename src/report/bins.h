@@ -12,7 +12,7 @@
 
 namespace hearth::report {
 
-// The most bins of a training: more than a chart has pixels. More of them make the page larger, and show nothing.
+// The most bins of a training. A chart has fewer pixels, so more bins would only make the page larger.
 inline constexpr int64_t kMostBins = 1000;
 
 // The steps of a bin, for trainings of up to `last_step` steps; 1: each step is a bin of its own.

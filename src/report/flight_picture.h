@@ -9,7 +9,7 @@
 
 namespace hearth::report {
 
-// With more ranks, the picture has the first ones.
+// The picture shows at most so many ranks: the first ones.
 inline constexpr size_t kMostRanks = 64;
 
 // A row for each rank with a bar for each of its last `last` calls (0: those of its last two steps), whose text

@@ -17,15 +17,15 @@ struct FlightVerdict {
   std::string text;             // one sentence
 };
 
-// From the call that ranks have waited in longest, goes to a rank that did not make this call, and from there on to
-// what that rank waits for, until a rank waits for nobody: it computes, hangs or is dead. First it looks for ranks that
-// made different calls.
+// First looks for ranks that made different calls. Otherwise takes the call in which ranks have waited longest, and a
+// rank that did not make this call. If that rank waits in another call, looks there for the next one, until a rank
+// waits for nobody: it computes, hangs or is dead.
 FlightVerdict flight_verdict(const std::vector<trace::Flight>& flights);
 
 // "all_gather 812 of ranks 0, 2, 4, 6: 33.6 MB"; "send to rank 3: 64 B"; "the counts of a step (message 12)".
 std::string describe_call(const trace::Flight& flight, const trace::FlightCall& call);
 
-// A line for each rank, and the verdict. `last`: also that many of the last calls of each rank.
+// A line for each rank, and the verdict. `last`: how many of each rank's last calls to list; 0: none.
 std::string format_flights(const std::vector<trace::Flight>& flights, int64_t last);
 std::string flights_json(const std::vector<trace::Flight>& flights, int64_t last);
 

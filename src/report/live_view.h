@@ -27,7 +27,8 @@ struct Screen {
   bool braille = true;  // the curve in braille characters (UTF-8); else in ASCII
 };
 
-// At the pace of the last 50 steps, with what was between them; empty: not known, or the run has all its steps.
+// The run's remaining time at the pace of the last 50 steps, including saves and validations between them. Empty if it
+// is not known or no step is left.
 std::optional<double> seconds_left(const LiveRun& run);
 
 // Lines that fit the screen: state, progress, the curve of the loss, bars of speed and memory, and the ranks.
@@ -36,7 +37,7 @@ std::vector<std::string> live_view(const LiveRun& run, const Screen& screen);
 std::string live_line(const LiveRun& run);
 
 // `values` as a curve of `columns` x `rows` characters, each of 2 x 4 dots, from `low` at the bottom to `high` at the
-// top. What is outside is drawn at the edge. Neighbours are joined. NaN: nothing is drawn.
+// top. A value outside is drawn at the edge. Neighbours are joined. NaN leaves a gap.
 std::vector<std::string> curve_of_dots(const std::vector<double>& values, double low, double high, int64_t columns,
                                        int64_t rows, bool braille);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small HTTP server for one person on this host: GET and HEAD, one request a connection, on 127.0.0.1 only. Requests
-// for another host's name are refused, so that no page of the network can read from it through a browser. Connections
-// that say or take nothing for 30 s are closed, and hold up no other one.
+// for another host's name are refused, so that no page of the network can read from it through a browser. A connection
+// that sends or takes nothing for 30 s is closed, and does not delay other connections.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class PageServer {
   explicit PageServer(int64_t port);
 
   int64_t port() const { return port_; }
-  // Answers requests, with `answer` of a path such as "/data", until SIGINT or SIGTERM comes to this thread.
+  // Answers requests until SIGINT or SIGTERM comes to this thread. `answer` is called with a path such as "/data".
   void serve(const std::function<PageAnswer(std::string_view path)>& answer);
 
  private:

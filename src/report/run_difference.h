@@ -11,7 +11,7 @@
 namespace hearth::report {
 
 struct TextDifference {
-  std::string name, first, second;  // empty: that side has none
+  std::string name, first, second;  // empty text: the name is missing there
 };
 
 // The names with different texts, in the order of `first`, then those that only `second` has.
@@ -31,7 +31,7 @@ struct RunDifference {
   std::vector<TextDifference> configuration, origin;
   int64_t first_steps = 0, second_steps = 0;  // the newest steps
   int64_t common_steps = 0;
-  std::vector<NumberDifference> numbers;  // those that both have: data first, then what depends on them
+  std::vector<NumberDifference> numbers;  // numbers that both trainings have: data first, then what depends on them
 };
 
 RunDifference difference(const PageRun& first, const PageRun& second);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run folder says about its training, for a page of it.
+// What a run folder says about its training, for the run's page.
 #pragma once
 
 #include <string>
@@ -11,8 +11,7 @@
 
 namespace hearth::report {
 
-// Reads `metrics_file` and the files next to it. What is missing or damaged becomes a note of the page, and never an
-// error.
+// Reads `metrics_file` and the files next to it. Missing or damaged files become notes on the page, and never an error.
 PageRun page_run(const std::string& name, const Path& metrics_file);
 
 // Each key of a run file with its value as TOML.

@@ -13,7 +13,7 @@ namespace hearth::report {
 
 struct StatsPage {
   std::string title;                                  // the dataset's folder
-  std::string identity;                               // of the dataset
+  std::string identity;                               // the dataset's hash
   int64_t top = 20;                                   // the number of most frequent tokens that are drawn
   std::function<std::string(int64_t id)> token_text;  // any readable text
 };

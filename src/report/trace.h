@@ -28,8 +28,8 @@ struct Trace {
 // events.
 Trace read_trace(const Path& file);
 
-// `given` itself if it is a file. In a folder: its traces, by rank; or those of its newest iteration_N; or the same of
-// the folder profiling.save_traces_folder of a run. Throws user_error if there is no trace.
+// `given` itself if it is a file. If `given` is a folder: its traces, by rank; else the traces in its newest
+// iteration_N; else both in the run's profiling.save_traces_folder. Throws user_error if there is no trace.
 std::vector<Path> trace_files(const Path& given);
 
 }  // namespace hearth::report
