@@ -19,12 +19,12 @@ struct LocalEnd {
 constexpr std::chrono::seconds kKillLimit{60};
 
 // Forks `ranks` processes that call rank_main and end with its return value. Call it before this process has threads.
-// SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 go on to all ranks. Another SIGINT, a second or more after the first, kills all
-// at once: the code is 130 then. When a rank was killed or failed, the others get a second to end by themselves, and
-// are killed then. Otherwise the code is that of rank 0 if it ended by itself with an error, else that of the first
-// rank with one; kHardware if a rank was killed, with a message that names it. A process that does not end within
-// `kill_limit` after SIGKILL is left behind, with a message that names it.
-LocalEnd run_local_ranks(int64_t ranks, const std::function<int(const LaunchedRank&)>& rank_main,
+// Passes SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 on to all ranks. Another SIGINT, a second or more after the first, kills
+// all ranks at once, and the code is 130. After a rank was killed or failed, the others get a second to end by
+// themselves, and are then killed. The code is rank 0's if it ended by itself with an error, else the code of the first
+// rank with an error. If a rank was killed, the code is kHardware, and a message names that rank. A process that does
+// not end within `kill_limit` after SIGKILL is left behind, with a message that names it.
+LocalEnd run_local_ranks(int64_t ranks, const std::function<int(const Place&)>& rank_main,
                          std::chrono::milliseconds kill_limit = kKillLimit);
 
 }  // namespace hearth::launch
