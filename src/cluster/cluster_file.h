@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cluster file: how jobs of Hearth run on one machine or cluster. It is a small TOML file of its own, apart from the
-// run file: a run moves from one cluster to another without a change. configs/clusters has those that are shipped.
+// A cluster file: how jobs of Hearth run on one machine or cluster. It is a small TOML file apart from the run file, so
+// that a run file needs no change on another cluster. configs/clusters has the shipped ones.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +73,7 @@ struct ClusterKey {
   config::Value default_value() const;
 };
 
-// Every key except those of [environment], in the order of docs/config.md.
+// Every key except the free names in [environment], in the order of docs/config.md.
 std::span<const ClusterKey> cluster_keys();
 struct ClusterSection {
   std::string_view name, help;

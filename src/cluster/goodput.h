@@ -13,9 +13,9 @@
 namespace hearth::cluster {
 
 struct Goodput {
-  double allocated_s = 0;  // of all jobs, from each one's first start to its end
-  double useful_s = 0;     // of the steps that stay and that ended in one of them; at most allocated_s
-  int64_t starts = 0;      // of jobs
+  double allocated_s = 0;  // sum over all jobs, from a job's first start to its end
+  double useful_s = 0;     // time of the steps that stay and that ended in a job; at most allocated_s
+  int64_t starts = 0;      // starts of jobs
   double share() const { return allocated_s > 0 ? useful_s / allocated_s : 0; }
 };
 

@@ -17,23 +17,23 @@ namespace hearth::cluster {
 
 struct JobScript {
   ClusterFile cluster;
-  std::string command;            // that wrote the script, for its heading
+  std::string command;            // the command that wrote the script, for its heading
   Path hearth;                    // the program, as the nodes see it
   Path run_file, run;             // absolute
-  Path checkpoints;               // of the run: absolute, or in a store
-  std::vector<std::string> sets;  // of the run file: "section.key=value"
+  Path checkpoints;               // the run's: absolute, or in a store
+  std::vector<std::string> sets;  // overrides of the run file: "section.key=value"
   int64_t nodes = 1;
   int64_t max_restarts = 3;
   std::vector<std::string> exclude{};  // nodes that the job must not get
   bool preflight = false;              // `hearth preflight` checks the nodes of each job before the first start
-  std::string cluster_argument{};      // of --cluster, for it: a name, or an absolute path
+  std::string cluster_argument{};      // --cluster for that check: a name, or an absolute path
 
   int64_t ranks() const { return nodes * cluster.ranks_per_node; }
 };
 
 using hearth::shell_word;
 
-// In double quotes: $NAME and ${NAME} are replaced by the shell, and nothing else is.
+// The value in double quotes. The shell replaces $NAME and ${NAME}, and nothing else.
 std::string shell_value(std::string_view text);
 
 // The whole script.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the nodes of a job print when its script looks at them (`hearth job node`), in lines:
-//   found NODE TEXT   what a fine node has: the build of its program, then the identities of the run's files
+//   found NODE TEXT   what a good node has: the build of its program, then the identities of the run's files
 //   fine NODE         it can run the job
 //   off NODE          it cannot
 // Each node prints its lines in the same order; the lines of several nodes may be mixed. A line is short, because Slurm
@@ -17,8 +17,8 @@ struct OddNode {
   std::string node, has, usual;  // the first TEXT that differs, and the TEXT of most nodes
 };
 
-// The nodes that have something else than most nodes, in the order of their names. Most are more than half: of two
-// nodes that differ, nobody knows which one is right.
+// The nodes that differ from most nodes, in the order of their names. "Most" is more than half, because with two nodes
+// that differ, nobody knows which one is right.
 std::vector<OddNode> odd_nodes(std::string_view reports);
 
 }  // namespace hearth::cluster

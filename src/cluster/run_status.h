@@ -26,7 +26,7 @@ enum class RunState {
   kQueued,   // its job waits
   kRunning,  // it trains
   kDone,     // the training is complete
-  kStopped,  // it ended, and nothing goes on with it
+  kStopped,  // it ended, and no job will continue it
   kUnknown   // it trained on another host that shows no sign of life, or Slurm has its job and does not answer
 };
 std::string_view name_of(RunState state);  // "nothing", "queued", ...
@@ -34,8 +34,8 @@ std::string_view name_of(RunState state);  // "nothing", "queued", ...
 struct RunStatus {
   Path run;
   RunState state = RunState::kNothing;
-  std::string why{};                // of the state: "Resources", "the time limit came"
-  std::string job{};                // that has the run now, or had it last; empty: it was not submitted
+  std::string why{};                // the state's reason: "Resources", "the time limit came"
+  std::string job{};                // the job that has the run now, or had it last; empty: the run was not submitted
   std::optional<SlurmJob> slurm{};  // what Slurm says of that job
   // The training that runs without such a job: it was started by hand, or its job's script was killed.
   std::optional<runfolder::LeaseHolder> holder{};
@@ -48,8 +48,8 @@ struct RunStatus {
   std::optional<double> seconds_left{};  // at that rate; empty: not known, or done
   int64_t checkpoint_step = 0;           // 0: no checkpoint yet
   double seconds_since_step = -1;        // since the newest line of metrics.jsonl; -1: no line yet
-  std::vector<StartEvent> events{};      // of RUN/starts.jsonl
-  Goodput goodput{};                     // of a run that was submitted
+  std::vector<StartEvent> events{};      // read from RUN/starts.jsonl
+  Goodput goodput{};                     // only for a run that was submitted
 };
 
 // Throws user_error if the folder does not exist.
@@ -58,7 +58,7 @@ RunStatus run_status(const Path& run);
 // The run folder that a user names: the folder itself, or the run file that names it.
 Path run_folder_of(const Path& given);
 
-// For people: a line for each fact, and one for each end of a start with its reason.
+// For people: one line for each fact, and one for the end of each start, with its reason.
 std::string status_text(const RunStatus& status);
 std::string status_line(const RunStatus& status);  // for a list of runs
 std::string status_json(const RunStatus& status);  // one object, one line

@@ -19,9 +19,9 @@ struct SlurmJob {
   std::string state;   // "PENDING", "RUNNING", "COMPLETED", "CANCELLED", "NODE_FAIL", ...
   std::string reason;  // why it waits or ended: "Resources"; "None" is left out
   std::string nodes;   // "node[1-2]"; empty while it waits
-  std::string left;    // of its time limit: "1:23:45"; empty: not known
+  std::string left;    // time until its limit: "1:23:45"; empty: not known
 
-  // It runs, waits, or is on its way between.
+  // Whether it runs, waits, or is about to do either.
   bool is_active() const;
 };
 
@@ -30,16 +30,16 @@ struct SlurmAnswer {
   std::string silence{};          // why it did not answer; empty: it did
 };
 
-// What Slurm knows of a job: squeue's answer, else that of the accounting. A controller that is busy or restarts gives
-// no answer, and then the job may wait or run as well as not.
+// What Slurm knows of a job: squeue's answer, else sacct's. A controller that is busy or restarts gives no answer. The
+// job may then be waiting, running or neither.
 SlurmAnswer ask_slurm(const std::string& job);
 
 // Cancels a job, or sends a signal to its batch script alone ("USR2"). Throws an Error with scancel's words.
 void cancel_slurm_job(const std::string& job, const std::string& script_signal = {});
 
-// Puts a running job back into the queue and tells Slurm that it must not get these nodes again, beside those that it
-// must not get already. Slurm may end the calling process meanwhile, if it is of that job. Throws an Error with
-// scontrol's words, such as for a job without a batch script.
+// Puts a running job back into the queue, and adds these nodes to the list of nodes that it must not get. If the
+// calling process belongs to that job, Slurm may end it meanwhile. Throws an Error with scontrol's words, such as for a
+// job without a batch script.
 void requeue_without(const std::string& job, const std::vector<std::string>& nodes);
 
 }  // namespace hearth::cluster

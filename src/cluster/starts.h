@@ -8,9 +8,9 @@
 //    "why": "the time limit came"}
 //   {"event": "queued", ..., "job": "13", "after": "12"}
 //   {"event": "stop", ..., "job": "13"}
-// "step" is the newest checkpoint's; 0: no checkpoint yet. A start has "requeues" if Slurm put its job back into the
-// queue: how often. A job may have several starts. A kill may leave half a line
-// at the end; the next writer closes it, and readers pass over lines that are not events.
+// "step" is the newest checkpoint's; 0: no checkpoint yet. A start's "requeues" says how often Slurm has put its job
+// back into the queue; without it, never. A job may have several starts. A kill may leave half a line at the end. The
+// next writer ends that line, and readers skip lines that are not events.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +34,12 @@ struct StartEvent {
   int64_t code = 0;              // end: exit code of the ranks' launcher
   std::string signal{};          // end: "none", "limit", "leave", "preempt", "preflight" or "nodes"
   std::string next{}, why{};     // end: what the script does now, and the reason
-  std::string after{};           // queued: the job that it goes on for
+  std::string after{};           // queued: the job that it continues
   bool operator==(const StartEvent&) const = default;
 };
 
 Path starts_file(const Path& run);
-// Held (FileLock) by `hearth submit` until its job stands in that file.
+// The lock file (FileLock) that `hearth submit` holds until it has written its job to RUN/starts.jsonl.
 Path submit_lock(const Path& run);
 
 // All events; empty if there is no file.
@@ -48,12 +48,12 @@ std::vector<StartEvent> read_starts(const Path& run);
 // Appends an event, on disk at the return. Fills in `time` and `host`.
 void append_start(const Path& run, StartEvent event);
 
-// The host of a later start of the same job than that of `host` after so many requeues; empty: this one is the newest.
-// Slurm starts a job again, elsewhere or on the same host, while a host that was cut off still computes.
+// The host of a later start of `job` than the start on `host` after `requeues` requeues. Empty: that start is the
+// newest. Slurm starts a job again, elsewhere or on the same host, while a host that was cut off still computes.
 std::string started_elsewhere(const std::vector<StartEvent>& events, const std::string& job, const std::string& host,
                               int64_t requeues);
 
-// The job that goes on with the run: that of the newest submit, start or queued. Empty: none was submitted.
+// The job that has the run now or next: the job of the newest submit, start or queued. Empty: no job was submitted.
 std::string newest_job(const std::vector<StartEvent>& events);
 
 // The number of starts in a row, up to the newest, whose end or successor found no newer checkpoint than the start
@@ -65,7 +65,7 @@ enum class Next {
   kDone,     // the training is complete
   kAgain,    // start the ranks again, in this allocation
   kRequeue,  // ask the scheduler for another job
-  kLeave,    // end; who asked for it decides what comes
+  kLeave,    // end; whoever asked for the end decides what follows
   kStop      // end; a person has to look
 };
 std::string_view name_of(Next next);  // "done", "again", "requeue", "leave", "stop"
@@ -73,14 +73,15 @@ std::string_view name_of(Next next);  // "done", "again", "requeue", "leave", "s
 struct RestartDecision {
   Next next;
   std::string why;
-  int64_t wait_s = 0;     // kAgain: before the next start. What fails at once again and again may need a while to pass
+  int64_t wait_s =
+      0;  // kAgain: pause before the next start, because a fault that ends each start at once may pass with time
   bool is_asked = false;  // kStop: by `hearth stop`
 };
 
 // How the ranks of a job ended.
 struct Ended {
   std::string job;
-  int64_t code = 0;                      // of the launcher: 128 + signal if it was killed
+  int64_t code = 0;                      // the launcher's exit code: 128 + signal if it was killed
   std::string signal = "none";           // "limit": the time limit came; "leave": somebody wants this job to end
                                          // "preempt": another job takes the nodes
                                          // "preflight": the nodes were checked, and the ranks did not start
@@ -88,22 +89,22 @@ struct Ended {
                                          // or the build of most
   bool is_done = false;                  // RUN/done.json is there
   int64_t step = 0;                      // of the newest checkpoint
-  std::vector<std::string> bad_nodes{};  // with "preflight" and "nodes": those that are off and can be left out
+  std::vector<std::string> bad_nodes{};  // with "preflight" and "nodes": faulty nodes that can be left out
   std::string error{};                   // the first error that the ranks printed: "WHAT: WHY"; empty: none
-  bool disk_is_full = false;             // that error says so of the run's disk or its checkpoints'
+  bool disk_is_full = false;             // the error is about the disk of the run or of its checkpoints
   double lasted_s = 0;                   // since the start
 };
 
-// The error says that the disk of one of these folders is full. A full disk of a node alone is another matter.
+// Whether the error says that the disk of one of these folders is full. A full local disk of one node does not count.
 bool says_full_disk(std::string_view error, const std::vector<Path>& folders);
 
 // The first error in the output of a job since its newest end, "WHAT: WHY"; empty: no error.
 std::string error_in_log(std::string_view log);
 
 // The decision. `events` are those before this end. Success is done.json and not the launcher's exit code: srun returns
-// 0 after the death of a node. What a person has to mend stops the run: wrong input, damaged data, a full disk, a bug.
-// Everything else is tried again, or the nodes are left out. A crash loop is found from checkpoints: more than
-// `max_restarts` starts in a row without a newer one.
+// 0 after the death of a node. Faults that a person has to mend stop the run: wrong input, damaged data, a full disk, a
+// bug. After any other fault the ranks start again, if necessary without the faulty nodes. A crash loop is found from
+// checkpoints: more than `max_restarts` starts in a row without a newer one.
 RestartDecision decide(const std::vector<StartEvent>& events, const Ended& ended, int64_t max_restarts);
 
 }  // namespace hearth::cluster
