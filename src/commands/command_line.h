@@ -50,7 +50,7 @@ struct Command {
   bool hidden = false;                           // for programs: it is not in the list of commands
 };
 
-// The values that an argument may have. None given: all of its type.
+// The values that an argument may have. Without any limit: all values of its type.
 struct Allowed {
   std::optional<double> least{}, most{};  // for numbers, both included
   std::vector<std::string> choices{};     // for strings
@@ -62,7 +62,7 @@ inline Allowed one_of(std::vector<std::string> choices) { return {.choices = std
 // One argument of a command.
 class Argument {
  public:
-  // A flag (bool) is given or not. A vector takes the option several times, or all remaining positionals.
+  // A bool is a flag without a value. A vector takes an option several times, or all remaining positionals.
   using Target = std::variant<bool*, std::string*, Path*, int64_t*, uint64_t*, double*, std::vector<std::string>*,
                               std::vector<Path>*, std::vector<int64_t>*>;
 
@@ -78,7 +78,7 @@ class Argument {
   std::string name() const { return spec_.substr(0, spec_.find(' ')); }  // "--out"
   std::string heading() const { return positional() && repeated() ? spec_ + "..." : spec_; }
   std::string default_text() const;  // empty: no default is shown
-  std::string row_text() const;      // for --help: the help, and what it does not say of choices and default
+  std::string row_text() const;      // for --help: the help, and the choices and the default if it does not say them
   void assign(const std::vector<std::string>& given) const;
   void assign_one(const std::string& text) const;
 
@@ -107,7 +107,7 @@ class CommandLine {
     return option(std::move(name), value, {}, std::move(help));
   }
 
-  // What to do instead of an option that other programs have, and this command does not: for the error.
+  // For options that other programs have and this command lacks: what the error tells the user to do instead.
   void elsewhere(std::vector<std::string> options, std::string instead) {
     elsewhere_.emplace_back(std::move(options), std::move(instead));
   }
@@ -126,7 +126,7 @@ class CommandLine {
 
  private:
   std::string usage() const;
-  // What to write instead of a word that the command does not take; empty: nothing is near.
+  // The hint of the error about a word that the command does not take: what to write instead. Empty: no hint.
   std::string meant_by(const std::string& word, const std::vector<std::vector<std::string>>& given) const;
 
   std::string program_;

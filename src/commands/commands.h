@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every command of `hearth`, one function each: commands/data/build.cpp has data_build. Users only have the commands of
-// the table (commands.cpp). The files of commands include this, and with it what they all need: the command line,
+// Every command of `hearth`, one function each: commands/data/build.cpp has data_build. The table in commands.cpp is
+// what users see. Every command's file includes this header, and through it what all of them need: the command line,
 // errors and files, fmt, numbers and text for people.
 #pragma once
 
@@ -18,8 +18,8 @@ CommandBody submit, status, top, stop, logs, job;
 CommandBody inspect, verify, checkpoints_list, checkpoints_prune, copy, fetch;
 CommandBody config_show, config_check, config_import, config_diff, config_docs;
 
-// These need LibTorch, `convert` and `push` for --verify alone: they check their options and become `hearth-train`. The
-// others that need it have nothing else to do (check_and_become).
+// These check their options and become `hearth-train`, because they need LibTorch (`convert` and `push` only for
+// --verify). The other commands that need it are not here, because they do nothing else (check_and_become).
 CommandBody train, convert, push;
 
 // The functions of hearth-train, one for each command that needs LibTorch.

@@ -13,8 +13,8 @@ bool has_hearth_train();
 // one, then in PATH. Throws user_error if it or one of its libraries is missing.
 [[noreturn]] void become_hearth_train(const CommandLine& line);
 
-// The whole of a command whose work is hearth-train's: `options_of` declares, parses and checks the options
-// (torch_options.h).
+// The whole function of a command that hearth-train executes. `options_of` declares, parses and checks the options
+// (torch_options.h), so that mistakes are found in milliseconds.
 template <auto options_of>
 int check_and_become(CommandLine& line) {
   if (!options_of(line)) return 0;

@@ -40,8 +40,9 @@ auto with_progress(std::function<std::string()> text, const auto& work) {
 
 // "writing  [######........................]  20 %"; `share` is clamped to 0 .. 1.
 std::string progress_bar(const std::string& what, double share);
-// The same with bytes: "writing  [######........................]  20 %  3.20 GiB of 16.0 GiB". Given the `seconds`
-// that they took, and after the first one, with their rate and the time that is left: "  410.0 MiB/s  32 s left".
+// The same with bytes: "writing  [######........................]  20 %  3.20 GiB of 16.0 GiB". With `seconds`, the
+// time that they took, it also shows their rate and the remaining time, from the first second on: "  410.0 MiB/s  32 s
+// left".
 std::string bytes_bar(const std::string& what, int64_t done, int64_t all, double seconds = 0);
 
 // Seconds since its construction.

@@ -9,7 +9,7 @@
 
 namespace hearth::commands {
 
-// For commands that read a corpus. With the same options they read the same documents.
+// The options of all commands that read a corpus. Commands with the same options read the same documents.
 struct SourceOptions {
   std::vector<Path> paths;
   Path source_list;
@@ -22,7 +22,7 @@ struct SourceOptions {
   // --join-first --max-record-bytes --on-error --source-dataset. Without --text-key `read` has no key: see
   // data::default_text_key.
   void declare(CommandLine& line);
-  // After parsing: what a build, or a search for files, and its rules take from these options. Throws user_error for
+  // After parsing: copies these options to the options of a build, or of a search for files. Throws user_error for
   // invalid ones.
   template <class Options>
   void apply(Options& options, data::BuildRules& rules) const {

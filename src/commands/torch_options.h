@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options of the commands that both programs have, declared once. `hearth` checks them (and answers --help) in
+// The options of commands that exist in both programs, declared once. `hearth` checks them (and answers --help) in
 // milliseconds. Then `hearth-train`, which has LibTorch, reads the same words again and obeys them.
 //
 // Each function declares, parses and checks its options; empty if --help was printed.
@@ -28,7 +28,7 @@ std::optional<config::BenchGemmOptions> bench_gemm_options(CommandLine& line);
 std::optional<config::BenchCommOptions> bench_comm_options(CommandLine& line);
 std::optional<config::BenchRanksOptions> bench_ranks_options(CommandLine& line);
 
-// `hearth convert` and `hearth push` need LibTorch for --verify alone: both programs do the rest.
+// `hearth convert` and `hearth push` need LibTorch only for --verify. Without it `hearth` does the work itself.
 
 struct ConvertOptions {
   convert::Options options;
@@ -46,9 +46,9 @@ struct CardInput {
   std::vector<std::string> datasets;
   bool is_native = false;  // the files are Hearth's, not Hugging Face's
   int64_t parameters = 0;
-  const checkpoint::Manifest* manifest = nullptr;  // of a checkpoint of Hearth's; null: of another program
-  std::string command;                             // that trained it; empty: not known
-  std::string proof;  // a sentence: what was compared of the converted weights; empty: nothing
+  const checkpoint::Manifest* manifest = nullptr;  // Hearth's; null: another program's checkpoint
+  std::string command;                             // the command that trained it; empty: not known
+  std::string proof;  // a sentence about the comparison of the converted weights; empty: nothing was compared
 };
 
 struct PushOptions {
@@ -57,7 +57,7 @@ struct PushOptions {
   hub::PushRequest upload;
   bool dry_run = false;  // prints what would be sent, and sends nothing
   bool verify = false;   // the caller sets `prove`
-  // As convert::Options::prove, with the options of the conversion. Empty: nothing is compared.
+  // Like convert::Options::prove, but also gets the conversion's options. Empty: nothing is compared.
   std::function<std::string(const convert::Options& options, const convert::Written& written)> prove{};
 };
 std::optional<PushOptions> push_options(CommandLine& line);

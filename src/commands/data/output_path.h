@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Output paths of commands that do not write a dataset of ours.
+// Output paths of commands that write something other than a dataset of ours.
 #pragma once
 
 #include <fmt/format.h>

@@ -6,7 +6,7 @@
 
 namespace hearth::commands {
 
-// Text with YAML in front, as the Hub reads it. Sections of the run file that have paths of the machine are left out.
+// Text with YAML in front, as the Hub reads it. Leaves out the run file's sections with paths of this machine.
 std::string format_card(const CardInput& input);
 
 }  // namespace hearth::commands

@@ -19,10 +19,10 @@ namespace hearth::commands {
 
 struct PlanOptions {
   std::string device;  // a name, or a cluster file; empty: this machine's CPU, if the run computes on a CPU
-  std::optional<cluster::ClusterFile> cluster{};  // of `device`, where that is one
+  std::optional<cluster::ClusterFile> cluster{};  // the file, if `device` names one
   int64_t gpus = 0;                               // 0: as the run file says
   double gemm_tflops = 0;
-  double efficiency = 0;  // 0: the device's usual one
+  double efficiency = 0;  // 0: the device's usual share
   bool search = false, json = false, compare = false;
   int64_t limit = 0;  // layouts to list; 0: 10
 
@@ -30,8 +30,8 @@ struct PlanOptions {
   bool on_cpu() const;
 };
 
-// Reads the cluster file that --device names, if it is one. A device's name wins. Throws user_error for a name of
-// neither, for a file that does not say its device, and all faults of the file.
+// Reads the cluster file if --device names one; a device of the same name wins. Throws user_error for an unknown name,
+// for a file that does not say its device, and for all faults of the file.
 void find_plan_device(PlanOptions& options);
 
 // The rate of matrix products in the run's type.
@@ -43,7 +43,7 @@ struct PlanRate {
 struct Planned {
   config::RunConfig config;
   plan::RunShape shape = {};
-  machine::Device device = {};  // its name is that of a device of the table, or of `options.cluster`
+  machine::Device device = {};  // from the table of devices, or from `options.cluster`
   plan::MemoryPlan memory = {};
   plan::StepTraffic traffic = {};
   PlanRate rate = {};
@@ -57,7 +57,8 @@ Planned planned(config::LoadResult& loaded, const PlanOptions& options);
 // Optimizer steps of the whole run; 0 if its length is not given.
 int64_t steps_of(const config::RunConfig& config);
 
-// The speed of so many of the plan's devices, whose rate is known: many reach another share of it than one.
+// The speed of this many of the plan's devices, whose rate must be known. Without options.efficiency, many devices
+// count with a smaller share of it than one.
 plan::Speed speed_for(const Planned& planned, const PlanOptions& options, int64_t devices);
 
 // `hearth plan --compare`: both plans side by side, with their differences marked. Names: the run files.

@@ -14,10 +14,10 @@
 namespace hearth::commands {
 
 struct TrainingProgress {
-  std::atomic<int64_t> bytes_done{0}, bytes_total{0};  // of sources, as stored on disk
+  std::atomic<int64_t> bytes_done{0}, bytes_total{0};  // bytes of the sources, as stored on disk
   std::atomic<int64_t> items_done{0}, items_total{0};  // then: merges, or patches that are mapped
 
-  // `items`: what is done to them.
+  // `items`: the text about them, such as "merges".
   std::string text(const char* items) const {
     const bool is_counted = items_total > 0;
     const auto done = static_cast<double>(is_counted ? items_done : bytes_done);
