@@ -20,7 +20,8 @@ Path checkpoints_of(const Path& run);
 
 // The checkpoint of `folder`: `folder` itself (ours or PyTorch's), or the newest step in it, in the checkpoints of a
 // run folder (checkpoint_folder_of), or in torchtitan's checkpoint/ with names like step-7. CHECKPOINTS/step-N without
-// the number of a save means step_folder() of that step. Opens no checkpoint. Throws user_error if there is none.
+// the number of a save means step_folder() of that step. Opens no checkpoint. Throws user_error if it finds no
+// checkpoint.
 Path find_checkpoint(const Path& folder);
 // find_checkpoint(), but nullopt in place of the error.
 std::optional<Path> checkpoint_in(const Path& folder);
