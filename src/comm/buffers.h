@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of tensors that all implementations of Group share, and copies and sums in plain host memory. Sums go in
-// pairs: ((0 + 1) + (2 + 3)) + ((4 + 5) + ...), in the elements' own type, or in float32 for bfloat16. So an input of
-// float32 or float64 may itself be a pairwise sum of 2, 4 or 8 neighbours, and the result has the same bits.
+// pairs: ((0 + 1) + (2 + 3)) + ((4 + 5) + ...), in the elements' own type, or in float32 for bfloat16. So inputs of
+// float32 or float64 may themselves be pairwise sums of 2, 4 or 8 neighbours: the result has the same bits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,12 +29,12 @@ TensorMemory buffer_of(const at::Tensor& tensor, std::string_view operation);
 // Also checks that it is on the host.
 TensorMemory host_buffer_of(const at::Tensor& tensor, std::string_view operation);
 
-// Checks that full is [size * n] and shard [n], of one type. The shard must be outside of full, or be exactly its part
-// `rank`.
+// Checks that full is [size * n] and shard [n], of one type. The shard must not overlap full, or be exactly part `rank`
+// of it.
 void check_shard(const TensorMemory& full, const TensorMemory& shard, int64_t rank, int64_t size,
                  std::string_view operation);
 
-// The parts of a buffer in an exchange, one of each rank.
+// The parts of a buffer in an exchange, one for each rank.
 struct ExchangeParts {
   std::vector<int64_t> counts, begins;  // elements
 
@@ -44,8 +44,8 @@ struct ExchangeParts {
 struct Exchange {
   ExchangeParts to, from;
 };
-// The parts by their counts, or equal parts where both counts are empty: then `to` and `from` are equally large. Checks
-// that counts are those of the buffers, which are of one type and do not overlap.
+// The parts that the counts describe, or equal parts if both are empty: then `to` and `from` must have one size. Checks
+// that the counts fit the buffers, that these have one type, and that they do not overlap.
 Exchange exchange_of(const TensorMemory& to, const TensorMemory& from, std::span<const int64_t> to_counts,
                      std::span<const int64_t> from_counts, int64_t size);
 

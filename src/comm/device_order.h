@@ -17,11 +17,11 @@ class DeviceOrder {
  public:
   explicit DeviceOrder(c10::Device device) : device_(device) {}
 
-  // Makes the device the calling thread's own. Every thread that has a mark calls it first, also one that only looks at
-  // marks: c10 returns to the thread's device after each call, and a thread that set none would start the process on
-  // GPU 0, too, which takes some 500 MiB there.
+  // Makes the device the calling thread's own. Each thread that uses marks, or only looks at them, must call this
+  // first. c10 returns to the thread's device after each call. A thread without a device would open GPU 0, which takes
+  // some 500 MiB there.
   void set_device() const;
-  // The same, and the calling thread enqueues in a stream of its own from now on. Once, in the communication stream's
+  // The same; then the calling thread enqueues in a stream of its own. Call it once, in the communication stream's
   // thread.
   void begin_thread() const;
   // Marks the present end of the calling thread's stream.

@@ -3,15 +3,15 @@
 // (comm/host_group), which are processes, or threads in tests; MPI (comm/mpi_group); NCCL (comm/nccl_group). Callers do
 // not know which one runs.
 //
-// Every call but send and recv is Collective over the group: all ranks make the same calls in the same order, with the
-// same types, and the same sizes where parts have one length. A rank that makes a different call is our bug, and the
-// error names it. Tensors are contiguous and used as 1-D arrays. Reductions add in pairs of ranks, ((0 + 1) + (2 + 3))
-// + ..., in the tensors' own type; bfloat16 is added in float32 and rounded once. So the result does not depend on
-// timing, and every rank gets the same bits. NCCL's own sums, which it makes unless the order matters
-// (comm/nccl_group.h), have another order.
+// Every call except send and recv is Collective over the group: all ranks make the same calls in the same order, with
+// the same types. Sizes are also equal, except those of ExchangeCounts. A rank that makes a different call is our bug,
+// and the error names it. Tensors are contiguous and used as 1-D arrays. Reductions add in pairs of ranks, ((0 + 1) +
+// (2 + 3)) + ..., in the tensors' own type; bfloat16 is added in float32 and rounded once. So the result does not
+// depend on timing, and every rank gets the same bits. NCCL's own sums have another order; they are faster, and used
+// unless the order matters (comm/nccl_group.h).
 //
-// The calls of a group and of the groups that were split from it run in one stream (comm/stream.h), but for a group
-// that was split with a stream of its own.
+// A group and all groups that split() made from it run their calls in one stream (comm/stream.h), one after the other.
+// A group from split_apart() has a stream of its own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,7 +29,7 @@
 
 namespace hearth::comm {
 
-// Elements of the parts of an exchange, one of each rank; both empty: parts of one length.
+// The number of elements in each rank's part of an exchange. Both empty: all parts have the same length.
 struct ExchangeCounts {
   std::span<const int64_t> to{}, from{};
 };
@@ -39,14 +39,16 @@ class Group {
   virtual ~Group() = default;
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
-  // Messages of all ranks that were started, also for a group that was split.
+  // Messages between all ranks that were started, even if this is a group of some of them.
   virtual Control& control() = 0;
   virtual Stream& stream() = 0;
 
-  // The group of some of these ranks: `members` ascend and contain this rank. The lists of its ranks cut the group into
-  // parts. The new group must not outlive this one. Collective over all ranks that were started: each splits its group.
+  // The group of some of these ranks: `members` ascend and contain this rank. Each rank gives the list that it belongs
+  // to, and the lists divide the group. The new group must not outlive this one. Collective over all ranks that were
+  // started: each splits its group.
   std::unique_ptr<Group> split(const std::vector<int64_t>& members) { return seated(members, StreamOf::kAll); }
-  // The same with a stream of its own: its calls run beside those of other groups, in any order.
+  // The same with a stream of its own: its calls run beside other groups' calls, in any order. Only a pipeline's
+  // transfers need it, and with NCCL it costs own buffers and connections.
   std::unique_ptr<Group> split_apart(const std::vector<int64_t>& members) { return seated(members, StreamOf::kItself); }
 
   // full: [size * n], shard: [n], of any one type; n may be 0. `shard` may be the view of `full` at rank * n (in
@@ -72,8 +74,8 @@ class Group {
     call(name, from, trace::kAllPeers, [&] { all_to_all_now(to, from, counts); });
   }
 
-  // The values of one rank, of any one type, go to one other. These two ranks make their calls in the same order. A
-  // send may return before its receive.
+  // Sends values of any type to one other rank. The two ranks make their calls in the same order. A send may return
+  // before its receive.
   void send(const at::Tensor& values, int64_t to) {
     call("send", values, to, [&] { send_now(values, to); });
   }
@@ -81,8 +83,8 @@ class Group {
     call("recv", values, from, [&] { recv_now(values, from); });
   }
 
-  // Runs `calls` in the stream while the caller goes on: calls of these groups, and operations on their results. Groups
-  // and tensors in it must live until the Work is done.
+  // Runs `calls` in the stream while the caller continues: calls of these groups, and operations on their results. The
+  // groups and tensors that `calls` uses must live until the Work is done.
   Work start(std::function<void()> calls) { return stream().start(std::move(calls)); }
 
  protected:
@@ -94,7 +96,8 @@ class Group {
   virtual void all_to_all_now(at::Tensor to, const at::Tensor& from, const ExchangeCounts& counts) = 0;
   virtual void send_now(const at::Tensor& values, int64_t to) = 0;
   virtual void recv_now(at::Tensor values, int64_t from) = 0;
-  // The call that the flight recorder has under this number goes on after *_now returned; the group records its end.
+  // Whether the call with this number in the flight recorder still runs after *_now has returned. If so, the group
+  // records its end.
   virtual bool ends_later(uint64_t) { return false; }
 
  private:
@@ -106,7 +109,7 @@ class Group {
     group->seat_.set_ranks(std::move(ranks));
     return group;
   }
-  // Makes the call when those before it have ended, and records it then.
+  // Makes the call when all earlier calls have ended, and records it then.
   template <class Now>
   void call(const char* name, const at::Tensor& tensor, int64_t peer, const Now& now) {
     stream().run([&] {
@@ -124,7 +127,7 @@ class Group {
 
 // The group of one.
 std::unique_ptr<Group> single();
-// The same as a part of more ranks. Borrows both. `before_split`: this rank's part in a split of the other groups.
+// The same for one rank of several. Borrows both. `before_split`: what this rank must do when the other groups split.
 std::unique_ptr<Group> single(Control& control, Stream& stream, std::function<void()> before_split = {});
 
 }  // namespace hearth::comm

@@ -11,8 +11,8 @@
 
 namespace hearth::comm {
 
-// Borrows both. A rank that waits longer for the others throws an Error (comm/host_memory.h). `hang` is called before,
-// if given.
+// Borrows both. A rank that waits longer than `limit` for the others throws an Error (comm/host_memory.h). It calls
+// `hang` before, if given.
 std::unique_ptr<Group> host_group(HostMemory& memory, Control& control, Limit limit,
                                   std::function<void(const Error&)> hang = {});
 

@@ -3,11 +3,11 @@
 // place for the data. Ranks are processes that map one memfd, or threads that share an allocation.
 //
 // A call has phases. In a phase a rank writes its place, arrives, waits until all ranks have arrived, and reads the
-// others' places. A rank has two places and uses them in turn. It writes a place again only two phases later: all ranks
-// have arrived in the phase between by then, so they have finished reading. So one wait per phase is enough.
+// others' places. A rank has two places and uses them in turn. It writes a place again only two phases later. By then
+// all ranks have arrived in the phase between, so they have finished reading. So one wait per phase is enough.
 //
-// A rank also sends letters, each to one other rank, of at most a place each. It has places for two, in turn, and
-// writes one again when its reader has taken the letter.
+// A rank also sends letters, each to one other rank and at most as long as a place. It has two places for letters and
+// uses them in turn. It writes a place again when the reader has taken the letter.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,11 +29,11 @@ struct SharedCall {
   int64_t numel = 0;
 };
 
-// How long a rank waits for another. The time begins again where any rank gives a sign of life: it may be loading what
-// this one has loaded already.
+// How long a rank waits for another. The time begins again when any rank gives a sign of life: that rank may still be
+// loading what this one has loaded already.
 struct Limit {
-  std::function<double()> timeout_s;  // as of now: before the first step has ended, another one holds
-  std::function<double()> sign_s{};   // when a rank gave the last one, on the steady clock; empty: none does
+  std::function<double()> timeout_s;  // the present limit; it is another one before the first step has ended
+  std::function<double()> sign_s{};   // when a rank gave the last sign, on the steady clock; empty: ranks give none
 };
 
 class HostMemory {
@@ -43,7 +43,7 @@ class HostMemory {
   static int64_t bytes_for(int64_t ranks);
   // Borrows `memory`: bytes_for(ranks) bytes, zero-filled, at an address that is a multiple of 4096.
   HostMemory(std::byte* memory, int64_t ranks);
-  // The memory of some ranks of `of`, which ends where the memory of all ranks ends. Borrows both.
+  // The memory for some ranks of `of`. A wait in it also ends if the memory of all ranks is aborted. Borrows both.
   HostMemory(std::byte* memory, const std::vector<int64_t>& members, HostMemory& of);
 
   int64_t ranks() const { return static_cast<int64_t>(members_.size()); }
@@ -59,8 +59,8 @@ class HostMemory {
               const std::atomic<bool>& abandoned);
 
   // Letter number `number` of rank `rank`, from 1. write_letter waits for the place, calls write(place) and sends it.
-  // read_letter waits for the next letter from `from` and calls read(place). Throw as arrive(), but a letter of another
-  // call is an Error (kBug) of its reader.
+  // read_letter waits for the next letter from `from` and calls read(place). Both throw as arrive() does, except that
+  // the reader throws an Error (kBug) for a letter of another call.
   void write_letter(int64_t rank, uint32_t number, int64_t to, const SharedCall& call, const Limit& limit,
                     const std::atomic<bool>& abandoned, const std::function<void(std::byte*)>& write);
   void read_letter(int64_t rank, int64_t from, const SharedCall& call, const Limit& limit,
@@ -79,7 +79,8 @@ class HostMemory {
   Header& header() const;
   bool aborted() const;
   bool ended(int64_t rank) const;
-  // Sleeps until `rank` changes `word`, one of owner's, until is_there(). False when the time since `begin_s` is over.
+  // Sleeps while is_there() is false; `rank` wakes it when it changes `word`, which belongs to `owner`. False if the
+  // limit since `begin_s` has passed.
   bool wait_for(int64_t rank, Rank& owner, std::atomic<uint32_t>& word, const std::function<bool()>& is_there,
                 const Limit& limit, double begin_s, const std::atomic<bool>& abandoned);
   static void change(Rank& owner, std::atomic<uint32_t>& word, uint32_t value);
@@ -87,7 +88,7 @@ class HostMemory {
   void compare(uint32_t phase) const;
 
   std::byte* memory_;
-  std::vector<int64_t> members_;  // their ranks in `all_`, or in this
+  std::vector<int64_t> members_;  // the members' ranks in `all_`, or in this if that is null
   HostMemory* all_;               // null: this is the memory of all ranks
 };
 

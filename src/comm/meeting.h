@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the processes of one start find each other. Rank 0 listens, the others connect, and each side shows that it knows
+// How the processes of one start find each other. Rank 0 listens and the others connect. Each side proves that it knows
 // the start's secret before the other believes it:
 //
 //   rank r -> rank 0   hello: its rank, the number of ranks, the program, its host and process; a random number
@@ -7,9 +7,10 @@
 //   rank r -> rank 0   its proof
 //   rank 0 -> rank r   welcome, when all ranks have come; or the end, with an exit code, when the start has failed
 //
-// Whoever cannot make the proof is passed over: it neither ends a start nor holds it up. On one host the kernel says
-// who is at the other end, and only processes of the same user count. Over a network the secret is the start's key with
-// the content of a file (StartSecret). Without a folder for this file, the key alone is the secret.
+// A program that cannot make the proof is ignored: it can neither end nor delay a start. On one host the kernel says
+// who is at the other end, and only processes of the same user count. Over a network the secret is the start's key
+// together with the content of a file (StartSecret). Without a folder for this file the key alone is the secret, which
+// is weaker: other users of the cluster may be able to guess it.
 #pragma once
 
 #include <string>
@@ -21,7 +22,8 @@
 
 namespace hearth::comm {
 
-// The program and the libraries that compute: ranks of another one need not compute alike.
+// The version of the program and of the libraries that compute. Ranks with different versions may compute different
+// numbers.
 std::string this_program();
 // "node7, process 1234".
 std::string this_process();
@@ -29,13 +31,13 @@ std::string this_process();
 // A rank's place among the processes of a training.
 struct Membership {
   int64_t rank = 0, size = 1;
-  std::string address;                   // where rank 0 listens; see comm/socket.h
-  std::string key;                       // of this start: equal on its ranks, other elsewhere
-  Path secret_folder{};                  // rank 0: for the secret of a start over a network; empty: the key alone
+  std::string address;   // where rank 0 listens; see comm/socket.h
+  std::string key;       // identifies this start: equal on its ranks, different for each start
+  Path secret_folder{};  // on rank 0: where the secret of a start over a network is written; empty: no file
   std::string program = this_program();  // equal on all ranks
-  bool supervised = false;               // a parent names a rank that was killed
-  double join_timeout_s = 60;            // for all ranks to start
-  double timeout_s = 120;                // for a rank that others wait for; until set_timeout()
+  bool supervised = false;               // a parent process reports a killed rank
+  double join_timeout_s = 60;            // time for all ranks to start
+  double timeout_s = 120;                // how long others wait for a rank, until set_timeout()
   int64_t part = 0;                      // ranks of a part (comm/notes/note_tree.h); 0: as many as usual
 };
 
@@ -44,21 +46,22 @@ struct Met {
   int64_t rank = 0;
   Socket socket{};
   std::string process{};   // this_process() there
-  std::string received{};  // what came after the meeting
+  std::string received{};  // bytes that arrived after the meeting
 };
 
-// Rank 0: waits for all the others, and returns them in order. An address that is taken, or a name that is not known,
-// is tried again until join_timeout_s is over. Throws an Error: kHardware, which names the ranks that did not come or
-// ended before all were there; kUser if ranks disagree about their number or the program, with the rank and its host.
+// For rank 0: waits for all other ranks, and returns them in order. An address that is taken, or a name that is not
+// known, is tried again until join_timeout_s is over. Throws an Error: kHardware, which names the ranks that did not
+// come or ended before all were there; kUser if ranks disagree about their number or the program, with the rank and its
+// host.
 std::vector<Met> meet_all(const Membership& me);
 
-// The others: finds rank 0. If the start fails, rank 0 says why, and this process ends with the same exit code. Throws
-// an Error (kHardware) if rank 0 is not found, or what it wrote cannot be read here.
+// For the other ranks: finds rank 0. If the start fails, rank 0 says why, and this process ends with the same exit
+// code. Throws an Error (kHardware) if rank 0 is not found, or what it wrote cannot be read here.
 Met meet_rank_0(const Membership& me);
 
 // The secret of a start whose ranks meet over a network: a file that only its user can read, in a folder that all hosts
-// of the training have. Rank 0 writes it and tells its path to whoever connects; a rank shows that it has read it. The
-// file is there only while the ranks meet.
+// of the training have. Rank 0 writes it and tells its path to each rank that connects, and the rank proves that it has
+// read it. The file exists only while the ranks meet.
 class StartSecret {
  public:
   // Writes FOLDER/.start-NUMBER, mode 0600, with a random number; makes the folder. Throws an Error of base/file.h.
@@ -74,17 +77,19 @@ class StartSecret {
   Path file_, made_;  // made_: the first folder that was not there before; empty: none
 };
 
-// The content of such a file. Throws user_error if it is not one of this user's that nobody else can read: only such a
-// file's content may go into a proof. Throws system_error if it cannot be read.
+// The content of such a file. Throws user_error unless the file belongs to this user and nobody else can read it,
+// because only such content may go into a proof. Throws system_error if it cannot be read.
 std::string read_start_secret(const Path& file);
 
 // 2 * `size` hexadecimal digits from the system's generator of secrets.
 std::string random_hex(size_t size);
 
-// HMAC-SHA256 (RFC 2104) as 64 hexadecimal digits: who knows `secret` can make it, and it does not give `secret` away.
+// HMAC-SHA256 (RFC 2104) as 64 hexadecimal digits: only a process that knows `secret` can make it, and it does not
+// reveal `secret`.
 std::string proof_of(std::string_view secret, std::string_view text);
 
-// The time of this comparison does not depend on where two texts of one length differ.
+// Compares in a time that does not depend on where two texts of one length differ, so that a secret cannot be guessed
+// from the time.
 bool is_same_secret(std::string_view a, std::string_view b);
 
 }  // namespace hearth::comm

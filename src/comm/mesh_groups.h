@@ -14,7 +14,7 @@ class MeshGroups {
   // What the model adds to the mesh.
   struct OfModel {
     bool tied = false;      // the first and the last stage of a pipeline have weights in common
-    int64_t key_ranks = 1;  // of context parallel (plan/context_parallel.h); divides the degree
+    int64_t key_ranks = 1;  // key ranks of context parallel (plan/context_parallel.h); divides its degree
   };
 
   // `world`: all ranks, as many as the degrees multiply to; must outlive this. Collective.
@@ -22,16 +22,17 @@ class MeshGroups {
 
   Group& world() const { return world_; }
   const mesh::Coordinates& place() const { return place_; }
-  // Ranks that add gradients, losses and counts, the shards of a replica next to each other: mesh::kLossAxes.
+  // Ranks that sum gradients, losses and counts: mesh::kLossAxes. The shards of a replica are neighbours.
   Group& loss() const { return loss_ ? *loss_ : world_; }
-  // Ranks that share every sequence: those that exchange heads, and those that gather keys. null: one.
+  // Ranks that share every sequence. heads() exchange heads, keys() gather keys. null: one rank.
   Group* heads() const { return heads_.get(); }
   Group* keys() const { return keys_.get(); }
-  // Ranks that share every layer; null: one.
+  // Ranks that share every layer; null: one rank.
   Group* tensor() const { return tensor_.get(); }
-  // Ranks that have different layers, with a stream of their own; null: one.
+  // Ranks that have different layers; their group has a stream of its own. null: one rank.
   Group* pipeline() const { return pipeline_.get(); }
-  // The first and the last of these, on them; null: nothing is tied, or a rank between.
+  // On the first and the last rank of the pipeline: the group of these two. null: nothing is tied, or this is a rank
+  // between them.
   Group* embedding() const { return embedding_.get(); }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks on any hosts as a Group: data go through MPI. Only copies do: sums are ours, in pairs of ranks as everywhere
-// (comm/buffers.h), and an MPI library's own reductions are slower (docs/decisions/transports.md).
+// Ranks on any hosts as a Group: data go through MPI. MPI only copies. Sums are ours, in pairs of ranks
+// (comm/buffers.h), because an MPI library's own reductions are slower (docs/decisions/transports.md).
 #pragma once
 
 #include <functional>
@@ -15,13 +15,14 @@ namespace hearth::comm {
 
 struct MpiOptions {
   Path object;                        // the shared object (comm/mpi_library.h); empty: the one next to the program
-  std::function<double()> timeout_s;  // that a rank waits for the others in a call, as of now
-  // When any rank last gave a sign of life, on the steady clock: the time begins again with it.
+  std::function<double()> timeout_s;  // how long a rank waits for the others in a call
+  // When any rank last gave a sign of life, on the steady clock: the waiting time begins again with each sign.
   std::function<double()> sign_s;
-  // Called by a rank that has waited longer. MPI does not say for whom, so a process asks. Does not return.
+  // Called by a rank that has waited longer. MPI does not say which rank is missing, so `hang` has to find out. Does
+  // not return.
   std::function<void(const Error& error)> hang;
-  // Called before a call that may never return, such as MPI_Init where a rank does not come: somebody looks after it as
-  // long as the result lives.
+  // Called before a call that may never return, such as MPI_Init without one of the ranks. The call is watched as long
+  // as the result lives.
   std::function<std::shared_ptr<void>(std::string_view call)> watch;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Hearth needs of MPI. A shared object of our own implements it (mpi/mpi_library.cpp), compiled by the mpicxx of
-// the machine: MPI libraries have different binary interfaces. It is loaded when ranks on several hosts start. Only
-// plain types cross the border, because mpicxx may stand for another compiler. Local, but for `begin` and `split`. Not
-// safe for two threads at once.
+// The part of MPI that Hearth needs. MPI libraries have different binary interfaces, so a shared object of our own
+// implements it (mpi/mpi_library.cpp), compiled by the machine's mpicxx. It is loaded when ranks on several hosts
+// start. Only plain types cross the border, because mpicxx may use another compiler. Calls are Local, except `begin`,
+// `end` and `split`. Not safe for two threads at once.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ class MpiRanks {
   virtual int start_all_gather(void* to, const void* from, int64_t count, int64_t element_bytes) = 0;
   // to, from: [size * count].
   virtual int start_all_to_all(void* to, const void* from, int64_t count, int64_t element_bytes) = 0;
-  // Parts of any lengths: counts[r] elements of or for rank r, from begins[r] on. The lists live until the call is
-  // done.
+  // Parts of any lengths: counts[r] elements from or for rank r, beginning at begins[r]. The lists must live until the
+  // call is done.
   virtual int start_all_to_all_of_any(void* to, const int* to_counts, const int* to_begins, const void* from,
                                       const int* from_counts, const int* from_begins, int64_t element_bytes) = 0;
   // values: [count].
   virtual int start_send(const void* values, int64_t count, int64_t element_bytes, int64_t to) = 0;
   virtual int start_recv(void* values, int64_t count, int64_t element_bytes, int64_t from) = 0;
-  // Sets `done`. Call it often: some libraries move data only in here.
+  // Sets `done`. Call it often, because some libraries move data only during this call.
   virtual int test(bool& done) = 0;
   // Ranks with the same `color`, in their order. Null after an error. Collective over these ranks.
   virtual MpiRanks* split(int64_t color) = 0;

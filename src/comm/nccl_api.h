@@ -22,8 +22,8 @@ inline constexpr int kSum = 0;                                               // 
 inline constexpr int kSplitNoColor = -1;
 inline constexpr int kOldestVersion = 21800;  // has CommSplit
 
-// ncclConfig_t as it was in 2.18. `size` and `version` tell newer libraries so, which have more after it. Members that
-// nobody sets keep NCCL's defaults.
+// ncclConfig_t as it was in 2.18. `size` and `version` tell newer libraries, whose struct is longer, which members
+// exist. Members that are not set keep NCCL's defaults.
 struct Config {
   size_t size = sizeof(Config);
   unsigned int magic = 0xcafebeef, version = kOldestVersion;

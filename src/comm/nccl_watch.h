@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks after NCCL's calls of a process in a thread of its own, from their enqueueing to their end on the GPU.
+// Watches a process's NCCL calls in a thread of its own, from their enqueueing to their end on the GPU.
 #pragma once
 
 #include <chrono>
@@ -25,10 +25,11 @@ class NcclWatch {
   struct Limits {
     std::function<double()> call_s;  // as of now
     double abort_s;
-    // When any rank last gave a sign of life, on the steady clock: the time of a call begins again with it. Empty:
-    // none.
+    // When any rank last gave a sign of life, on the steady clock: a call's time begins again with each sign. Empty:
+    // ranks give no signs.
     std::function<double()> sign_s{};
-    // Called in place of `fail` for a call that takes too long: who hangs is not known here. Empty: `fail`.
+    // Called in place of `fail` for a call that takes too long, because it is not known here which rank hangs. Empty:
+    // `fail`.
     std::function<void(const Error&)> hang{};
   };
   // `order` null: calls are done when they return. `fail` is called from this object's threads, once a failure. The
@@ -41,16 +42,16 @@ class NcclWatch {
 
   void add(nccl::Communicator comm);
   std::vector<nccl::Communicator> take_comms();
-  // Aborts all communicators: their calls then return. If NCCL does not come back within abort_s, the process fails and
-  // ends, for an error elsewhere must reach the other ranks.
+  // Aborts all communicators: their calls then return. If NCCL does not return within abort_s, the process fails and
+  // ends, because the error must reach the other ranks.
   void abort();
 
   // After a result that says that another rank ended or aborted: waits for some seconds, unless this rank aborts, too.
-  // The other one knows why. If it can still say so, rank 0's answer ends this process meanwhile.
+  // The other rank knows the reason. If it can still tell, rank 0's answer ends this process meanwhile.
   void let_others_speak();
 
-  // Makes one call. A call's time begins when those before it have ended. More than call_s is a failure that names it.
-  // `numel` < 0: the call has no tensor, as the start has none.
+  // Makes one call. Its time begins when all earlier calls have ended. A call that takes more than call_s is a failure,
+  // and the error names it. `numel` < 0: the call has no tensor, such as the start.
   template <class Call>
   int watched(const char* operation, int64_t numel, const Call& call) {
     begin(operation, numel);
@@ -59,8 +60,8 @@ class NcclWatch {
     return result;
   }
 
-  // The flight recorder's call of this number (trace/flight_recorder.h) ends with the latest call here. False: that one
-  // has ended, or was never begun.
+  // Records the end of the flight recorder's call `flight_number` (trace/flight_recorder.h) when the latest call here
+  // ends. False if that call has already ended, or was never begun.
   bool record_end_of_latest(uint64_t flight_number);
 
  private:

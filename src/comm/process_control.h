@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between processes: every rank has one connection to rank 0. The notes of a call go there, and through the
-// first ranks of parts if there are many (comm/notes/note_tree.h), which have connections of their own. A thread of
-// each process listens, so that it hears of a failure while the rank computes.
+// Messages between processes: every rank has one connection to rank 0. The notes of a call go to rank 0. With many
+// ranks they go through the first rank of each part (comm/notes/note_tree.h), to which its part has connections, too. A
+// thread of each process listens, so that it hears of a failure while the rank computes.
 //
 // A rank that hangs is named. Rank 0 sees who is missing in a call of Control. A rank that waits in vain elsewhere
 // tells rank 0, which asks all ranks where they are: a process that is stopped, or whose host is gone, does not answer.
@@ -9,7 +9,8 @@
 // (base/program.h), and nobody gives it up.
 //
 // If a rank dies or fails, rank 0 says so on stderr, and every process ends within a second with the same exit code. A
-// process that has been told to end does not unwind: nothing that is written only whole (a checkpoint) is left half.
+// process that has been told to end does not unwind. This is safe because a checkpoint gets its name only when it is
+// complete.
 #pragma once
 
 #include <atomic>
@@ -34,7 +35,7 @@ class NoteExchange;
 
 class ProcessControl final : public Control {
  public:
-  // Meets the other ranks (comm/meeting.h), and throws as that does.
+  // Meets the other ranks. Throws as comm/meeting.h does.
   explicit ProcessControl(const Membership& membership);
   // Tells the others that this rank has ended well.
   ~ProcessControl() override;
@@ -56,14 +57,14 @@ class ProcessControl final : public Control {
     is_training_ = step_ > 0;
     timeout_was_set_ = true;
   }
-  // What set_timeout() said last; `otherwise` before it said anything. Any thread may call it.
+  // The last value of set_timeout(); `otherwise` before the first one. Any thread may call it.
   double timeout_s(double otherwise) const { return timeout_was_set_ ? timeout_s_.load() : otherwise; }
 
-  // Ends all ranks, because this one has waited in vain (`error`, which need not know for whom): the ranks that hang
-  // are named. Any thread may call it.
+  // Ends all ranks, because this one has waited in vain. `error` need not say for which rank: the ranks that hang are
+  // found and named. Any thread may call it.
   [[noreturn]] void report_hang(const Error& error);
-  // This process is in a call of a library that may never return: as long as this object lives, and longer than the
-  // time-out, it hangs.
+  // Tells that this process is in a library's call that may never return. If the object lives longer than the time-out,
+  // the process counts as hanging.
   class Watched {
    public:
     Watched(ProcessControl& control, std::string_view call);
@@ -87,9 +88,9 @@ class ProcessControl final : public Control {
  private:
   using Clock = std::chrono::steady_clock;
   static double now_s();
-  // How long a rank that failed waits to be told to end.
+  // How long a rank that failed waits for the order to end.
   static constexpr auto kToldToEnd = std::chrono::seconds(5);
-  // How long one rank leaves it to another to say that rank 0 does not answer.
+  // The ranks report in turn that rank 0 does not answer: how long each waits for the rank before it.
   static constexpr auto kTurn = std::chrono::milliseconds(1500);
   enum class Kind : uint32_t { kNote, kResult, kFailure, kEnd, kBye, kSign, kHang, kWhere, kHere };
   struct Head;  // of a message on the wire
@@ -115,9 +116,9 @@ class ProcessControl final : public Control {
   void connect_to(int64_t collector, const std::string& places);
   void accept_members(const Socket& door, const std::string& word);
   Peer& peer_of(int64_t rank);
-  void hear(Peer& peer);  // the listener reads from it from now on
+  void hear(Peer& peer);  // the listener reads from this peer from now on
   void listen();
-  void hear_all();  // until the end, or a failure of this rank
+  void hear_all();  // reads until the end, or until this rank fails
   void receive(Peer& peer);
   void take(Peer& peer, const Message& message);
   void lost(Peer& peer);
@@ -132,17 +133,17 @@ class ProcessControl final : public Control {
   std::string last_call(int64_t rank) const;
   std::string in_step() const;
   std::string_view timeout_key() const;
-  // Not rank 0: waits to be told to end. If rank 0 does not, says `text`.
+  // For ranks above 0: waits for rank 0's order to end. Prints `text` if it does not come.
   [[noreturn]] void end_without_answer(const std::string& text);
   std::string name_of(int64_t rank) const;
   void send(Peer& peer, const Message& message);
-  // Rank 0: says `text` and ends all.
+  // For rank 0: prints `text` and ends all ranks.
   [[noreturn]] void end_all(ExitCode code, const std::string& text);
 
   const Membership me_;
   std::atomic<double> timeout_s_;
   std::atomic<int64_t> step_ = 0;
-  std::atomic<bool> is_training_ = false;  // the time-out is that of steps
+  std::atomic<bool> is_training_ = false;  // the time-out for steps holds
   std::atomic<bool> timeout_was_set_ = false;
   std::deque<Peer> peers_;  // rank 0: all others; else rank 0, then those of the part
   std::mutex mutex_;        // exchange_, and what the main thread waits for

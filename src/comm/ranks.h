@@ -8,7 +8,7 @@
 
 namespace hearth::comm {
 
-// The default time for the other ranks to notice a failure; see below.
+// The default of `grace_s` below: how long the other ranks may take to notice a failure.
 inline constexpr double kGraceSeconds = 60;
 
 // Runs `body` once per rank, each in its own thread (size 1: in this thread). Returns when all have ended. Rethrows the

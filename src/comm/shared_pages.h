@@ -21,7 +21,7 @@ class SharedPages {
   SharedPages& operator=(const SharedPages&) = delete;
 
   std::byte* data() const { return data_; }
-  // Where other processes of this host and user find it, for as long as this object lives: "/proc/PID/fd/N".
+  // Where this user's processes on this host find the memory while this object lives: "/proc/PID/fd/N".
   std::string address() const;
 
  private:

@@ -4,8 +4,8 @@
 // run at the same time deadlock on some GPUs: ROCm/rccl#2191.) Only the stages of a pipeline transfer in a second
 // stream: a transfer that waits for another stage must not hold up the collectives of this one.
 //
-// On a GPU a call only enqueues work (comm/device_order.h): it begins after what the caller enqueued before, and a wait
-// makes the caller's later work run after it.
+// On a GPU a call only enqueues work (comm/device_order.h). That work begins after everything that the caller enqueued
+// earlier. After a wait, the caller's later work runs after it.
 //
 // A started call runs in a thread of the stream, while the caller computes. A call that the caller waits for runs in
 // the caller's thread if nothing is under way. All calls are Local.
@@ -24,7 +24,7 @@
 
 namespace hearth::comm {
 
-// A started call. One without a call is done.
+// A started call. A default Work is done.
 class Work {
  public:
   Work() = default;
@@ -41,8 +41,8 @@ class Work {
 
 class Stream {
  public:
-  // `abandon` makes waits of the call under way, and of later ones, throw.
-  // `order`: of the tensors' GPU; null on a CPU.
+  // `abandon` makes the waits inside the running call, and inside later calls, throw. `order`: for the tensors' GPU;
+  // null on a CPU.
   explicit Stream(std::function<void()> abandon, std::shared_ptr<const DeviceOrder> order = nullptr)
       : abandon_(std::move(abandon)), order_(std::move(order)) {}
   ~Stream();  // as finish()
@@ -50,12 +50,12 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   // Runs `call` after all earlier calls, and returns before that. What `call` uses must live until the Work is done.
-  // After a call threw, every later one throws the same.
+  // After one call has thrown, every later call throws the same error.
   Work start(std::function<void()> call);
   // The same, and waits. A call of this stream may make further ones, which are parts of it.
   void run(const std::function<void()>& call);
-  // Waits for the calls that were started. Abandons them first if an exception is on its way: the other ranks may never
-  // make them. For destructors of what the calls use; errors stay with the calls' Work.
+  // Waits for the started calls. If an exception is being thrown, abandons them first, because the other ranks may
+  // never make these calls. For destructors of objects that the calls use. Errors stay with the calls' Work.
   void finish();
 
  private:
@@ -63,7 +63,7 @@ class Stream {
     std::function<void()> call;
     StreamMark after;  // null on a CPU
     std::shared_ptr<Work::State> state;
-    trace::SpanRecorder* spans;  // of the caller; null: none
+    trace::SpanRecorder* spans;  // the caller's; null: none
   };
   void work();
 

@@ -20,7 +20,7 @@ std::string parts_as_bytes(const Parts&... parts) {
 
 // The parts that put_part() wrote; nullopt for other bytes.
 std::optional<std::vector<std::string>> find_parts(std::string_view bytes);
-// The same, of a message from a rank that has been met. Throws an Error (kBug) for other bytes.
+// The same for a message from a rank that has been met. Throws an Error (kBug) for other bytes.
 std::vector<std::string> parts_of(std::string_view bytes);
 
 }  // namespace hearth::comm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's part in the calls of Control: it makes one note of its own and those of its children (note_tree.h), sends
-// it to its parent, and hands the result down. Rank 0 has the result when its note is whole.
+// One rank's part in the calls of Control. It merges its own note with its children's (note_tree.h), sends the merged
+// note to its parent, and passes the result down. When rank 0's note is complete, it is the result.
 //
 // Knows neither connections nor threads: the caller carries the messages, and holds a lock if it has threads.
 // comm/process_control.h carries them between processes.
@@ -21,7 +21,7 @@ namespace hearth::comm {
 struct OldestCall {
   uint64_t number = 0;
   double began_s = 0;                    // its first note came
-  std::vector<int64_t> missing_ranks{};  // this one, or children
+  std::vector<int64_t> missing_ranks{};  // this rank or children
 };
 
 struct LastCall {
@@ -43,7 +43,7 @@ class NoteExchange {
   NoteExchange(int64_t rank, int64_t size, int64_t part, uint64_t star_calls = 0);
   NoteExchange(const NoteExchange&) = delete;
 
-  // This rank's note of a call, and what a child sent: each returns what is to be sent now. Throw an Error (kBug) if
+  // Takes this rank's note of a call, or a child's. Both return what is to be sent now, and throw an Error (kBug) if
   // ranks are in different operations.
   std::optional<Outgoing> post(uint64_t number, Note note, double now_s);
   std::optional<Outgoing> take_note(uint64_t number, int64_t child, const std::string& bytes, double now_s);
@@ -57,7 +57,7 @@ class NoteExchange {
   std::optional<OldestCall> oldest() const;
   const NoteTree& tree(uint64_t number) const { return of(number).tree; }
 
-  // By rank: this one's and its children's, as far as they were heard of.
+  // The last call of this rank and of each child that has sent one.
   const std::map<int64_t, LastCall>& last_calls() const { return last_calls_; }
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The way of notes to rank 0. Ranks are cut into parts of neighbours. The first rank of a part collects its notes and
-// sends one to rank 0, which is the first rank of the first part. So nobody has more than about 2 sqrt(ranks) messages.
+// sends one to rank 0, which is the first rank of the first part. So no rank receives more than about 2 sqrt(ranks)
+// messages.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +22,10 @@ struct NoteTree {
 
   bool collects() const { return rank % part == 0; }
   int64_t collector() const { return rank - rank % part; }
-  int64_t parent() const { return collects() ? 0 : collector(); }  // of a rank above 0
+  int64_t parent() const { return collects() ? 0 : collector(); }  // only for ranks above 0
   // The ranks that send their notes to this one, ascending.
   std::vector<int64_t> children() const;
-  // The last rank whose note is in that of `rank`, this one or a child.
+  // The last rank whose note is merged into the note of `child`, which may also be this rank.
   int64_t last_below(int64_t child) const;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The notes of several ranks in one call of Control, which become one.
+// The notes of several ranks in one call of Control, which are merged.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace hearth::comm {
 
 struct Note {
   std::string operation, bytes;
-  NoteMerge merge = nullptr;  // null in a note of another rank: it is the same on all
+  NoteMerge merge = nullptr;  // null in another rank's note: it is the same function on all ranks
   Answers to = Answers::kAll;
 };
 
 class Notes {
  public:
-  // `ranks` ascend, and are borrowed. The note of each may stand for the ranks up to the next one.
+  // `ranks` ascend, and are borrowed. A rank's note may include the notes of the ranks up to the next one in the list.
   explicit Notes(const std::vector<int64_t>& ranks)
       : ranks_(&ranks), notes_(ranks.size()), num_missing_(ranks.size()) {}
 
@@ -47,7 +47,7 @@ std::string list_ranks(const std::vector<int64_t>& ranks);
 inline constexpr std::string_view kLimitOfCalls =
     "comm.init_timeout_seconds is the limit up to the end of the first step, then comm.train_timeout_seconds";
 
-// The error of a rank that waited timeout_s for `missing` in vain. `detail` of each may follow.
+// Throws the error of a rank that waited timeout_s for `missing` in vain. The `detail` of each missing rank may follow.
 [[noreturn]] void throw_missing(int64_t rank, std::string_view operation, double timeout_s, const std::string& missing);
 
 }  // namespace hearth::comm
