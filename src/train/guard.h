@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a training does about a bad step: one without counted labels, with a NaN or infinite loss or gradient, or with
 // values far above those of earlier steps. It applies the update, skips it, goes back to a checkpoint, or stops. The
-// decision uses reduced values only, so all ranks agree. The device decides whether the update is made
-// (kernels/step_decision.h); this class decides the rest.
+// decision uses only values that were reduced over all ranks, so all ranks agree. The device decides whether the update
+// is made (kernels/step_decision.h); this class decides the rest.
 //
 // A spike is a loss or a gradient norm more than numerics.spike_deviations standard deviations above the mean of the
 // last numerics.spike_window applied steps. OLMo-core's SkipStepOptimizer and llm.c's outlier detector do the same.
@@ -41,7 +41,7 @@ class Guard {
 
   void applied(const StepResult& step);
   void skipped();
-  // The training went back to a checkpoint; `saved` is its health.
+  // Tells the guard that the training went back to a checkpoint. `saved`: the checkpoint's health.
   void rewound(const run::Health& saved);
 
   const run::Health& health() const { return health_; }

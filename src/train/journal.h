@@ -33,8 +33,8 @@ class Journal {
     Path tensorboard{};        // the folder of TensorBoard's files; empty: none are written
     std::string configuration{};
     metrics::Console::Style style = metrics::Console::Style::kLines;
-    // Called before every line of the metrics file, so at every step. Throws where a newer start has the run: a line of
-    // an older one would cancel its steps, and nothing that it computes will be saved.
+    // Called before every line of the metrics file, so at every step. Throws if a newer start has the run: a line from
+    // this start would cancel the newer one's steps, and nothing that this start computes will be saved.
     std::function<void()> check_lease = [] {};
   };
   // Opens the files. Writes a resume event if the training does not begin with step 1 and sample 0, or if there are
@@ -61,7 +61,7 @@ class Journal {
   RankLog* log_ = nullptr;
 };
 
-// The options for a training that goes on from `progress`.
+// The options for a training that continues from `progress`.
 Journal::Options journal_options(const run::Run& run, const run::RunProgress& progress, int64_t rank, RankLog& log,
                                  metrics::Console::Style style);
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A micro-batch's forward and backward as one recorded graph on the GPU: training.cuda_graph. The first micro-batch
-// runs normally and the second is recorded (ops/gpu/graph.h). From then on each is one call of the host. Only the
-// batch's numbers differ, so they are copied to the buffers that the graph reads.
+// runs normally and the second is recorded (ops/gpu/graph.h). From then on each micro-batch costs the host one call.
+// Only the batch's numbers differ, and they are copied to the buffers that the graph reads. Use it where the host
+// cannot enqueue small kernels fast enough for the GPU.
 //
-// The work must depend only on the shape. So positions without counted labels go through the head, too, without any
-// effect. Attention within documents, or around padding, cannot be recorded.
+// The work may depend on the batch's shape only. So positions whose labels do not count go through the output matrix,
+// too, and change nothing. Attention within documents, or around padding, cannot be recorded.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,7 +27,7 @@ class MicroBatchGraph {
   void run(const at::Tensor& sums_2, const model::MicroBatch& batch, const at::Tensor& scale_1);
 
  private:
-  // The weights of the recorded work. They are gathered already, and run() announces their gradients.
+  // The weights that the recorded work uses. They are already gathered, and run() announces their gradients.
   class Whole final : public model::Weights {
    public:
     explicit Whole(model::Weights& weights) : weights_(weights) {}

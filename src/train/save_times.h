@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps after which a run has a checkpoint, without those that are asked for by a signal or a clock.
+// The steps after which the run file asks for a checkpoint. Signals and clocks may ask for more.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ class SaveTimes {
   // `samples_per_epoch`: of the training data, as training.epochs counts them.
   SaveTimes(const config::RunConfig& config, int64_t samples_per_epoch);
 
-  // Whether step `t` has a checkpoint. It ends the samples [first, end) of the training: its own, and those of steps
-  // that the training went back from.
+  // Whether a checkpoint is saved after step `t`. [first, end): its samples, and before them the samples of steps that
+  // the training went back from.
   bool after(int64_t t, uint64_t first, uint64_t end) const;
 
  private:

@@ -28,7 +28,7 @@ StepOptions step_options(const config::RunConfig& config);
 struct StepResult {
   double loss = 0;       // cross-entropy: weighted losses over all ranks and micro-batches / their weights; or per_rank
   double z_loss = 0;     // averaged in the same way, times z_factor; the gradient is that of loss + z_loss
-  double grad_norm = 0;  // of that gradient, before clipping
+  double grad_norm = 0;  // norm of that gradient, before clipping
   double loss_deviations = 0, norm_deviations = 0;  // train/guard.h
   bool applied = false;                             // false: weights and moments are unchanged
   bool counted = true;  // false: no label of the step counts; nothing was computed, and loss and norm are NaN
@@ -39,11 +39,12 @@ struct StepResult {
 double counted_weight(const data::Batch& batch);
 std::vector<double> counted_weights(const data::StepBatch& batch);  // of each micro-batch
 
-// The batch as tensors on `device`. Copies. `part`: of every sequence (model::Transformer::sequence_part).
+// Copies the batch to tensors on `device`. `part`: the positions of every sequence to take
+// (model::Transformer::sequence_part).
 model::MicroBatch to_tensors(const data::Batch& batch, at::Device device = at::kCPU,
                              const plan::SequencePart& part = {});
 
-// A step that may still be running: on a GPU its result is available later.
+// A step that may still run: on a GPU its result comes later. The caller can prepare the next step before it waits.
 class PendingStep {
  public:
   // Waits for the step's result. Call it once.
@@ -64,13 +65,13 @@ class TrainStep {
   TrainStep(model::Transformer& model, parallel::ShardedWeights& weights, optim::ShardedOptimizer& optimizer,
             const StepOptions& options, const ops::GuardRules& rules = {});
 
-  // Sets the guard's state, with the number of updates so far. Also ends a hold.
+  // Sets the guard's state, including the number of updates so far. Also ends a hold.
   void begin_from(const ops::GuardState& state) { decision_.begin_from(state); }
 
   // Runs step number `step` of the training, from 1, with learning rate `lr`. `counts`: counted_weight of each
   // micro-batch, summed over all ranks. Collective: the same result on every rank.
   PendingStep run(const data::StepBatch& batch, std::span<const double> counts, int64_t step, double lr);
-  // The same, and sums the counts.
+  // The same, but computes the counts and sums them over the ranks.
   PendingStep run(const data::StepBatch& batch, int64_t step, double lr);
 
  private:

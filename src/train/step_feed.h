@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The batches of a training's steps, one step ahead, with what all ranks say about them (train/step_note.h).
+// Gives the training its batches. It loads one step ahead, and gathers what all ranks say about that step
+// (train/step_note.h).
 #pragma once
 
 #include <algorithm>
@@ -20,9 +21,9 @@ class StepFeed {
   // A step's batch.
   struct Step {
     data::StepBatch batch;
-    StepNote note = {};        // of all ranks
-    double data_wait_s = 0;    // that the loader was waited for
-    uint64_t next_sample = 0;  // of the step after
+    StepNote note = {};        // merged over all ranks
+    double data_wait_s = 0;    // how long the step waited for the loader
+    uint64_t next_sample = 0;  // the following step's first sample
   };
 
   // Borrows both.
@@ -45,11 +46,11 @@ class StepFeed {
   // Requests up to now, the same on all ranks. A save is asked for by a signal or by rank 0's clock.
   bool asked_to_leave() const { return asked_to_leave_; }
   bool asked_to_save() const { return asked_to_save_; }
-  // For a single rank, which need not tell others: reads its requests now.
+  // For a single rank, which has nobody to agree with: reads requests now, so that it need not compute another step.
   void hear_requests();
-  // A save has begun: the clock begins anew.
+  // Tells that a save has begun: the clock starts again.
   void saved();
-  // For the next notes: this rank has written its part of saves up to this step.
+  // Tells the next notes that this rank has written its part of all saves up to this step.
   void set_written_step(int64_t step) { written_step_ = step; }
 
  private:
@@ -65,8 +66,8 @@ class StepFeed {
 
   const run::Run& run_;
   comm::Control& control_;
-  const std::vector<int64_t> data_ranks_;  // one for each part of the data, ascending
-  std::optional<int64_t> data_index_;      // of this rank among them
+  const std::vector<int64_t> data_ranks_;  // one rank for each part of the data, ascending
+  std::optional<int64_t> data_index_;      // this rank's index in data_ranks_
   std::optional<data::Loader> loader_;
   std::optional<Prepared> prepared_;
   bool asked_to_leave_ = false, asked_to_save_ = false;

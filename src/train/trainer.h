@@ -23,8 +23,8 @@ namespace hearth::train {
 // Errors about a key name its place in the run file. All errors that can be known before the run begins come together.
 ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options, comm::Group& group);
 
-// The part of it between a start and the last step: the loop itself. Or the damage of the checkpoint that it was to
-// start from: nothing was trained then. Collective.
+// The loop itself: trains from a start to the last step. If the start's checkpoint turns out to be damaged, trains
+// nothing and returns the damage. Collective.
 std::variant<ExitCode, checkpoint::DamagedCheckpoint> train_from(const run::Run& run, run::Start& start,
                                                                  comm::Group& group, RankLog& log,
                                                                  metrics::Console::Style style);

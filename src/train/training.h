@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training step computes with, on one rank: its part of the model, the weights, the optimizer, and the groups of
-// ranks that they communicate in. The trainer and `hearth bench step` build the same.
+// What one rank needs for a training step: its part of the model, the weights, the optimizer, and the groups of ranks
+// in which they communicate. The trainer and `hearth bench step` build the same objects.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -23,7 +23,7 @@
 
 namespace hearth::train {
 
-// How a configuration is trained here: what it leaves to the machine and to the start.
+// A configuration, and the decisions that it leaves to the machine and to the start.
 struct TrainingSetup {
   const config::RunConfig& config;  // resolved
   const plan::ModelShape& shape;    // of the whole model
@@ -40,9 +40,9 @@ class RankTraining {
   // Borrows the configuration and `world`. Collective.
   RankTraining(const TrainingSetup& setup, comm::Group& world);
 
-  // In the order in which they are made: each borrows some before it.
+  // In the order in which they are made, because each one borrows earlier ones.
   const comm::MeshGroups groups;
-  const plan::ParameterPlan plan;  // of this rank's part of the model
+  const plan::ParameterPlan plan;  // for this rank's part of the model
   parallel::ShardedWeights weights;
   optim::ShardedOptimizer optimizer;
   model::Transformer model;

@@ -19,7 +19,7 @@ namespace hearth::train {
 
 struct ValidationResult {
   double loss_sum = 0;        // in nats, over all ranks
-  double counted_tokens = 0;  // their number, or the sum of their weights
+  double counted_tokens = 0;  // number of counted tokens, or the sum of their weights
   double counted_units = 0;   // bytes or spikes of the counted tokens; 0 without token_units
   double loss() const { return loss_sum / counted_tokens; }
 };
@@ -31,7 +31,7 @@ struct ValidationOptions {
   std::span<const int64_t> token_units{};  // [V]: bytes or spikes of each id; empty: do not count units
   data::LabelRule labels{};                // which labels are predicted; hidden positions are the same in every call
   uint64_t seed = 0;                       // for the hidden positions
-  // Called with the number of batches that this rank has done, and that it will do.
+  // Called with the numbers of batches that this rank has done, and will have done at the end.
   std::function<void(int64_t done, int64_t all)> progress{};
 };
 
