@@ -21,7 +21,7 @@
 
 namespace hearth::model {
 
-// The ranks that share the sequences, as plan/context_parallel.h has them. Null: one.
+// The groups of ranks that share the sequences (plan/context_parallel.h). Null: one rank.
 struct ContextRanks {
   comm::Group* heads = nullptr;
   comm::Group* keys = nullptr;
@@ -35,16 +35,16 @@ struct ComputeOptions {
   std::span<const models::Recompute> recompute = {};  // what backward recomputes, for each layer; empty: nothing
   at::Device device = at::kCPU;
   std::optional<config::Fp8Recipe> float8 = {};  // linear layers multiply in float8 (ops/float8.h)
-  // The ranks that share the layers; its size and this rank are those of ModelShape::tensor. Null: one.
+  // The ranks that share the layers; ModelShape::tensor must have this group's size and rank. Null: one rank.
   comm::Group* tensor = nullptr;
   ContextRanks context = {};
-  // The ranks that have different layers, as `pipeline_plan` says, in a group with a stream of its own. Null: one.
+  // The ranks that have different layers, as `pipeline_plan` says. The group has a stream of its own. Null: one rank.
   comm::Group* pipeline = nullptr;
   plan::PipelinePlan pipeline_plan = {};
 };
 
-// Memory that stages use in turn, and that of one stage's slots: plan::ActivationPlan's shared_bytes, and num_slots
-// times slot_bytes.
+// The memory that all stages use in turn (plan::ActivationPlan's shared_bytes), and the memory of one stage's slots
+// (num_slots times slot_bytes).
 struct ActivationMemory {
   at::Tensor shared, slots;  // uint8
   at::Tensor rope_SK;        // ops::rope_table of positions 0..S-1
@@ -52,16 +52,16 @@ struct ActivationMemory {
 
 class Activations {
  public:
-  // `plan`: of a stage's program.
+  // `plan`: for a stage's program.
   Activations(plan::ActivationPlan plan, const ComputeOptions& options, const ActivationMemory& memory);
   // Allocates the memory of a whole model.
   Activations(plan::ActivationPlan plan, const ComputeOptions& options);
 
-  // A buffer of the program, or its columns; undefined for none.
+  // A buffer of the program, or some of its columns; undefined if `ref` names no buffer.
   at::Tensor operator()(const models::Ref& ref) const;
-  // The same as heads beside each other: [B, positions, heads of K, K].
+  // The same seen as heads: [B, positions, heads, K].
   at::Tensor heads(const models::Ref& ref) const;
-  // From now on the activations are those of the micro-batch in this slot.
+  // From now on all buffers belong to the micro-batch in this slot.
   void use_slot(int64_t slot) { slot_ = static_cast<size_t>(slot); }
 
   const models::Program& program() const { return plan_.program; }

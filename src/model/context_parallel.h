@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention over sequences that ranks share, as plan/context_parallel.h cuts them.
 //
-// Head ranks exchange (DeepSpeed-Ulysses, arXiv 2309.14509): a rank has some positions of each sequence, and for
-// attention it gets all their positions of some heads. The output goes back the same way. Head ranks may be more than
-// key/value heads: a head then goes to several ranks, and its gradient is their sum. Collective over them.
+// Head ranks exchange positions for heads (DeepSpeed-Ulysses, arXiv 2309.14509). Outside attention a rank has some
+// positions with all heads. For attention it gets some heads, at all positions of the head ranks. The output goes back
+// the same way. If there are more head ranks than key/value heads, a head goes to several ranks, and its gradient is
+// their sum. Collective over the head ranks.
 //
-// Key ranks have different positions in attention. Each gathers the keys and values of all, and masks and documents
-// stay those of one rank. Gradients of keys and values are summed over them. Collective over them.
+// Key ranks have different positions in attention, too. Each gathers the keys and values of all key ranks, so masks and
+// documents are the same as on one rank. Gradients of keys and values are summed over the key ranks. Collective over
+// the key ranks.
 //
-// Q: positions of a sequence that head ranks have together. rows: [T, heads * K] of this rank's positions; heads: [B*Q,
-// heads of a rank * K].
+// Q: the number of a sequence's positions that the head ranks have together. rows: [T, heads * K], this rank's
+// positions; heads: [B*Q, heads of a rank * K].
 #pragma once
 
 #include "model/activations.h"

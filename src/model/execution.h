@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes the ops of a program (models/ops.h) with LibTorch: the only place that knows both. Every op is a call or two
-// of ops/, and a message where ranks share layers or sequences.
+// Computes the ops of a program (models/ops.h) with LibTorch: the only place that knows both. An op becomes a call or
+// two of ops/, and communication if ranks share layers or sequences.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,11 +24,11 @@ struct UnitTensors {
   at::Tensor weights;
   UnitGradient gradients;
 
-  // [rows, columns] or [elements] of parameters that are adjacent; undefined for none.
+  // A view of adjacent parameters, [rows, columns] or [elements]; undefined if `which` names no parameter.
   at::Tensor weight(const models::Weight& which) const { return view(weights, which); }
-  // The gradient, to add to: zero if nothing is written yet.
+  // The gradient for a caller that adds to it; it is set to zero if nothing has been written yet.
   at::Tensor gradient(const models::Weight& which) const;
-  // The gradient, for a product that writes it or adds to it.
+  // The gradient for a product, which can write it or add to it. Saves the pass that sets it to zero.
   struct Sum {
     at::Tensor tensor;
     bool accumulate;  // false: its elements are undefined, and the caller writes all of them
@@ -41,8 +41,8 @@ struct UnitTensors {
 
 // What the ops need besides activations and weights.
 struct Inputs {
-  const MicroBatch* batch = nullptr;  // of Embedding and Loss
-  ops::AttentionMask mask{};          // of attention
+  const MicroBatch* batch = nullptr;  // used by Embedding and Loss
+  ops::AttentionMask mask{};          // used by attention
   at::Tensor sums_2{};                // Loss adds to it (ops/cross_entropy.h)
   LossScale scale{};
   // CachedAttention of heads [N, heads, K]: qkv -> out.

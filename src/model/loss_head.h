@@ -12,8 +12,8 @@
 
 namespace hearth::model {
 
-// One micro-batch, the model's input. T = B*S; where ranks share the sequences, this rank's positions of each, while
-// starts are places in whole sequences.
+// One micro-batch, the model's input. T = B*S. If ranks share the sequences, tensors have this rank's positions only,
+// but starts are places in whole sequences.
 struct MicroBatch {
   at::Tensor tokens_T;        // int32
   at::Tensor labels_T;        // int32, -100 where not counted
@@ -26,7 +26,7 @@ struct MicroBatch {
   // int32, ascending: the first place of each row, and of its padding if it has some. Read only by a model without
   // causal attention; undefined: no padding.
   at::Tensor padding_starts_N = {};
-  int64_t longest_document = 0;  // of document_starts_N; 0: as long as a row
+  int64_t longest_document = 0;  // the longest in document_starts_N; 0: as long as a row
 };
 
 // Turns the sums of a micro-batch into the differentiated loss: scale * (loss + z_factor * z_squares).

@@ -13,15 +13,15 @@
 namespace hearth::model {
 
 struct PipelineWork {
-  // Computes an action that is no transfer. What it needs from other stages is there.
+  // Computes an action that is no transfer. Its input from other stages has arrived.
   std::function<void(const plan::PlacedAction&)> compute;
-  // The tensor that a transfer sends, or writes. It stays the same for an action's stage, slot and kind, and lives
-  // until the stream of `group` has finished.
+  // The tensor that a transfer sends or receives. It is always the same for one stage, slot and kind, and lives until
+  // the stream of `group` has finished.
   std::function<at::Tensor(const plan::PlacedAction&)> transferred;
 };
 
-// `group`: the ranks of the pipeline; null: one, without transfers. Collective over it. Returns when all transfers have
-// ended.
+// `group`: the ranks of the pipeline; null: one rank, without transfers. Collective over it. Returns when all transfers
+// have ended.
 void run_pipeline(const plan::Pipeline& pipeline, const plan::RankSchedule& schedule, comm::Group* group,
                   const PipelineWork& work);
 

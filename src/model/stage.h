@@ -5,7 +5,7 @@
 //
 // Weights come unit by unit through model::Weights, which may gather and reduce over ranks. So every call here with
 // weights is Collective over dp, and over the ranks that share the layers (model/tensor_parallel.h). The next unit is
-// gathered while one computes.
+// gathered while one unit computes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,27 +28,28 @@ class Stage {
   // The calls below are for the micro-batch in this slot.
   void use_slot(int64_t slot) { a_.use_slot(slot); }
 
-  // tokens, or input() -> what a loss or backward needs, or output().
+  // Reads the tokens, or input(). Leaves what loss and backward need, or output().
   void forward(Weights& weights, const MicroBatch& batch);
 
   // The last stage, after forward. Adds the sums over the counted labels, with their weights, to sums_2
   // (ops/cross_entropy.h).
   void loss(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch);
-  // The same, with the gradient of what forward left.
+  // The same, and computes the gradient of forward's result.
   void loss_and_gradient(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch, const LossScale& scale);
 
-  // After forward, and after loss_and_gradient or with the gradient of output() in its place. Leaves the gradient of
-  // input() in that place, too, and adds to weights.gradient(unit) of every unit. Announces each unit with
+  // Call it after forward, and after loss_and_gradient or with the gradient of output() in place of output().
+  // Overwrites input() with its gradient, and adds to weights.gradient(unit) of every unit. Announces each unit with
   // gradient_ready, from the last to the first. If gradients are computed in halves (plan::Backward::kInHalves), the
   // blocks' units wait for weight_gradients(), which adds those of their matrices.
   void backward(Weights& weights, const MicroBatch& batch);
   void weight_gradients(Weights& weights);
 
-  // After forward in the last stage: the logits [T, V] of that batch, or [N, V] of given positions, int64 [N]. V is of
-  // the whole vocabulary, also where ranks share it.
+  // After forward in the last stage: the logits [T, V] of that batch, or [N, V] of given positions, int64 [N]. V is the
+  // whole vocabulary, even if ranks share it.
   at::Tensor logits(Weights& weights, const at::Tensor& positions_N);
 
-  // [T, D], or this rank's rows. An output's place later has its gradient, and at last the gradient of the input.
+  // [T, D], or this rank's rows. In backward the output's buffer receives its gradient, and at the end the gradient of
+  // the input.
   at::Tensor input() const { return a_(a_.program().input); }
   at::Tensor output() const { return a_(a_.program().dstream); }
 
@@ -58,12 +59,12 @@ class Stage {
   using Section = models::Section;
   const plan::ModelShape& shape() const { return a_.shape(); }
   Inputs inputs_of(const MicroBatch& batch) const;
-  // Units of the model: of a layer here, from 0; the last one; the output matrix's, which is the embedding's if the
-  // weights are tied.
+  // Numbers of units in the model: the unit of this stage's layer `layer`, from 0; the last unit; the output matrix's
+  // unit, which is the embedding's if weights are tied.
   int64_t unit_of(int64_t layer) const { return 1 + shape().stage.first + layer; }
   int64_t last_unit() const { return static_cast<int64_t>(plan_.units.size()) - 1; }
   int64_t output_unit() const { return shape().tied ? 0 : last_unit(); }
-  // Ops of a section with the weights of a unit, and with its gradients where a training has them.
+  // Runs a section's ops with the weights of a unit, and with its gradients in a training.
   void run(Section section, int64_t layer, const UnitTensors& unit, const Inputs& inputs) const {
     execute(a_, a_.program().ops_of(section, layer), unit, inputs);
   }

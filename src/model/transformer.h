@@ -33,12 +33,12 @@ class Transformer {
   // without the last stage leave them as they are. All tensors are on the model's device.
   void loss(const at::Tensor& sums_M2, Weights& weights, std::span<const MicroBatch> batches);
 
-  // The same with gradients. Adds the gradient of each loss, which its scale defines, to weights.gradient(unit) of
-  // every unit. Announces each unit, from the last to the first, with gradient_ready.
+  // The same with gradients. `scales` defines the loss of each micro-batch. Adds its gradient to weights.gradient(unit)
+  // of every unit, and announces each unit, from the last to the first, with gradient_ready.
   void loss_and_gradient(const at::Tensor& sums_M2, Weights& weights, std::span<const MicroBatch> batches,
                          std::span<const LossScale> scales);
 
-  // The same for one micro-batch, and for a whole model: waits for the sums and returns them.
+  // The same for one micro-batch and a rank with all layers. Waits for the sums and returns them.
   ops::CrossEntropy loss(Weights& weights, const MicroBatch& batch);
   ops::CrossEntropy loss_and_gradient(Weights& weights, const MicroBatch& batch, double scale, double z_factor = 0);
 
@@ -76,7 +76,8 @@ class Transformer {
   comm::Group* const group_;  // null: one rank
   int64_t memory_bytes_ = 0;
   std::vector<Stage> stages_;
-  std::map<std::pair<bool, int64_t>, plan::RankSchedule> schedules_;  // by training and number of micro-batches
+  std::map<std::pair<bool, int64_t>, plan::RankSchedule>
+      schedules_;  // key: training or not, and the number of micro-batches
 };
 
 }  // namespace hearth::model
