@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adam or AdamW for this rank's part of the weights, with one call of the fused kernel (ops/adamw.h) per parameter.
-// Parameters without its moments stay unchanged: frozen ones, and those that Muon updates.
+// Does not change parameters without moments: frozen ones, and matrices that Muon updates.
 //
 // By default (optimizer.weight_decay_on = "matrices") only parameters of two or more dimensions decay: weight matrices,
 // token embedding and output matrix, but not norm weights. This is the rule of Megatron and nanoGPT. "all" decays every
@@ -20,8 +20,9 @@ namespace hearth::optim {
 
 class AdamW {
  public:
-  // Borrows `weights`. With `rounding_seed`, masters in bfloat16 are rounded stochastically. Each element has its own
-  // random number in each step, the same for any number of ranks. Throws as parameter_settings does.
+  // Borrows `weights`. With `rounding_seed`, masters in bfloat16 are rounded stochastically, so that small updates are
+  // not lost. Each element has its own random number in each step, the same for any number of ranks. Throws as
+  // parameter_settings does.
   AdamW(const config::Optimizer& config, parallel::ShardedWeights& weights,
         std::optional<uint64_t> rounding_seed = std::nullopt);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Muon for the matrices of the blocks (plan/muon.h), each by itself also where several are stored in one buffer. The
-// update of a matrix is the momentum of its gradients, orthogonalised: all its singular values become about 1.
+// Muon for the matrices of the blocks (plan/muon.h). It updates each matrix by itself, even if several are stored in
+// one buffer. A matrix's update is its gradients' momentum, orthogonalised: all singular values become about 1.
 //
 // A matrix of `rows` outputs and `columns` inputs, with the step's lr times its group's factor:
 //   w = (1 - lr * weight_decay) * w - lr * muon_lr_factor * orthogonalised
-// The decay takes the rate without muon_lr_factor. The formulas are those of torch.optim.Muon. Products have the type
-// of computation; PyTorch's are always in bfloat16.
+// The decay takes the rate without muon_lr_factor. The formulas are those of torch.optim.Muon. Products have the
+// computation's type, whereas PyTorch's are always in bfloat16.
 //
-// A rank's part of a matrix cannot be orthogonalised by itself. Each rank computes the momentum of its elements, the
-// ranks of a replica gather those of a unit, a matrix's owner (plan/muon.h) orthogonalises it, and a reduction of the
+// A rank's part of a matrix cannot be orthogonalised by itself. Each rank computes the momentum of its elements, and
+// the ranks of a replica gather a unit's momentum. A matrix's owner (plan/muon.h) orthogonalises it. A reduction of the
 // owners' results gives each rank its elements. The result has the same bits for any number of ranks.
 //
 // Ranks that share the layers have parts of matrices. The owners of a matrix's parts gather them, and each
@@ -41,7 +41,7 @@ class Muon {
   int64_t memory_bytes() const { return memory_bytes_; }
 
  private:
-  // Writes the momentum of this rank's elements of a matrix to update_N, or applies them.
+  // Writes the momentum of this rank's elements of a matrix to update_N; apply() updates the elements with it.
   void add_momentum(int64_t index, const at::Tensor& update_N, const at::Tensor& decision);
   void apply(int64_t index, const at::Tensor& update_N, double lr, const at::Tensor& decision);
   // Orthogonalises a matrix of which this rank has `part_N`. Collective over the ranks that share the layers.
@@ -51,7 +51,7 @@ class Muon {
   config::Optimizer config_;
   parallel::ShardedWeights& weights_;
   std::vector<plan::ParameterSettings> settings_;  // of each parameter
-  std::vector<int64_t> owners_;                    // of each parameter: its rank, or -1
+  std::vector<int64_t> owners_;                    // the rank that owns each parameter, or -1
   int64_t memory_bytes_ = 0;
   at::Tensor update_;         // flat: plan::MuonScratch::update
   at::Tensor parts_, whole_;  // flat: plan::MuonScratch::shared; empty where no ranks share the layers
