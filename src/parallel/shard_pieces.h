@@ -27,7 +27,7 @@ struct ShardPiece {
 };
 
 // Replicas of HSDP have the same pieces. Each loads all of its pieces; for saving, they take the parameters in turn.
-// Parameters that are whole on each of the ranks that share the layers are saved by the first of them.
+// If the ranks that share the layers all have a whole parameter, the first of them saves it.
 enum class PiecesFor { kLoading, kSaving };
 
 // Pieces of parameters, under the names of plan/tensor_names.h, in disk order. Parameters without elements on this rank

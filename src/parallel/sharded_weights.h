@@ -11,11 +11,11 @@
 // A matrix that Muon updates has one momentum in place of two moments.
 //
 // Where ranks share the layers (tensor parallel), `plan` is of this rank's part of the model, and each of those ranks
-// has shards of its own part. Parameters that are whole on each, the norms, get gradients from its rows of the stream.
-// They are summed over those ranks before the reduction, so all of them make the same update.
+// has shards of its own part. Norms are whole on each of these ranks, and get gradients from that rank's rows of the
+// residual stream. These gradients are summed over the ranks before the reduction, so all ranks make the same update.
 //
-// Where ranks have different layers (pipeline parallel), `plan` is of this rank's, and all others are empty. Tied
-// weights are on two ranks, which add their gradients in finish_gradients() and make the same update.
+// Where ranks have different layers (pipeline parallel), `plan` is of this rank's layers, and all other units are
+// empty. Tied weights are on two ranks, which add their gradients in finish_gradients() and make the same update.
 //
 // Frozen parameters (`trained` false) are gathered like all others but have no moments. Their gradient is set to zero
 // before the reduction, so it adds nothing to a norm.
@@ -55,16 +55,16 @@ namespace hearth::parallel {
 struct ModelRanks {
   comm::Group* tensor = nullptr;     // ranks that share the layers
   comm::Group* pipeline = nullptr;   // ranks with different layers
-  comm::Group* embedding = nullptr;  // those of them that have the tied weights
+  comm::Group* embedding = nullptr;  // the ranks of the pipeline that have the tied weights
 };
 
 class ShardedWeights final : public model::Weights {
  public:
   // `group`: all data-parallel ranks, the shards of a replica next to each other. Makes one allocation on `device`,
   // zero-filled; partial sums of `reproducible` come with the first step. kInference has weights only. `trained`: a
-  // flag for each of plan.parameters; empty: all true. `momentum_only`: the same, whether its state is Muon's momentum
-  // (plan/muon.h); empty: none. `ranks`: that share the model of `plan`. Borrows `plan` and the groups, which must
-  // outlive this. Collective with replicas, else Local.
+  // flag for each of plan.parameters; empty: all true. `momentum_only`: the same for parameters whose state is Muon's
+  // momentum (plan/muon.h); empty: none. `ranks`: the groups that share the model. Borrows `plan` and the groups, which
+  // must outlive this. Collective with replicas, else Local.
   enum class Mode { kTraining, kInference };
   ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group, Mode mode,
                  std::vector<bool> trained = {}, plan::Sharding sharding = {}, at::Device device = at::kCPU,
@@ -84,8 +84,8 @@ class ShardedWeights final : public model::Weights {
   void begin_step(int64_t num_micro_batches);
   // After the last micro-batch. Collective over the ranks that have the tied weights, else Local.
   void finish_gradients();
-  // The optimizer has written each change of this step's masters to Owned::copy, too. So the next gathers need not
-  // cast. Local.
+  // Tells that the optimizer has written this step's masters to Owned::copy, too. The next gathers then need no pass
+  // that casts. Local.
   void copies_written() { copies_written_ = true; }
   // Local. Checks that every unit was reduced.
   void end_step();
@@ -145,7 +145,7 @@ class ShardedWeights final : public model::Weights {
     std::vector<at::Tensor> partial_sums;  // [shard_numel] each: the digits of a binary counter, then the blocks so far
     bool stale = true;                     // `weights` are out of date
     bool is_cast = false;                  // this rank's part of `weights` is its masters, cast
-    bool begins = true;                    // nothing of this sum is in `gradients`
+    bool begins = true;                    // the step's sum has not begun in `gradients`
     std::vector<bool> unwritten;           // of each parameter: its gradient, here or in the slot, is undefined
     int64_t num_ready = 0;                 // number of gradient_ready calls in this step
     int64_t num_reduced = 0;               // number of reductions in this step; the communication stream counts it
@@ -169,16 +169,16 @@ class ShardedWeights final : public model::Weights {
   // Fills `whole` from the masters of all ranks: casts here where needed, then gathers, in the communication stream if
   // `ahead`.
   comm::Work gather_into(UnitBuffers& unit, const at::Tensor& whole, bool ahead);
-  // All weights are to be gathered again.
+  // Marks all weights as out of date, so that the next gather communicates.
   void set_stale();
   comm::Work start_or_run(bool ahead, std::function<void()> calls);
-  // Set to zero, in a whole buffer: the elements of no parameter, and those of unwritten parameters.
+  // In a whole buffer, sets padding and the elements of unwritten parameters to zero.
   void zero_padding(int64_t unit, const at::Tensor& gradients) const;
   void zero_unwritten(int64_t unit, const at::Tensor& gradients);
   std::span<const plan::Parameter> parameters_of(int64_t unit) const;
   void zero_frozen_gradients(int64_t unit, const at::Tensor& gradients);
   void sum_whole_parameters(int64_t unit, const at::Tensor& gradients);
-  // The sum over ranks of a micro-batch's gradient, or of all micro-batches', added to the step's sum.
+  // Sums a gradient, of one micro-batch or of all, over the ranks, and adds it to the step's sum.
   void reduce(int64_t unit, const at::Tensor& whole);
   void add_micro_batch(UnitBuffers& unit, const at::Tensor& sum);
   UnitBuffers& buffers(int64_t unit);

@@ -29,12 +29,12 @@ class UnitSlots {
   static int64_t bytes_for(const std::vector<plan::SlotPool>& pools, DType dtype);
 
   bool empty() const { return pools_.empty(); }
-  // The unit's slot, or null.
+  // The unit's slot; null if it has none.
   UnitSlot* find(int64_t unit);
-  // A slot for a unit that has none: the one that was used least recently. Waits for its work. A unit that finds all
-  // slots in use is our bug.
+  // Gives the least recently used slot to a unit without a slot. Waits for the slot's work. It is our bug if all slots
+  // are in use.
   UnitSlot& take(int64_t unit);
-  // Afterwards no unit has a slot. Waits for their work.
+  // Takes all slots from their units. Waits for the slots' work.
   void clear();
 
  private:
