@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transformer's forward token by token, with a cache of keys and values, for generation.
 //
-// Rows are sequences beside each other, each with a cache and a length of its own. One call computes a token of each of
-// several rows.
+// Rows are independent sequences, each with its own cache and length. One call computes one token for each of several
+// rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,7 +29,7 @@ class Decoder {
   at::Tensor append(std::span<const int32_t> tokens, int64_t row = 0);
 
   // Appends one token to each of these rows, which are different and not empty. Returns the logits after each, [N, V];
-  // valid until the next call.
+  // valid until the next call. For several rows it is faster than a call for each, because the weights are read once.
   at::Tensor append_to_each(std::span<const int64_t> rows, std::span<const int32_t> tokens);
 
   // Forgets all positions of a row.
@@ -39,11 +39,11 @@ class Decoder {
   int64_t capacity() const { return capacity_; }
 
  private:
-  // Where the tokens of a call go: all into one row, behind each other, or each into a row of its own.
+  // Where the tokens of a call go: all into one row, one after the other, or each into a row of its own.
   struct Places {
     int64_t row = 0;
-    // Tokens in rows of their own have these, on the device. Undefined: all tokens go into `row`.
-    at::Tensor rows_N{}, lengths_N{};  // int32; with the new token
+    // On the device, if each token goes into a row of its own. Undefined: all tokens go into `row`.
+    at::Tensor rows_N{}, lengths_N{};  // int32; lengths include the new token
     at::Tensor index_N{};              // int64, into [rows * capacity]
     at::Tensor rope_NK{};
   };
@@ -63,8 +63,8 @@ class Decoder {
   at::Device device_;
   at::Tensor rope_CK_;
   std::vector<at::Tensor> keys_, values_;                        // per layer, [rows, capacity, G, K]
-  std::unique_ptr<model::Activations> of_row_;                   // for the number of tokens in the last append()
-  std::map<int64_t, std::unique_ptr<model::Activations>> each_;  // by the number of rows; a few of them
+  std::unique_ptr<model::Activations> of_row_;                   // sized for the last append()
+  std::map<int64_t, std::unique_ptr<model::Activations>> each_;  // key: the number of rows; only a few are kept
 };
 
 }  // namespace hearth::decode

@@ -15,21 +15,20 @@
 
 namespace hearth::decode {
 
-// How many of `visible` tokens a window shows for the next one: all, or the newer half of a window that is too small.
-// Cached keys carry their positions. A window that slid by one token would cost a pass over it for each token; half of
-// it costs one such pass in window / 2 tokens.
+// How many of `visible` tokens the model sees for the next token: all, or the newer half of the window if they do not
+// fit. Cached keys contain their positions, so a window that slid by one token would cost a pass over the whole window
+// for each token. Keeping half of it costs such a pass once in window / 2 tokens.
 inline int64_t shown(int64_t visible, int64_t window) { return visible > window ? (window + 1) / 2 : visible; }
 
-// Rows may begin and end at any time. What a row computes does not depend on other rows, up to the rounding of matrix
+// Rows may begin and end at any time. A row's results do not depend on other rows, up to the rounding of matrix
 // products.
 class ContextRows {
  public:
-  // `window`: of the model. `capacity`: the longest part of a context that the rows will have. Borrows plan and
-  // weights.
+  // `window`: the model's. `capacity`: the longest part of a context that a row will have. Borrows plan and weights.
   ContextRows(const plan::ModelShape& shape, const plan::ParameterPlan& plan, model::Weights& weights, int64_t window,
               int64_t capacity, DType dtype, at::Device device, int64_t rows);
 
-  // A row begins anew with this context, which is not empty.
+  // Restarts a row with this context, which is not empty.
   void begin(int64_t row, std::vector<int32_t> context);
   void append(int64_t row, int32_t token);
   // The logits of the next token of each of these rows, [N, V], valid until the next call. Call it once for a row after
@@ -39,7 +38,7 @@ class ContextRows {
  private:
   struct Context {
     std::vector<int32_t> tokens;
-    std::vector<int32_t> fresh;  // their end, which the decoder has not seen
+    std::vector<int32_t> fresh;  // the context's end, which the decoder has not seen yet
   };
   Context& context(int64_t row) { return contexts_[static_cast<size_t>(row)]; }
 

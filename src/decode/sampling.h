@@ -11,12 +11,12 @@ namespace hearth::decode {
 struct SamplingOptions {
   double temperature = 1;  // 0: always the most likely token
   int64_t top_k = 0;       // only the k most likely; 0: all
-  double top_p = 1;        // of these only the fewest whose probabilities sum to this
-  double min_p = 0;        // of these only those with at least this part of the most likely one's probability
+  double top_p = 1;        // the fewest of these whose probabilities sum to this
+  double min_p = 0;        // those of these with at least this share of the largest probability
 };
 
-// `uniform` is a random number in [0, 1). Equal logits are ordered by id. Never picks an id at or past logits.size(). A
-// logit that is NaN is less than all others.
+// `uniform` is a random number in [0, 1). Equal logits are ordered by id. Never picks an id at or past logits.size().
+// NaN counts as less than all other logits.
 int64_t sample_token(std::span<const double> logits, const SamplingOptions& options, double uniform);
 
 // The probability of the most likely token.
