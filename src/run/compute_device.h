@@ -16,7 +16,7 @@
 namespace hearth::run {
 
 // Opens training.device. Throws Error if it does not exist; user_error if it cannot do what the configuration requires.
-// With numerics.reproducible, a GPU does its work in the same order every time.
+// With numerics.reproducible, a GPU adds in a fixed order, which is a little slower.
 at::Device open_compute_device(const config::RunConfig& config);
 
 // The device of one of several ranks: the GPU with its number among the ranks of its host, or the CPU. Throws as
@@ -32,7 +32,7 @@ int64_t available_memory(at::Device device);
 // FLOP/s of large matrix products of this type on the device. Measured once per process (0.1 to 0.2 s).
 double gemm_flops(at::Device device, DType dtype, int64_t threads);
 
-// The rate at which mfu is 1: gemm_flops of `compute`, and on a CPU of float32 where that is faster.
+// The rate at which mfu is 1: gemm_flops of `compute`, or on a CPU of float32 if that is faster.
 double peak_flops(at::Device device, DType compute, int64_t threads);
 // The same, measured again at each call, with the calling thread's pool.
 double peak_flops_now(at::Device device, DType compute);

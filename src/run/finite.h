@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks that weights from another source are finite. Without it a NaN in them would first appear as a NaN loss.
+// Checks that weights from another source are finite. Without this check a NaN in them would only show as a NaN loss.
 #pragma once
 
 #include <vector>

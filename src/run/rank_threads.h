@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the ranks of a run share the cores, and the rate of matrix products of all of them together.
+// How the ranks of a run share the cores, and the rate of matrix products of all ranks together.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -19,8 +19,8 @@ struct RankThreads {
 // config::cpu_threads of this process. Collective.
 RankThreads share_threads(const config::RunConfig& config, int64_t threads, comm::Control& control);
 
-// What rank 0 measures, with `cores` of its own or with its GPU, times this is the rate of the whole run of `threads`
-// threads. More threads than cores are no faster. Rank 0's; collective.
+// The factor from the rate that rank 0 measures, with `cores` cores or its GPU, to the rate of the whole run of
+// `threads` threads. More threads than cores are no faster. Only rank 0 gets it. Collective.
 double share_measured(at::Device device, int64_t cores, int64_t threads, comm::Control& control);
 
 }  // namespace hearth::run

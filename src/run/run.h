@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything about a run that is known before its first step and never changes. It differs between ranks only in their
-// place, their part of the model and their threads.
+// Everything about a run that is known before its first step and never changes. Ranks differ only in their place, their
+// part of the model and their threads.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -48,7 +48,7 @@ struct Run {
   std::vector<float> token_weights;        // weights of tokens in the loss; empty: all 1
   std::string token_weights_hash;          // of token_weights; empty without them
   std::string tokenizer_file;              // the data's tokenizer file, for checkpoints; empty: "bytes"
-  std::string chat_template;               // of the model that the training started from; empty: none
+  std::string chat_template;               // template of the model from which the training started; empty: none
   plan::ModelShape shape;                  // of the whole model
   plan::ParameterPlan plan;                // the same
   plan::PipelinePlan pipeline;             // one rank: one stage
@@ -70,11 +70,11 @@ struct Run {
   plan::TensorPart tensor() const { return {place.tp, config.parallelism.tensor_parallel_degree}; }
   bool validates() const { return !validation.empty(); }
   uint64_t samples() const { return static_cast<uint64_t>(steps * global_batch_size); }  // of the whole run
-  // For this rank's part of the data.
+  // The options for loading this rank's part of the data.
   data::LoaderOptions loading(uint64_t first_sample) const;
   // The manifest of a checkpoint.
   checkpoint::Manifest manifest(const RunProgress& progress, const metrics::StepRecord& record) const;
-  // The error if the guard stops the run at a step.
+  // The error for a run that the guard stops at this step.
   Error diverged(int64_t step, const std::string& reason, double lr) const;
   // For the console, in at most 23 lines: the chosen keys and their meaning in numbers. With `verbose`: every key of
   // the resolved configuration, every source of the data and every part of the memory.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks of a training must have alike, although each process has a command line and files of its own: the run,
-// and what it reads. Rank 0's run file with its --set is the run of all ranks. What ranks read by themselves is
-// compared before it is used, because a rank with another configuration, dataset or checkpoint would train on without a
-// word.
+// Makes sure that all ranks train the same run, although each process has its own command line and files. Rank 0's run
+// file with its --set is the run of all ranks. Whatever ranks read by themselves is compared before it is used, because
+// a rank with another configuration, dataset or checkpoint would train without any error.
 #pragma once
 
 #include <optional>
@@ -35,28 +34,27 @@ struct FirstRun {
 };
 FirstRun read_first_run(const GivenRun& given, int64_t ranks);
 
-// Rank 0's run on all ranks, with its problems. `first`: rank 0's. The others do not read their run file, as long as
-// their command line is rank 0's: an old copy of it on their host does no harm. Throws user_error that names the rank,
+// Rank 0's run on all ranks, with its problems. `first`: rank 0's. The others do not read their run file if their
+// command line equals rank 0's, so an old copy of it on their host does no harm. Throws user_error that names the rank,
 // its host and the keys if another command line gives another run. Collective.
 config::LoadResult share_run(const std::optional<FirstRun>& first, const GivenRun& given, comm::Control& control);
 
-// The same of a command that shares no run file (`hearth bench step`): throws if a rank has other keys than rank 0.
+// For a command that shares no run file (`hearth bench step`): throws if a rank's keys differ from rank 0's.
 // Collective.
 void require_one_run(const config::RunConfig& own, comm::Control& control);
 
-// What a rank found where the run says that it is.
+// An input of the run, as one rank found it.
 struct FoundInput {
   std::string key;       // of the run file: "data.path"
   std::string path;      // as the rank resolves it
   std::string identity;  // of the content
 };
-// Throws user_error that names the rank, its host and the key where a rank found something else than rank 0.
-// Collective.
+// Throws user_error, which names the rank, its host and the key, if a rank's input differs from rank 0's. Collective.
 void require_same(std::string_view operation, const std::vector<FoundInput>& mine, comm::Control& control);
 
 // The weights that a run takes: its own checkpoint, or those of checkpoint.initial_load_path; empty: neither. The
-// identity of a checkpoint of Hearth is the hash of hearth.json, which has the checksums of all elements. Other files
-// have names, sizes and samples of their content: a few dozen pages, spread over all of them.
+// identity of a checkpoint of Hearth is the hash of hearth.json, which has the checksums of all elements. The identity
+// of other files is a hash of their names, their sizes and a few dozen pages spread over their content.
 std::vector<FoundInput> weights_found(const std::optional<Path>& own, const config::RunConfig& config);
 
 }  // namespace hearth::run

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Saves the state of a training as checkpoints, at once or behind the training (checkpoint.async_mode).
 //
-// Behind: save() waits for the save before, copies this rank's state and returns. A thread of each rank writes the
-// copy. Ranks tell each other in their notes about steps (train/step_note.h) for which save they have written it. When
-// all have, advance() sends the lists of items to rank 0, whose thread completes the checkpoint. Only finish() waits
-// for a disk. Every checkpoint is whole under its final name or not there, as with a save at once.
+// Behind: save() waits for the previous save, copies this rank's state and returns. This costs memory for the copy. A
+// thread of each rank writes the copy. In their notes about steps (train/step_note.h) ranks tell each other how far
+// they have written. When all have, advance() sends the lists of items to rank 0, whose thread completes the
+// checkpoint. Only finish() waits for a disk. Every checkpoint is whole under its final name or not there, as with a
+// save at once.
 //
 // An error of a thread is thrown by the next call on its rank.
 #pragma once
@@ -31,7 +32,7 @@ class Saver {
   struct Options {
     Path checkpoints;
     std::optional<runfolder::Lease> lease = std::nullopt;      // of rank 0
-    std::optional<checkpoint::KeepRules> keep = std::nullopt;  // after each save; none: all are kept
+    std::optional<checkpoint::KeepRules> keep = std::nullopt;  // applied after each save; empty: all checkpoints stay
     bool behind = false;
   };
   // Borrows `weights`. Behind: allocates the copy. Local.
@@ -40,26 +41,27 @@ class Saver {
   ~Saver();
   Saver(const Saver&) = delete;
 
-  // Saves CHECKPOINTS/step-N, N = manifest.step, whose other fields the caller has filled in. At once: it has been read
-  // back and has its name at the return. If this throws, the earlier checkpoints are unchanged. `weights_as`: the
-  // weights alone, in this type; none: the whole state. Collective.
+  // Saves CHECKPOINTS/step-N, N = manifest.step, whose other fields the caller has filled in. At once: the checkpoint
+  // has been read back and has its name when this returns. If this throws, the earlier checkpoints are unchanged.
+  // `weights_as`: the weights alone, in this type; none: the whole state. Collective.
   void save(checkpoint::Manifest manifest, std::optional<DType> weights_as = std::nullopt);
-  // The last step of which this rank has written its part; 0: none. Local.
+  // The step of the last save whose part this rank has written; 0: none. Local.
   int64_t written_step();
-  // All ranks have written their parts of saves up to this step. Collective.
+  // Tells that all ranks have written their parts of all saves up to this step. Collective.
   void advance(int64_t written_step);
   // Returns when the last save has its name. Collective.
   void finish();
 
-  // What the checkpoint of the last save() is called, or will be. Local.
+  // The folder that the last save()'s checkpoint has, or will have. Local.
   const Path& folder() const { return saved_.folder; }
 
   // A checkpoint that has its name.
   struct Saved {
     Path folder;
-    double seconds = 0, waited_s = 0;  // from the beginning of the save; that the training waited
+    double seconds = 0, waited_s = 0;  // time since the beginning of the save; time that the training waited for it
   };
-  // The one since the last call, if this rank knows of it. Behind, only rank 0 knows before finish(). Local.
+  // The checkpoint that was completed since the last call, if this rank knows of one. Behind, only rank 0 knows before
+  // finish(). Local.
   std::optional<Saved> completed();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The start of a training: a checkpoint of its own folder, another source's weights, or initial values.
+// Where a training starts: from its own folder's checkpoint, from another source's weights, or from initial values.
 #pragma once
 
 #include <memory>
@@ -25,15 +25,17 @@ struct Start {
   std::string chat_template;          // of the checkpoint's model, for its own checkpoints; empty: none
   std::vector<std::string> notes;     // for the console
   std::vector<std::string> warnings;  // the same, for doubtful settings
-  // The open checkpoint, for fill() or check(): thousands of ranks read its lists from one file system.
+  // The open checkpoint, for fill() or check(). It stays open because thousands of ranks would read its lists again
+  // from one file system.
   std::shared_ptr<convert::Source> source;
 
-  // Fills each rank's weights and moments. A checkpoint of this run is checked meanwhile: each rank checks what it
-  // loads, and its share of what nobody loads. Returns its damage, which the rank that found it tells all; the weights
-  // are then undefined. Throws if something else is wrong. Collective.
+  // Fills each rank's weights and moments. Meanwhile checks this run's own checkpoint: each rank checks what it loads,
+  // and its share of what no rank loads. Returns damage that any rank found; the weights are then undefined. Throws if
+  // something else is wrong. Collective.
   std::optional<checkpoint::DamagedCheckpoint> fill(const Run& run, parallel::ShardedWeights& weights,
                                                     comm::Control& control);
-  // Checks all of this run's checkpoint, if there is one and nothing is to be loaded. Collective.
+  // Use it in place of fill() if nothing is to be loaded: checks this run's whole checkpoint, if there is one.
+  // Collective.
   std::optional<checkpoint::DamagedCheckpoint> check(comm::Control& control);
 };
 
