@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `hearth preflight` measures on each rank, and the judgement about it: which nodes are off. Pure functions: the
-// measurements are in bench/preflight.h.
+// What `hearth preflight` measures on each rank, and the judgement which nodes are faulty. Pure functions:
+// bench/preflight.h makes the measurements.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace hearth::bench {
 
-// One rank's measurements. Those of a node are made by its first rank; its other ranks have the defaults.
+// One rank's measurements. A node's first rank makes the measurements of the node; the other ranks have the defaults
+// there.
 struct RankFacts {
   int64_t rank = 0;
   std::string host;
@@ -23,10 +24,10 @@ struct RankFacts {
   int64_t memory_bytes = 0;                    // of the device, free at the start
   double gemm_flops = 0;                       // FLOP/s, while all ranks multiply
   double clock_s = 0;                          // the time of day, read by all ranks at once
-  std::string file_error;                      // of a node; empty: what was written was read back
+  std::string file_error;                      // of a node; empty: a written file was read back correctly
   double write_bytes_s = 0, read_bytes_s = 0;  // of a node
   int64_t memory_errors = -1;                  // of a node: uncorrected, since its start; -1: the system does not say
-  GpuHealth gpus{};                            // of a node; nothing is known of it without GPUs
+  GpuHealth gpus{};                            // of a node; not known without GPUs
   // Known after the first exchange of tensors.
   bool plugin_loaded = false;   // limits.fabric_library is mapped
   double received_bytes_s = 0;  // of an all_gather over all ranks
@@ -52,9 +53,9 @@ struct CheckRow {
   std::vector<std::string> bad_nodes{};  // with kOff: host names, each once
 };
 
-// The rows of what each node has by itself. Facts are in the order of ranks, of one rank or more.
+// The rows about each node alone. `facts`: in the order of ranks, at least one.
 std::vector<CheckRow> judge_nodes(std::span<const RankFacts> facts, const NodeLimits& limits);
-// The rows of what nodes do together.
+// The rows about the nodes' communication.
 std::vector<CheckRow> judge_fabric(std::span<const RankFacts> facts, const NodeLimits& limits);
 
 // "devices        fine         8 x ...", a line.

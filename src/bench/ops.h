@@ -14,7 +14,7 @@ namespace hearth::bench {
 struct KernelTiming {
   std::string name;
   double median_s = 0;
-  double bytes = 0;       // at least read and written: each operand once
+  double bytes = 0;       // the least that must be read and written: each operand once
   double flops = 0;       // of the products alone, causal attention counted as half; 0 for kernels bound by memory
   double times_aten = 0;  // speed relative to ATen's: the median over rounds in alternation; 0: not compared
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `hearth preflight`: are the nodes of this allocation fit for the run? Every rank measures what it has, all exchange
-// tensors, and then make some steps of the real run, in a folder that is removed again.
+// `hearth preflight`: are the nodes of this allocation fit for the run? Every rank measures its own hardware, and all
+// ranks exchange tensors. Then they make some steps of the real run, in a folder that is removed again.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ struct PreflightResult {
   std::vector<std::string> bad_nodes{};  // on rank 0: their names, sorted
 };
 
-// Collective; rank 0 prints a row for each check as soon as it is known. kHardware if a node is off. With a run file
-// its errors are thrown, as a training throws them. `loaded`: the run of all ranks (run/same_run.h).
+// Collective; rank 0 prints a row for each check as soon as it is known. The result is kHardware if a node is faulty.
+// Throws the errors of a run file, as a training does. `loaded`: the run of all ranks (run/same_run.h).
 PreflightResult run_preflight(const config::PreflightOptions& options, const config::LoadResult& loaded,
                               comm::Control& control, const comm::MakeGroup& make_group);
 

@@ -7,10 +7,10 @@
 
 namespace hearth::bench {
 
-// Starts options.ranks ranks, which have the messages of a training and no tensors: they meet, agree about steps, save,
-// load, and one of them dies. Each is a comm::ProcessControl with its own connections and threads; a process has many
-// of them. Rank 0, one rank that collects messages of others, and the last rank have a process each, so that their CPU
-// time and bytes can be told. Prints what it took. Call before the process has threads.
+// Starts options.ranks ranks, which exchange a training's messages but no tensors: they meet, agree about steps, save
+// and load, and one of them dies. Each is a comm::ProcessControl with its own connections and threads; a process has
+// many of them. Rank 0, one rank that collects other ranks' messages, and the last rank have a process each, so that
+// their CPU time and bytes can be measured. Prints the times and bytes. Call it before the process has threads.
 ExitCode run_bench_ranks(const config::BenchRanksOptions& options);
 
 }  // namespace hearth::bench

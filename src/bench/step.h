@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hearth bench step`: the time of a training step of a given shape on this machine, and of its parts. It uses random
-// tokens, the trainer's own step, and the ranks' processes and group that a run would have.
+// tokens, but the trainer's own step, and the same processes and group of ranks as a run.
 #pragma once
 
 #include <string>
