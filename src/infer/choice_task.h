@@ -29,7 +29,7 @@ struct ChoiceTask {
   std::vector<Question> questions;
 };
 
-// Which number of each choice is compared. The first three are lm-evaluation-harness's acc, acc_norm and acc_bytes.
+// Which score of the choices is compared. The first three are lm-evaluation-harness's acc, acc_norm and acc_bytes.
 enum class ChoiceRule { kSum, kPerCharacter, kPerByte, kPerToken };
 inline constexpr ChoiceRule kChoiceRules[] = {ChoiceRule::kSum, ChoiceRule::kPerCharacter, ChoiceRule::kPerByte,
                                               ChoiceRule::kPerToken};
@@ -40,7 +40,7 @@ struct ChoiceReport {
   std::vector<Question> questions;
   std::vector<std::vector<LogLikelihood>> scores;  // of each choice of each question
 
-  // The choice that the rule picks; of equal ones the first.
+  // The choice that the rule picks; the first one if several are equal.
   int64_t picked(size_t question, ChoiceRule rule) const;
   double accuracy(ChoiceRule rule) const;
   // The standard error of the accuracy: the sample's deviation / sqrt(questions). 0 for one question.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logits: of sequences that are computed as a whole, and of the next tokens of contexts, for text and for arrays, as
-// decode/rows.h continues them. The latter are in double, for the tokenizer's own ids, and checked.
+// Logits of whole sequences, and of the next token of contexts (decode/rows.h), for text and for arrays. A next token's
+// logits are doubles, have only the tokenizer's own ids, and are checked for NaN.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace hearth::infer {
 // Throws damaged if a logit is NaN.
 void check_numbers(std::span<const double> logits, const LoadedModel& model);
 
-// Computes sequences one after the other, each of which begins at one of `starts`, for Transformer::logits() after it.
-// `tokens`: as many as the transformer takes.
+// Computes several sequences, which stand one after the other and begin at `starts`. Call Transformer::logits() after
+// it. `tokens`: as many as the transformer takes.
 void compute_sequences(model::Transformer& transformer, parallel::ShardedWeights& weights,
                        std::span<const int32_t> tokens, std::span<const int32_t> starts);
 
@@ -38,7 +38,7 @@ class RowDecoding {
   decode::ContextRows rows_;
 };
 
-// One context.
+// The same for a single context.
 class Decoding {
  public:
   Decoding(LoadedModel& model, std::vector<int32_t> context) : rows_(model, 1) { rows_.begin(0, std::move(context)); }

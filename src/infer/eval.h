@@ -15,7 +15,7 @@
 
 namespace hearth::infer {
 
-// The name of a set that is not named: that of its folder.
+// The name of a set without a name of its own: its folder's name.
 std::string folder_name(const Path& folder);
 
 // The result for one set of documents.
@@ -25,7 +25,7 @@ struct EvalReport {
 
   std::string name;   // the set's name; empty: there is only one set
   Path folder{};      // its dataset
-  std::string split;  // of the dataset
+  std::string split;  // the dataset's split
   train::ValidationResult validation;
   Units units = Units::kNone;
   std::optional<SlidingWindow> sliding{};  // how the loss was measured; empty: windows that follow each other

@@ -23,7 +23,7 @@ struct Filling {
 struct Filled {
   std::string text;
   std::vector<int32_t> ids;        // of the whole text as one document, with its BOS and EOS
-  std::vector<int64_t> positions;  // of the masks in `ids`, in the order of filling
+  std::vector<int64_t> positions;  // positions of the masks in `ids`, in the order of filling
 };
 
 // The spelling of a mask: the tokenizer's mask token, or "[MASK]" if that has no text.

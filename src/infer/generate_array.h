@@ -21,8 +21,8 @@ struct ArrayGeneration {
 
 using data::ArrayPrompt;
 
-// Reads a .npy as a prompt: data::read_array_prompt, with its errors. `n_fixed` is the number of neurons; below 0: that
-// of the checkpoint's data. `source` is where the path was given, for messages.
+// Reads a .npy as a prompt: data::read_array_prompt, with its errors. `n_fixed` is the number of neurons; below 0: as
+// in the checkpoint's data. `source` says where the user gave the path, for messages.
 ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins = 0,
                               int64_t n_fixed = -1, const std::string& source = "--prompt");
 
@@ -32,7 +32,7 @@ report::Raster raster_of(const data::SpikeArray& array);
 void write_generated(const config::GenerateOptions& options, const ArrayPrompt& prompt, const report::Raster& whole);
 
 // Calls `show` with the counts [neurons] of each generated time bin. Each column of patches begins with BOS, which is
-// set as in training, followed by sampled ids of patches. The number of columns is the number that begin within
+// set as in training, followed by sampled ids of patches. A column is generated if it begins within the first
 // `max_tokens` tokens. The same model, request and machine give the same counts.
 GenerationCounts generate_array(LoadedModel& model, const ArrayGeneration& request,
                                 const std::function<void(std::span<const uint8_t>)>& show);

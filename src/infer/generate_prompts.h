@@ -5,14 +5,14 @@
 // Prompts are lines of text, or JSON objects {"prompt": "..."} in a file that ends in .jsonl. Empty lines are left out.
 // The output has a line for each prompt, in their order:
 //   {"prompt": "...", "text": "...", "tokens": N, "stop": "eos", "seed": S}
-// "text" comes after the prompt; of a model that fills masks in it is the whole text. A model of recordings takes the
-// names of .npy files as prompts, and has "bins" in place of "text": for each time bin a list of counts, of all
+// "text" is the text after the prompt, or the whole text if the model fills in masks. A model of recordings takes the
+// names of .npy files as prompts. Its lines have "bins" in place of "text": for each time bin the counts of all
 // neurons. "stop" says why the text ended: "eos", "length", "stop" (a stop string) or "filled". Prompt number i, from
 // 0, has the seed S + i, and its text is that of `hearth generate --seed`, up to the rounding of matrix products.
 //
-// Lines go to FILE.partial, which becomes FILE when the last one is there. A command that was killed goes on from the
-// whole lines of FILE.partial, if its settings are the same; else it begins anew. FILE.partial.lock is locked
-// meanwhile.
+// Lines go to FILE.partial, which is renamed to FILE after the last line. If a command was killed, the same command
+// with the same settings continues after the complete lines of FILE.partial; with other settings it starts again.
+// FILE.partial.lock is locked meanwhile.
 #pragma once
 
 #include <cstdint>

@@ -35,8 +35,8 @@ struct LoadedModel {
 };
 
 // Loads a checkpoint onto `device`, a name that ops::open_device accepts. `folder` is a checkpoint, or a run folder or
-// its checkpoints/, which give the newest one. Throws user_error if there is no checkpoint with a manifest, damaged()
-// if it is incomplete. Do not move the result: weights point into it.
+// its checkpoints/, whose newest checkpoint is loaded. Throws user_error if there is no checkpoint with a manifest,
+// damaged() if it is incomplete. Do not move the result: weights point into it.
 std::unique_ptr<LoadedModel> load_model(const Path& folder, const std::string& device = "cpu");
 
 }  // namespace hearth::infer

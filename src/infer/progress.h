@@ -9,8 +9,8 @@
 
 namespace hearth::infer {
 
-// What is done, and the time that is left by the rate since the start: "validation: 120 of 640 batches, 32 s left".
-// `before`: were done before the start. `more` stands before the time: ", 512 tokens/s".
+// What is done, and the remaining time at the rate since the start: "validation: 120 of 640 batches, 32 s left".
+// `before`: units that were done before the start. `more`: text before the time, such as ", 512 tokens/s".
 struct ProgressCounts {
   int64_t done = 0, all = 0, before = 0;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hearth convert --verify`: both sides of a conversion compute the logits of the same random tokens.
 //
-// Each side is read by the reader of its own kind, and computed with the order of the rows of queries and keys that
-// its files have. So the proof covers names, orders, joined matrices and the description of the model.
+// Each side is read by the reader of its own kind, and computed with its own files' row order of queries and keys. So
+// the proof covers names, orders, joined matrices and the description of the model.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace hearth::infer {
 
-// Sequences of these numbers of tokens, as far as the model has so many positions.
+// The lengths of the sequences; the model's longest position limits them.
 inline constexpr int64_t kProofLengths[] = {1, 7, 32, 128};
 inline constexpr uint64_t kProofSeed = 1;  // of the tokens
 
@@ -23,10 +23,10 @@ struct Proof {
     int64_t tokens;
     double largest_in, largest_out;  // absolute logits
     double difference;               // the largest
-    double rounding;                 // the largest that the rounding alone makes
+    double rounding;                 // the largest difference that rounding alone makes
   };
   std::vector<Sequence> sequences;
-  bool same_order = true;      // of the rows of queries and keys: then all bits must be equal
+  bool same_order = true;      // both sides have one order of rows of queries and keys: all bits must be equal
   double tolerance = 0;        // relative to the largest logit; 0: none
   std::optional<DType> dtype;  // that weights are rounded to; empty: none changes
 
@@ -37,11 +37,12 @@ struct Proof {
   std::string sentence() const;  // for the model card
 };
 
-// What rows in another order may change: they change the order of the sums over a head's elements, once in each layer.
+// The difference that another order of rows may make, because it changes the order of a sum over a head's elements in
+// each layer.
 double proof_tolerance(int64_t layers, DType compute);
 
-// Compares the source of a conversion with what was written. Computes on the CPU, in float32, or in float64 where a
-// weight has that type; one side's weights are in memory at a time. Throws the errors of opening both sides.
+// Compares the source of a conversion with what was written. Computes on the CPU in float32, or in float64 if a weight
+// has that type. Only one side's weights are in memory at a time. Throws the errors of opening both sides.
 Proof compare_logits(const convert::Options& options, const convert::Written& written);
 
 // For convert::Options::prove: prints the table and returns the sentence. Throws damaged() unless the proof holds.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loss with a sliding window: `hearth eval --window N --stride K`.
 //
-// Windows of N tokens begin every K tokens of the set. Each window scores the tokens that no window before it has
-// reached, with all its earlier tokens as their context: at least N - K of them, but in the first window. So every
-// token after the first is scored once. With K = N windows do not overlap, and the first token of each is not scored.
-// Source: Transformers' page "Perplexity of fixed-length models". Its sum gives each window's mean the weight of one
-// token fewer than it scores where windows overlap; here every token has the same weight.
+// Windows of N tokens begin every K tokens of the set. Each window scores the tokens that earlier windows have not
+// reached. Their context is at least N - K tokens, except in the first window. So every token after the first is scored
+// once. A smaller K gives more context, and costs N / K times as much as K = N. With K = N windows do not overlap, and
+// the first token of each is not scored. Source: Transformers' page "Perplexity of fixed-length models". Where windows
+// overlap, that page weights each window's mean with one token fewer than the window scores. Here every token has the
+// same weight.
 #pragma once
 
 #include <cstdint>

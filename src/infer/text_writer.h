@@ -30,17 +30,17 @@ class TextWriter {
   // Borrows the tokenizer and the rules.
   TextWriter(const tokenizer::Tokenizer& tokenizer, const WritingRules& rules, uint64_t seed);
 
-  // The prompt as it is shown, before the text: half a character at its end waits for the first token.
+  // The prompt as it is shown before the text. Half a character at its end is held back until the first token.
   std::string begin(std::string_view prompt) { return characters_.push(prompt); }
 
   // Chooses the next token from its logits. Returns it if the model has to read it; else the text has ended.
   std::optional<int32_t> next(std::span<const double> logits);
 
-  // The new text that can be shown: whole characters. What may be the beginning of a stop string waits. The stop string
-  // that ends the text is not shown.
+  // The new text that can be shown, in whole characters. Text that may begin a stop string is held back, and a stop
+  // string that ends the text is not shown.
   std::string take_text();
   int64_t tokens() const { return tokens_; }                // chosen so far, without EOS
-  std::optional<Ending> ending() const { return ending_; }  // empty: the text goes on
+  std::optional<Ending> ending() const { return ending_; }  // empty: the text has not ended
 
  private:
   void add(std::string_view text);
