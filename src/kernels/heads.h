@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two kernels of attention share: the rows of their operands, and the score of a hidden key.
+// Shared by the two attention kernels: the rows of their operands, and the score of a hidden key.
 #pragma once
 
 #include "kernels/kernels.h"

@@ -35,8 +35,8 @@ struct Heads {
   int64_t stride_b, stride_s, stride_n;
 };
 
-// Where the rows of Heads are in their sequences of S positions: `length` of them from `first` on, the others from
-// `second` on.
+// Which positions of a sequence (of S) the rows of Heads are: the first `length` rows begin at position `first`, the
+// others at `second`.
 struct Places {
   int64_t S, first, second, length;
 };
@@ -47,7 +47,7 @@ enum class NormKind : int32_t { kRmsNorm, kLayerNorm, kNpLayerNorm, kRmsNormNeox
 // One AdamW update; ops/adamw.h. Values that change from step to step are in device memory, in Decision.
 struct AdamWUpdate {
   double lr, beta1, beta2, eps, decay, l2;
-  int64_t updates_before;     // the decision's t less this is the moments' own t
+  int64_t updates_before;     // the moments' own t is the decision's t minus this
   int32_t transformers_form;  // 1: eps before the bias correction, decay after the update
   Type parameter, moments;    // the gradient is float32
   // If `stochastic`, a bfloat16 parameter and bfloat16 moments draw for element i from Philox(key, first + i), as in
@@ -69,8 +69,8 @@ struct Table {
   uint32_t interface;    // a hash of these headers (cmake/InterfaceHash.cmake): other builds' libraries are refused
   const char* platform;  // "CUDA 13.0", "HIP 5.2", "host"
   const char* (*error_text)(int code);
-  // Not on a stream: the number of devices, 0 without a driver; the description of device `index`, which becomes the
-  // calling thread's and stays it.
+  // Not on a stream: the number of devices (0 without a driver), and the description of device `index`, which becomes
+  // the calling thread's device.
   int (*count_devices)(int32_t* count);
   int (*describe_device)(int32_t index, DeviceDescription* description);
 
@@ -129,8 +129,9 @@ struct Table {
   // overwrites the logits. weights_C null: all 1. `scratch`: 2 * C doubles.
   int (*cross_entropy)(void* stream, Type, Rows logits_CV, const int32_t* labels_C, const float* weights_C,
                        const double* scale_1, double z_factor, double* scratch, double* sums_2);
-  // The two halves of the same for logits of a part of the vocabulary, whose first id is `first`. statistics_C2: log
-  // sum exp of the part, and the label's logit, 0 if the label is elsewhere. statistics_RC2: those of R ranks.
+  // cross_entropy in two halves, for logits of the part of the vocabulary that begins at id `first`. statistics_C2: the
+  // part's log sum exp and the label's logit (0 if the label is in another part). statistics_RC2: the same from R
+  // ranks.
   int (*cross_entropy_statistics)(void* stream, Type, Rows logits_CV, const int32_t* labels_C, int64_t first,
                                   double* statistics_C2);
   int (*vocabulary_parallel_cross_entropy)(void* stream, Type, Rows logits_CV, const int32_t* labels_C,

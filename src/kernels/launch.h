@@ -10,11 +10,11 @@
 
 namespace hearth::kernels {
 
-// Our code; the platform's codes are positive.
+// Our own error codes; the platform's are positive.
 inline constexpr int kTooManyBlocks = -1, kTooWide = -2;
 
-// Enough blocks to fill any GPU several times, for kernels whose threads loop over their work. A fixed number, not the
-// device's: it decides how partial sums are cut, so every device adds them in the same order.
+// Enough blocks to fill any GPU several times, for kernels whose threads loop over their work. The number is the same
+// on every device, because it decides how partial sums are cut: so every device adds in the same order.
 inline constexpr int64_t kFullGrid = 1056;  // 8 blocks on each of 132 multiprocessors
 
 // Threads of a block in most kernels.

@@ -15,7 +15,7 @@
 
 namespace hearth::kernels {
 
-// A policy's effect here. The host stops or goes back; every update is held until it has done so.
+// What a policy does on the device. kHold: no update is made until the host has stopped or gone back to a checkpoint.
 enum class Reaction : int32_t { kApply, kSkip, kHold };
 
 // A ring of the last applied steps: `count` values were pushed, the last `size` of them are kept.
