@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three products of a linear layer in 8-bit floating point: E4M3, one factor for each row of an operand along which
-// is summed (torchao calls this rowwise). Sums are fast forward and exact for gradients (ops/gpu/gpu.h, Float8Sums), as
-// in torchao and Transformer Engine. Source of the format: arXiv 2209.05433.
+// The three products of a linear layer in 8-bit floating point: E4M3, with one factor for each row of an operand; sums
+// run along the rows (torchao calls this rowwise). Sums are fast forward and exact for gradients (ops/gpu/gpu.h,
+// Float8Sums), as in torchao and Transformer Engine. Source of the format: arXiv 2209.05433.
 //
 // For GPUs that support it (ops/gpu/gpu.h, Gpu::has_float8). M rows (tokens), K inputs, N outputs, contiguous; all
 // multiples of 16, M only for the weight's gradient. Operands are bfloat16 and are converted here, at every use: only

@@ -10,7 +10,8 @@ namespace hearth::ops {
 
 class Readback {
  public:
-  // Copies `tensor` as it is when the device's stream reaches this point; it may change afterwards.
+  // Enqueues the copy. It has the tensor's content at this point of the device's stream; the tensor may change
+  // afterwards.
   explicit Readback(const at::Tensor& tensor);
   ~Readback();
   Readback(Readback&&) noexcept;

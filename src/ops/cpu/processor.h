@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Properties of this machine's processor that Highway does not report and kernels choose by.
+// Properties of this machine's processor that decide between kernels and that Highway does not report.
 #pragma once
 
 namespace hearth::ops {

@@ -10,7 +10,7 @@
 namespace hearth::ops {
 
 // body(task) for each of [0, num_tasks), begun in order. A free thread takes the next task, so a thread on a busy core
-// does fewer. A task's result must not depend on its thread.
+// does fewer tasks. A task's result must not depend on its thread.
 template <class Body>
 void run_tasks(int64_t num_tasks, const Body& body) {
   std::atomic<int64_t> next = 0;

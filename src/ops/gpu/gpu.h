@@ -30,20 +30,20 @@ struct Gpu {
   bool has_float8_sums() const { return major == 9; }
 };
 
-// The process computes on the GPU with this number among its host's: its number among the host's ranks. Without a call,
-// number 0. Before open_gpu(). With several ranks, on any hosts, all GPU code is loaded before the first of it runs:
-// the driver loads what is missing only when the GPU is idle, and a GPU that waits for another rank is not.
+// Chooses GPU number `local_rank` of this host for the process; without a call it is number 0. Call it before
+// open_gpu(). With several ranks all GPU code is loaded before the first kernel runs, which makes the start slower. The
+// driver loads missing code only while the GPU is idle, and a GPU that waits for another rank is never idle.
 void choose_gpu(int64_t local_rank, int64_t local_ranks, int64_t ranks);
 
-// The process's GPU. Loads on the first call, and makes it the calling thread's device. Throws Error (kHardware: no
-// GPU, or fewer than ranks; user_error: a build without GPU kernels or a LibTorch without CUDA).
+// The process's GPU. Loads everything on the first call, and makes the GPU the calling thread's device. Throws Error
+// (kHardware: no GPU, or fewer than ranks; user_error: a build without GPU kernels or a LibTorch without CUDA).
 const Gpu& open_gpu();
 // "cpu", or "cuda": the process's GPU, opened. The values of training.device and --device.
 at::Device open_device(const std::string& name);
-// The reason why open_gpu() would throw; empty if it would not.
+// The reason why open_gpu() would throw; empty if it would succeed.
 std::string why_no_gpu();
 
-// From here on ATen's sums on a GPU, including those of attention, have a fixed order. They take a little longer.
+// Gives ATen's sums on a GPU, including attention's, a fixed order from now on. They take a little longer.
 void fix_order_of_sums();
 
 // Whether our GPU kernels compute with this tensor, after open_gpu().
@@ -53,9 +53,9 @@ bool on_gpu(const at::Tensor& tensor);
 const kernels::Table& gpu_kernels();
 void* gpu_stream();
 
-// How a product of float8 is added up. Tensor cores keep about 14 bits of a sum. kFast: of the whole depth, so that
-// equal terms lose 2 % at a depth of 8,192 and 7 % at 28,672 (bench/results/gpu_20261128_h200.md). kExact: of 128 terms
-// at a time, and those sums are added in float32.
+// How a product of float8 is added up. Tensor cores keep about 14 bits of a sum. kFast: they add the whole depth, and
+// equal terms lose 2 % at a depth of 8,192 and 7 % at 28,672 (bench/results/gpu_20261128_h200.md). kExact: they add 128
+// terms at a time, and these sums are added in float32.
 enum class Float8Sums { kFast, kExact };
 // out_MN = a_MK b_NK^T of float8, or out_MN += that, with every row multiplied by its scale, [M] and [N] in float32.
 // `out` is bfloat16, which is only written, or float32, whose sums are exact.
@@ -69,7 +69,8 @@ struct KernelSet {
   at::DeviceType device = at::kCUDA;      // kCPU: for float32 and bfloat16 only, and without a stream
   Float8Product float8_product = nullptr;
 };
-// From here on `set` computes; open_gpu() uses it. Returns the set before. Not while another thread computes.
+// Makes open_gpu() and all computation use `set` from now on. Returns the previous set. Do not call it while another
+// thread computes.
 KernelSet use_kernels(const KernelSet& set);
 // Throws Error (kHardware) if a kernel's code is not 0.
 void check_gpu(int code, const char* kernel);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // GPU work that is enqueued as one piece: recorded once, then only replayed. A replay costs the host microseconds for
-// any number of kernels. The host's decisions while it records are final.
+// any number of kernels. Every replay repeats the decisions that the host made while it recorded.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -22,8 +22,8 @@ class Graph {
   bool recorded() const { return recorded_; }
 
   // Records the GPU work of `work` as the graph; nothing is computed. `work` may allocate, but may not wait for the GPU
-  // or copy from the host. Call it once before without recording: libraries then choose and prepare their kernels. The
-  // memory that it reads and writes must keep its address.
+  // or copy from the host. Run `work` once before without recording, so that libraries choose and prepare their
+  // kernels. The memory that it reads and writes must keep its address.
   void record(std::function<void()> work);
 
   // Enqueues the whole graph.

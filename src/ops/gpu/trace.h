@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the GPU of this process does, with the times of its own clock: each kernel, copy and fill, ours and LibTorch's
-// and NCCL's. LibTorch's Kineto asks the driver for it (CUPTI on NVIDIA's GPUs, roctracer on AMD's).
+// Everything that this process's GPU does, timed by the GPU's own clock: each kernel, copy and fill of ours, of
+// LibTorch and of NCCL. LibTorch's Kineto asks the driver for it (CUPTI on NVIDIA's GPUs, roctracer on AMD's).
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ class GpuTrace {
   GpuTrace(const GpuTrace&) = delete;
   GpuTrace& operator=(const GpuTrace&) = delete;
 
-  // Waits for the GPU, and ends. What ran since the constructor, in no order. Throws as the constructor does. Once.
+  // Waits for the GPU, ends the recording, and returns what ran since the constructor, in no order. Throws as the
+  // constructor does. Call it once.
   std::vector<GpuActivity> stop();
 
  private:
