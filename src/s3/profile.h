@@ -7,8 +7,8 @@
 
 namespace hearth::s3 {
 
-// The value of a key in a profile's section; empty without it. Nested keys (indented) are other ones. The first of
-// two counts. `text` is the file's content.
+// The value of a key in a profile's section; empty if it is missing. Indented keys belong to another key, and are
+// skipped. If a key is there twice, the first one counts. `text` is the file's content.
 std::string profile_value(std::string_view text, std::string_view profile, std::string_view key);
 
 }  // namespace hearth::s3

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The requests that Arrow does not make, or makes with more than we want.
+// Requests that Arrow cannot make, or for which it does more than we want.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ struct Answer {
   long status = 0;  // HTTP's; 0 without an answer. curl_easy_getinfo writes a long
   std::string body;
   std::map<std::string, std::string> headers;  // lower-case names
-  std::string code;                            // of an error: S3's
+  std::string code;                            // S3's code of an error
   int64_t tries = 0;
 };
 
@@ -41,7 +41,7 @@ struct Answer {
 class Connection {
  public:
   Connection();
-  // Sends until the request is done, or another try will not help, or `stop` is set, or all attempts are made.
+  // Tries until the request succeeds, another try cannot help, `stop` is set, or all attempts are used up.
   StoreResult send(const StoreAccess& place, const StoreCall& call, Answer& answer,
                    const std::atomic<bool>* stop = nullptr);
 
@@ -60,24 +60,24 @@ struct Precondition {
 StoreResult put(const StoreAccess& place, const std::string& name, std::string_view content,
                 const Precondition& condition);
 
-// After a kThere: done if the object has our size, for an earlier try of ours may have written it; else `otherwise`.
-// The callers compare the content.
+// Call it after a kThere: an earlier try of ours may have written the object. Returns success if it has our size, else
+// `otherwise`. The callers compare the content.
 StoreResult find_ours(const StoreAccess& place, const std::string& name, int64_t bytes, const StoreResult& otherwise);
 
-// Deletes an object; missing is fine. Arrow would also put an empty object in the place of its folder.
+// Deletes an object; missing is fine. Arrow would also write an empty object for its folder.
 StoreResult remove(const StoreAccess& place, const std::string& name);
 
-// An upload in parts: https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html. Nothing is seen of it
+// An upload in parts: https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html. The object is not visible
 // before complete_upload().
 StoreResult begin_upload(const StoreAccess& place, const std::string& name, std::string& upload);
-// `number` begins at 1. `tag` is what complete_upload() needs of this part.
+// `number` begins at 1. `tag` gets this part's ETag, which complete_upload() needs.
 StoreResult put_part(Connection& connection, const StoreAccess& place, const std::string& name,
                      const std::string& upload, int64_t number, std::string_view content, std::string& tag,
                      const std::atomic<bool>& stop);
 // `bytes` is the object's size: if an answer was lost, the object is looked for. The condition is put()'s.
 StoreResult complete_upload(const StoreAccess& place, const std::string& name, const std::string& upload,
                             const std::vector<std::string>& tags, int64_t bytes, const Precondition& condition);
-// The store forgets the parts. Until then it keeps them, and Amazon bills them.
+// Makes the store delete the parts. Until then it keeps them, and Amazon bills them.
 StoreResult abort_upload(const StoreAccess& place, const std::string& name, const std::string& upload);
 
 }  // namespace hearth::s3

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // An object that is written from begin to end, of any size: in one request, or in parts that are sent side by side.
 //
-// Arrow's own stream is not used: it has parts of 10 MiB alone, 10,000 at most, and no bound on the parts that wait in
-// memory.
+// Arrow's own stream is not used: all its parts have 10 MiB, so an object is limited to 10,000 of them, and any number
+// of parts may wait in memory.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ struct PartSizes {
   int64_t bytes_of(int64_t number) const;
 };
 
-// A failed or unfinished upload is taken back. Not thread-safe.
+// A failed or unfinished upload is aborted. Not thread-safe.
 class Upload final : public ObjectWriter {
  public:
   // `place` is called for every request, because credentials may change meanwhile. It is called by several threads.
@@ -53,7 +53,7 @@ class Upload final : public ObjectWriter {
     int64_t number = 0;
     std::string content;
   };
-  StoreResult send_part();  // begins to send what is in part_
+  StoreResult send_part();  // begins to send part_
   StoreResult wait_for_oldest();
   StoreResult fail(StoreResult result);
   StoreResult send(const Part& part, std::string& tag);
@@ -72,9 +72,9 @@ class Upload final : public ObjectWriter {
     std::unique_ptr<std::string> tag;
   };
   std::vector<Sent> sent_;  // by number
-  size_t done_parts_ = 0;   // the first ones of sent_
+  size_t done_parts_ = 0;   // how many parts at the beginning of sent_ are done
   std::atomic<bool> stop_{false};
-  std::mutex mutex_;  // of the connections that no part uses
+  std::mutex mutex_;  // guards the connections that no part uses
   std::vector<std::unique_ptr<Connection>> connections_;
 };
 
