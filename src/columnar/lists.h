@@ -27,7 +27,8 @@ Elements elements_of(const arrow::Array& lists, int64_t i);
 // The place of the list's first null; -1: it has none.
 int64_t first_null(const Elements& list);
 
-// The array inside structs of one member. If one of these is null in row `i`, that one: the row is null in it.
+// The array inside structs of one member. If a struct is null in row `i`, returns this struct, in which the row is
+// null.
 const arrow::Array& inside_structs(const arrow::Array& column, int64_t i);
 
 // Returns body(pointer) of an array of integers, from index 0 on, nulls included.
