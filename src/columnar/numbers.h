@@ -20,7 +20,7 @@ void read_counts(const arrow::Array& column, int64_t i, int64_t most_cells, data
 // Integers, floating-point numbers of 32 and 64 bits, and booleans.
 bool is_number(arrow::Type::type id);
 
-// Row `i` of a column of lists of integers: labels like those of Hugging Face's models. Each of row.ids has its own id,
+// Row `i` of a column of lists of integers: labels as Hugging Face's models take them. Each of row.ids has its own id,
 // with weight 1, or data::kIgnore, with weight 0. Fills `weights`.
 void read_label_mask(const arrow::Array& column, int64_t i, const std::string& key, data::ColumnRow& row,
                      std::vector<float>& weights);
