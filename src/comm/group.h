@@ -4,11 +4,11 @@
 // not know which one runs.
 //
 // Every call except send and recv is Collective over the group: all ranks make the same calls in the same order, with
-// the same types. Sizes are also equal, except those of ExchangeCounts. A rank that makes a different call is our bug,
-// and the error names it. Tensors are contiguous and used as 1-D arrays. Reductions add in pairs of ranks, ((0 + 1) +
-// (2 + 3)) + ..., in the tensors' own type; bfloat16 is added in float32 and rounded once. So the result does not
-// depend on timing, and every rank gets the same bits. NCCL's own sums have another order; they are faster, and used
-// unless the order matters (comm/nccl_group.h).
+// the same types. Sizes are also equal, except with ExchangeCounts. A rank that makes a different call is our bug, and
+// the error names it. Tensors are contiguous and used as 1-D arrays. Reductions add in pairs of ranks, ((0 + 1) + (2 +
+// 3)) + ..., in the tensors' own type; bfloat16 is added in float32 and rounded once. So the result does not depend on
+// timing, and every rank gets the same bits. NCCL's own sums have another order; they are faster, and used unless the
+// order matters (comm/nccl_group.h).
 //
 // A group and all groups that split() made from it run their calls in one stream (comm/stream.h), one after the other.
 // A group from split_apart() has a stream of its own.

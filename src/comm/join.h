@@ -23,7 +23,7 @@ int64_t num_cores(Control& control);
 // What a run needs from the transport of its tensors.
 struct TransferNeeds {
   at::Device device = at::kCPU;
-  bool ordered = true;  // sums in pairs of ranks (comm/group.h), which cost more with NCCL; on CPUs sums always are
+  bool ordered = true;        // sums in pairs of ranks (comm/group.h): slower with NCCL, and always so on CPUs
   bool splits_apart = false;  // a group may be split with a stream of its own (comm/nccl_group.h)
 };
 // The needs of a run.

@@ -145,7 +145,7 @@ class ProcessControl final : public Control {
   std::atomic<int64_t> step_ = 0;
   std::atomic<bool> is_training_ = false;  // the time-out for steps holds
   std::atomic<bool> timeout_was_set_ = false;
-  std::deque<Peer> peers_;  // rank 0: all others; else rank 0, then those of the part
+  std::deque<Peer> peers_;  // rank 0: all others; else rank 0, then the part's ranks
   std::mutex mutex_;        // exchange_, and what the main thread waits for
   std::mutex sending_;
   std::condition_variable changed_;
