@@ -26,7 +26,7 @@ struct PlanOptions {
   bool search = false, json = false, compare = false;
   int64_t limit = 0;  // layouts to list; 0: 10
 
-  // Whether the plan is for a CPU: this machine's, or that of a cluster without GPUs.
+  // Whether the plan is for a CPU: this machine's, or the CPUs of a cluster without GPUs.
   bool on_cpu() const;
 };
 
