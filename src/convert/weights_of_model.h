@@ -12,7 +12,7 @@
 
 namespace hearth::convert {
 
-// What keeps tensors from being the model's weights. Names are those of the files.
+// Why tensors cannot be the model's weights. Names are as in the files.
 struct WeightProblems {
   std::vector<std::string> missing;    // "NAME: missing"
   std::vector<std::string> unfitting;  // "NAME: float32 [8], expected [16]"
