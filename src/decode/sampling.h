@@ -12,7 +12,7 @@ struct SamplingOptions {
   double temperature = 1;  // 0: always the most likely token
   int64_t top_k = 0;       // only the k most likely; 0: all
   double top_p = 1;        // the fewest of these whose probabilities sum to this
-  double min_p = 0;        // those of these with at least this share of the largest probability
+  double min_p = 0;        // drops tokens with less than this share of the largest probability
 };
 
 // `uniform` is a random number in [0, 1). Equal logits are ordered by id. Never picks an id at or past logits.size().
