@@ -34,7 +34,8 @@ struct EvalReport {
   // For orders 1, 2, ...: bits per byte of text, or nats per token of recordings; empty without --ngram.
   std::vector<double> ngram;
   double perplexity() const;  // per token
-  // All bits, including those of end-of-document tokens, per byte of text or per spike. Comparable between tokenizers.
+  // All bits, including the bits of end-of-document tokens, per byte of text or per spike. Comparable between
+  // tokenizers.
   double bits_per_unit() const;
 };
 

@@ -8,7 +8,7 @@
 // "text" is the text after the prompt, or the whole text if the model fills in masks. A model of recordings takes the
 // names of .npy files as prompts. Its lines have "bins" in place of "text": for each time bin the counts of all
 // neurons. "stop" says why the text ended: "eos", "length", "stop" (a stop string) or "filled". Prompt number i, from
-// 0, has the seed S + i, and its text is that of `hearth generate --seed`, up to the rounding of matrix products.
+// 0, has the seed S + i, and its text is what `hearth generate --seed` gives, up to the rounding of matrix products.
 //
 // Lines go to FILE.partial, which is renamed to FILE after the last line. If a command was killed, the same command
 // with the same settings continues after the complete lines of FILE.partial; with other settings it starts again.

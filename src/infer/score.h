@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `hearth score`: the validation loss and multiple-choice tasks over the checkpoints of a run. Values are those of
-// `hearth eval` for each checkpoint; they go to RUN/scores.jsonl (metrics/scores.h), which `hearth report` reads.
+// `hearth score`: the validation loss and multiple-choice tasks over the checkpoints of a run. Values are what `hearth
+// eval` gives for each checkpoint; they go to RUN/scores.jsonl (metrics/scores.h), which `hearth report` reads.
 #pragma once
 
 #include <string>
