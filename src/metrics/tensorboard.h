@@ -3,7 +3,7 @@
 //   loss_metrics/global_avg_loss, grad_norm, lr, n_tokens_seen, throughput(tps), mfu(%), time_metrics/end_to_end(s),
 //   time_metrics/data_loading(s), time_metrics/data_loading(%), memory/max_active(GiB), validation_metrics/loss
 // A named validation set has validation_metrics/loss/NAME. There is a point every `log_freq` steps, at the first step
-// after a start and at the last. Loss, gradient norm and rate are those of that step. Speed, times and mfu are means
+// after a start and at the last. Loss, gradient norm and learning rate are that step's. Speed, times and mfu are means
 // since the previous point. Tokens are counted over all ranks. Every measured validation loss is a point.
 #pragma once
 
@@ -26,7 +26,7 @@ class Tensorboard {
  public:
   struct Options {
     Path folder;
-    int64_t first_step = 0;  // the training goes on after this step
+    int64_t first_step = 0;  // the training continues after this step
     int64_t last_step = 0;
     int64_t log_freq = 10;
     double time = 0;              // of the start

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A trace of some steps of one rank, for Perfetto (ui.perfetto.dev) and chrome://tracing: Chrome's trace events as
-// JSON, in gzip. The layout is that of PyTorch's profiler: "traceEvents" with complete events ("ph": "X") and names of
-// processes and threads ("M"), "ts" and "dur" in microseconds, "baseTimeNanoseconds", "distributedInfo". A process is
-// a rank. Source: "Trace Event Format" of the Chromium project.
+// JSON, in gzip. The layout is PyTorch's profiler's: "traceEvents" with complete events ("ph": "X") and names of
+// processes and threads ("M"), "ts" and "dur" in microseconds, "baseTimeNanoseconds", "distributedInfo". A process is a
+// rank. Source: "Trace Event Format" of the Chromium project.
 #pragma once
 
 #include <cstdint>
