@@ -39,7 +39,8 @@ struct LossScale {
 void loss_forward(const at::Tensor& sums_2, const Activations& a, const models::Loss& op, const at::Tensor& output_VD,
                   const MicroBatch& batch);
 
-// The same; writes the gradient of the input. `output_gradient_VD` receives that of the output matrix, or has it added.
+// The same; also writes the gradient of the input. The output matrix's gradient is written or added to
+// `output_gradient_VD`.
 void loss_forward_backward(const at::Tensor& sums_2, const Activations& a, const models::Loss& op,
                            const at::Tensor& output_VD, const at::Tensor& output_gradient_VD, bool accumulate,
                            const MicroBatch& batch, const LossScale& scale);

@@ -40,7 +40,7 @@ class Stage {
   // Call it after forward, and after loss_and_gradient or with the gradient of output() in place of output().
   // Overwrites input() with its gradient, and adds to weights.gradient(unit) of every unit. Announces each unit with
   // gradient_ready, from the last to the first. If gradients are computed in halves (plan::Backward::kInHalves), the
-  // blocks' units wait for weight_gradients(), which adds those of their matrices.
+  // blocks' units wait for weight_gradients(), which adds their matrices' gradients.
   void backward(Weights& weights, const MicroBatch& batch);
   void weight_gradients(Weights& weights);
 

@@ -3,7 +3,7 @@
 // through in the order of plan/pipeline_plan.h. A rank computes while its transfers to and from the neighbouring stages
 // are under way.
 //
-// Every call with weights is Collective over dp, over the ranks that share the layers, and over those of the pipeline.
+// Every call with weights is Collective over dp, over the ranks that share the layers, and over the pipeline's ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
