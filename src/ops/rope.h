@@ -28,7 +28,7 @@ at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype,
 // Rotates x in place. Its row s is at position positions.position(s) of its sequence, and uses that row of the table.
 // (After a KV cache `first` is the number of cached rows.) `halves`: as for the table. `document_starts_N` (if
 // defined): int32, ascending, places in [B*S] where positions begin again at 0. It includes each sequence's first
-// place. If x has a part of the positions, the table has S rows, those of whole sequences.
+// place. If x has a part of the positions, the table still has S rows, for whole sequences.
 void rope_forward(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves,
                   const at::Tensor& document_starts_N = {}, const plan::Chunks& positions = {});
 
