@@ -4,8 +4,8 @@
 //
 // A matrix of `rows` outputs and `columns` inputs, with the step's lr times its group's factor:
 //   w = (1 - lr * weight_decay) * w - lr * muon_lr_factor * orthogonalised
-// The decay takes the rate without muon_lr_factor. The formulas are those of torch.optim.Muon. Products have the
-// computation's type, whereas PyTorch's are always in bfloat16.
+// The decay takes the rate without muon_lr_factor. The formulas are torch.optim.Muon's. Products have the computation's
+// type, whereas PyTorch's are always in bfloat16.
 //
 // A rank's part of a matrix cannot be orthogonalised by itself. Each rank computes the momentum of its elements, and
 // the ranks of a replica gather a unit's momentum. A matrix's owner (plan/muon.h) orthogonalises it. A reduction of the
@@ -26,7 +26,7 @@
 namespace hearth::optim {
 
 // original: sqrt(max(1, rows / columns)), Keller Jordan's. match_rms_adamw: 0.2 sqrt(max(rows, columns)), Moonlight's
-// (arXiv 2502.16982): the root mean square of an update is that of AdamW's.
+// (arXiv 2502.16982): an update then has the root mean square of an AdamW update.
 double muon_lr_factor(config::MuonAdjustLrFn rule, int64_t rows, int64_t columns);
 
 class Muon {
