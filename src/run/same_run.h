@@ -52,9 +52,9 @@ struct FoundInput {
 // Throws user_error, which names the rank, its host and the key, if a rank's input differs from rank 0's. Collective.
 void require_same(std::string_view operation, const std::vector<FoundInput>& mine, comm::Control& control);
 
-// The weights that a run takes: its own checkpoint, or those of checkpoint.initial_load_path; empty: neither. The
-// identity of a checkpoint of Hearth is the hash of hearth.json, which has the checksums of all elements. The identity
-// of other files is a hash of their names, their sizes and a few dozen pages spread over their content.
+// The weights that a run takes: its own checkpoint's, or the weights at checkpoint.initial_load_path; empty: neither.
+// The identity of a checkpoint of Hearth is the hash of hearth.json, which has the checksums of all elements. The
+// identity of other files is a hash of their names, their sizes and a few dozen pages spread over their content.
 std::vector<FoundInput> weights_found(const std::optional<Path>& own, const config::RunConfig& config);
 
 }  // namespace hearth::run

@@ -16,9 +16,9 @@ namespace hearth::run {
 
 class Snapshot {
  public:
-  // kWeights: pieces are the weights' own memory if that is on the host, and are valid until the weights change. It
-  // costs no memory, but the training must wait. kCopy: pieces are copies. Their memory is allocated here (pinned if
-  // weights are on a GPU) and used again by each take(). Borrows `weights`.
+  // kWeights: pieces are the weights' own memory if that is on the host, and are valid until the weights change. On a
+  // CPU this costs no memory, but the training must wait. kCopy: pieces are copies. Their memory is allocated here
+  // (pinned if weights are on a GPU) and used again by each take(). Borrows `weights`.
   enum class Memory { kWeights, kCopy };
   Snapshot(const parallel::ShardedWeights& weights, Memory memory);
 

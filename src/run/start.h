@@ -41,10 +41,10 @@ struct Start {
 
 // Finds the start, the same on all ranks. Rank 0 looks for the newest checkpoint in the run folder, which continues
 // exactly; those that were `given_up` as damaged do not count. Without one, checkpoint.initial_load_path gives the
-// weights, except those of checkpoint.fresh. With checkpoint.initial_load_model_only = false it also gives moments,
-// step and data position: a branch, such as another cool-down. checkpoint.exclude_from_loading makes exceptions. Throws
-// user_error if the configuration, the data or the tokenizer does not match the checkpoint. Allowed differences become
-// notes. Collective.
+// weights, except the ones that checkpoint.fresh names. With checkpoint.initial_load_model_only = false it also gives
+// moments, step and data position: a branch, such as another cool-down. checkpoint.exclude_from_loading makes
+// exceptions. Throws user_error if the configuration, the data or the tokenizer does not match the checkpoint. Allowed
+// differences become notes. Collective.
 Start find_start(Run& run, comm::Control& control, const std::vector<checkpoint::DamagedCheckpoint>& given_up = {});
 
 }  // namespace hearth::run
