@@ -37,8 +37,8 @@ struct LeaseHolder {
 // nullopt: there is no lease, or it is damaged. Throws an Error if the file cannot be read.
 std::optional<LeaseHolder> read_lease(const Path& run);
 
-// Seconds since the lease's last beat: this host's clock minus the file's time. 0 if that is negative, because the
-// clocks differ.
+// Seconds since the lease's last beat: this host's clock minus the file's time. 0 if there is no lease, or if the
+// clocks differ so that this is negative.
 double seconds_since_beat(const Path& run);
 
 }  // namespace hearth::runfolder
