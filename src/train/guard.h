@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a training does about a bad step: one without counted labels, with a NaN or infinite loss or gradient, or with
-// values far above those of earlier steps. It applies the update, skips it, goes back to a checkpoint, or stops. The
+// values far above earlier steps' values. It applies the update, skips it, goes back to a checkpoint, or stops. The
 // decision uses only values that were reduced over all ranks, so all ranks agree. The device decides whether the update
 // is made (kernels/step_decision.h); this class decides the rest.
 //

@@ -27,7 +27,7 @@ StepOptions step_options(const config::RunConfig& config);
 
 struct StepResult {
   double loss = 0;       // cross-entropy: weighted losses over all ranks and micro-batches / their weights; or per_rank
-  double z_loss = 0;     // averaged in the same way, times z_factor; the gradient is that of loss + z_loss
+  double z_loss = 0;     // averaged in the same way, times z_factor; the gradient is of loss + z_loss
   double grad_norm = 0;  // norm of that gradient, before clipping
   double loss_deviations = 0, norm_deviations = 0;  // train/guard.h
   bool applied = false;                             // false: weights and moments are unchanged
