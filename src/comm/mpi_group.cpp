@@ -208,9 +208,9 @@ class MpiGroup final : public Group {
 MpiLibrary& load(const Path& object) {
   const Path path = object.empty() ? own_program().parent_path() / kMpiObject : object;
   const auto open = reinterpret_cast<OpenMpiLibrary>(load_entry(
-      path, HEARTH_ENTRY_NAME(HEARTH_MPI_ENTRY), "ranks on several hosts need MPI",
-      "build Hearth where mpicxx is installed (-DHEARTH_MPICXX=PATH names another one), or start all ranks on "
-      "one host"));
+      path, HEARTH_ENTRY_NAME(HEARTH_MPI_ENTRY), "tensors of several hosts, or of comm.backend = \"mpi\", need MPI",
+      "build Hearth where mpicxx is installed (-DHEARTH_MPICXX=PATH names another one); or start all ranks on one "
+      "host, without comm.backend"));
   return *open();
 }
 

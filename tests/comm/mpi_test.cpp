@@ -5,7 +5,11 @@
 
 #include <filesystem>
 
+#include "base/error.h"
+#include "comm/mpi_group.h"
+#include "comm/ranks.h"
 #include "support/environment.h"
+#include "support/errors.h"
 
 namespace hearth::comm {
 namespace {
@@ -65,6 +69,17 @@ TEST(MpiLibraryOf, AnotherLauncherIsRefused) {
   const test::CommandResult result = bench("", "--ranks 2 --backend mpi");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.output, testing::HasSubstr("error: this is rank 0 of 2, but rank 0 of 1 for MPI"));
+}
+
+TEST(MpiLibraryOf, NoPlaceIsNamedWithWhatToDo) {
+  MpiOptions options;
+  options.object = "/nowhere/libhearth_mpi.so";
+  const Error error =
+      test::error_of([&] { run_ranks(1, 600, [&](Group& group) { mpi_group(group.control(), options); }); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_EQ(error.message(), "tensors of several hosts, or of comm.backend = \"mpi\", need MPI");
+  EXPECT_THAT(error.why(), testing::HasSubstr("/nowhere/libhearth_mpi.so"));
+  EXPECT_THAT(error.fix(), testing::HasSubstr("on one host, without comm.backend"));
 }
 
 }  // namespace
