@@ -47,8 +47,9 @@ HuggingFaceFiles find_hugging_face_files(const Path& folder);
 std::vector<std::string> files_before(const Path& folder);
 
 // Gives a family's tensors Hearth's names; a name that is in no table stays. `notes` gets the parts of names that were
-// removed. Throws user_error for names of another program's format, and if two names are the same weight.
-std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, std::string_view family,
+// removed, and the tensors outside the text model that `description` is about (Description::tower_of). Throws
+// user_error for names of another program's format, and if two names are the same weight.
+std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, const Description& description,
                                                       std::vector<checkpoint::OutsideTensor> tensors,
                                                       std::vector<std::string>& notes);
 

@@ -24,7 +24,7 @@ constexpr std::chrono::seconds kKillLimit{60};
 // themselves, and are then killed. The code is rank 0's if it ended by itself with an error, else the code of the first
 // rank with an error. If a rank was killed, the code is kHardware, and a message names that rank. A process that does
 // not end within `kill_limit` after SIGKILL is left behind, with a message that names it.
-LocalEnd run_local_ranks(int64_t ranks, const std::function<int(const Place&)>& rank_main,
+LocalEnd run_local_ranks(int64_t ranks, const std::function<int(const LaunchedRank&)>& rank_main,
                          std::chrono::milliseconds kill_limit = kKillLimit);
 
 }  // namespace hearth::launch

@@ -21,8 +21,9 @@ struct FieldRule {
 FieldRule hugging_face_field(std::string_view name);
 
 // Reads the model types of src/models/*/family.toml. An attention window becomes model.sliding_window, and limits
-// max_positions. `is_causal` = false becomes the objective masked_lm. Appends notes for the console. Throws user_error
-// naming `origin` for any model that Hearth does not compute, and damaged() for text that is not JSON.
+// max_positions. A model of text and pictures has its text model in text_config. `is_causal` = false becomes the
+// objective masked_lm. Appends notes for the console. Throws user_error naming `origin` for any model that Hearth does
+// not compute, and damaged() for text that is not JSON.
 Description parse_hugging_face_config(std::string_view text, const std::string& origin,
                                       std::vector<std::string>& notes);
 
