@@ -60,16 +60,20 @@ void check_float8(const ops::Gpu& gpu, const config::RunConfig& config, const pl
       {"the width of queries, keys and values", (shape.H + 2 * shape.G) / tensor * shape.K}};
   for (const models::Layer& layer : models::layer_kinds(shape).kinds)
     widths.emplace_back("the feed-forward width", layer.F / tensor);
-  if (sums)
-    widths.emplace_back(
-        "the number of a micro-batch's tokens on a rank",
-        config::micro_batch_size(config) * config.training.seq_len / config.parallelism.context_parallel_degree);
   for (const auto& [name, width] : widths) {
     if (width % 16 != 0)
       throw user_error(fmt::format("numerics.fp8: {}{} is {}, which is not a multiple of 16", name,
                                    tensor > 1 ? " on one of the tensor-parallel ranks" : "", width),
                        "the GPU's float8 products need a multiple of 16", "remove numerics.fp8, or change the shape");
   }
+  const int64_t tokens =
+      config::micro_batch_size(config) * config.training.seq_len / config.parallelism.context_parallel_degree;
+  if (sums && tokens % 16 != 0)
+    throw user_error(
+        fmt::format("numerics.fp8_recipe = \"rowwise\": a rank's micro-batch has {} tokens, not a multiple of 16",
+                    tokens),
+        "the gradients of weights are sums over them, and the GPU's float8 products need a multiple of 16",
+        "change training.seq_len or training.local_batch_size, or set numerics.fp8_recipe = \"rowwise_hp_wgrad\"");
 }
 
 int64_t available_memory(at::Device device) {

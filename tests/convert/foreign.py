@@ -94,7 +94,7 @@ def make(out, *given):
         key, value = word.split("=")
         a[key] = type(a[key])(value)
     torch.manual_seed(11)
-    model = transformers.AutoModelForCausalLM.from_config(config_of(a)).float()
+    model = transformers.AutoModelForCausalLM.from_config(config_of(a)).float().eval()
     dtype = getattr(torch, a["dtype"])
     with torch.no_grad():
         for q in model.parameters():

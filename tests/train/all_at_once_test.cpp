@@ -329,7 +329,7 @@ TEST(Float8, GradientsOfWeightsNeedHopperAndWholeSixteensOfTokens) {
   run::check_float8(hopper, c, shape);
   c.training.local_batch_size = 1;
   EXPECT_EQ(error_of([&] { run::check_float8(hopper, c, shape); }).message(),
-            "numerics.fp8: the number of a micro-batch's tokens on a rank is 24, which is not a multiple of 16");
+            "numerics.fp8_recipe = \"rowwise\": a rank's micro-batch has 24 tokens, not a multiple of 16");
   c.numerics.fp8_recipe = config::Fp8Recipe::kRowwiseHpWgrad;
   run::check_float8(hopper, c, shape);
 }
