@@ -107,8 +107,9 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
                        int64_t pipeline_rank = 0, std::span<const Recompute> levels = {}, int64_t samples = 0);
 
 // The largest workspace of the GPU's kernels at a time. The vendor's backward of attention returns new tensors:
-// gradients of queries summed in float32, of keys and values for every query head. A float8 product needs its operands,
-// whose blocks the caching allocator does not give to others.
+// gradients of queries summed in float32, of keys and values for every query head. Products of float8 need their
+// operands, whose blocks the caching allocator does not give to others: one product's, or with "rowwise" those of both
+// gradients of a layer.
 // `W`: positions of a micro-batch's whole windows.
 int64_t gpu_workspace_bytes(const ModelShape& shape, int64_t W, const Precision& precision,
                             std::optional<config::Fp8Recipe> float8);

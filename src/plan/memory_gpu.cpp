@@ -61,9 +61,11 @@ int64_t gpu_workspace_bytes(const ModelShape& s, int64_t W, const Precision& pre
                 statistics;
   }
   const int64_t widest = std::max({2 * s.F(), (s.H + 2 * s.G) * s.K, s.D});
-  // The two operands of the widest layer: rows or their gradient, and the weight or, for its gradient, rows again.
-  const int64_t other = float8 == config::Fp8Recipe::kRowwise ? std::max(s.D * widest, T * s.D) : s.D * widest;
-  return attention + (float8 ? T * widest + other : 0);
+  const int64_t weight = s.D * widest, rows_of_widest = T * widest;
+  if (!float8) return attention;
+  if (*float8 == config::Fp8Recipe::kRowwiseHpWgrad) return attention + rows_of_widest + weight;
+  // Both gradients at once: the output's gradient by rows and by columns, and beside it the weight, then the input.
+  return attention + 2 * rows_of_widest + std::max(weight, T * s.D);
 }
 
 }  // namespace hearth::plan
