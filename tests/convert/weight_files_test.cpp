@@ -257,6 +257,11 @@ TEST(Towers, TheTextModelIsReadAloneAndTheRestIsNamed) {
   const auto parse = [&](const std::string& text) { return parse_hugging_face_config(text, "config.json", notes); };
   EXPECT_THAT(test::error_of([&] { parse(R"({"model_type": "gemma3", "text_config": {"model_type": "x"}})"); }).what(),
               HasSubstr("model_type \"x\" is not one that Hearth computes"));
+  EXPECT_THAT(test::error_of([&] {
+                parse(R"({"model_type": "llava", "quantization_config": {"bits": 4},
+"text_config": {"model_type": "llama"}})");
+              }).what(),
+              HasSubstr("quantization_config = {\"bits\":4}"));
   EXPECT_THAT(test::error_of([&] { parse(R"({"model_type": "llava", "text_config": 3})"); }).what(),
               HasSubstr("text_config is not an object"));
 }

@@ -54,14 +54,14 @@ class ConfigReader {
   bool has(const std::string& name) const { return json_.contains(name) && !json_.at(name).is_null(); }
 
   // The fields of a text model within a model of text and pictures. Its file has them in an object. transformers ties
-  // the output matrix of the whole model by the outer field.
+  // the output matrix of the whole model by the outer field, and quantizes the whole model by another.
   void enter_text_config() {
     const HfJson outer = std::move(json_);
     const auto type = outer.find("model_type");
     found_.tower_of = type != outer.end() && type->is_string() ? type->get<std::string>() : "unknown";
     json_ = outer.at("text_config");
     if (!json_.is_object()) refuse("text_config is not an object", {});
-    for (const char* shared : {"tie_word_embeddings", "bos_token_id", "eos_token_id"})
+    for (const char* shared : {"tie_word_embeddings", "bos_token_id", "eos_token_id", "quantization_config"})
       if (const auto value = outer.find(shared); value != outer.end() && !value->is_null()) json_[shared] = *value;
     notes_.push_back(fmt::format("model_type \"{}\": its text model is read alone", found_.tower_of));
   }
