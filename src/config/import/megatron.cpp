@@ -197,7 +197,8 @@ void import_megatron_precision(Draft& draft) {
   if (draft.has("fp8_format")) {
     draft.set("numerics.fp8", true, draft.find("fp8_format"), "each row has a factor of its own");
     const ForeignKey* wide = draft.first_of({"disable_fp8_wgrad", "no_fp8_wgrad"});
-    draft.set("numerics.fp8_recipe", wide == nullptr ? "rowwise" : "rowwise_hp_wgrad", wide);
+    const bool is_wide = draft.flag(wide).value_or(false);
+    draft.set("numerics.fp8_recipe", is_wide ? "rowwise_hp_wgrad" : "rowwise", wide);
     draft.set("training.device", "cuda", nullptr, "float8 needs a GPU");
   }
   const ForeignKey* granularity = draft.find("recompute_granularity");

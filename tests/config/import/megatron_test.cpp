@@ -69,6 +69,7 @@ TEST_F(ImportTest, TheCommandOfMegatronGivesItsRun) {
     return import({{"trace.txt", kLlama}, {"more.txt", "--fp8-format hybrid " + more + "\n"}}).config.numerics.float8();
   };
   EXPECT_EQ(recipe(""), Fp8Recipe::kRowwise);
+  EXPECT_EQ(recipe("--disable-fp8-wgrad false"), Fp8Recipe::kRowwise);
   for (const char* option : {"--disable-fp8-wgrad", "--no-fp8-wgrad"})
     EXPECT_EQ(recipe(option), Fp8Recipe::kRowwiseHpWgrad) << option;
 }
