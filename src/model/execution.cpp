@@ -105,7 +105,7 @@ class Executor {
     const bool input_first = std::holds_alternative<models::LinearInputGradient>(one);
     const auto* input = std::get_if<models::LinearInputGradient>(input_first ? &one : &next);
     const auto* weight = std::get_if<models::LinearWeightGradient>(input_first ? &next : &one);
-    if (input == nullptr || weight == nullptr || input->dy != weight->dy) return false;
+    if (input == nullptr || weight == nullptr || input->dy != weight->dy || input->dx == weight->x) return false;
     const UnitTensors::Sum sum = unit.begun_gradient(weight->weight);
     ops::matmul_gradients_float8(a(input->dx), sum.tensor, a(input->dy), a(weight->x), unit.weight(input->weight),
                                  sum.accumulate);

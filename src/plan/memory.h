@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,8 @@ struct MemoryItem {
 // MiB for a communicator.
 inline constexpr int64_t kContextBytes = int64_t{512} << 20, kLibrariesBytes = int64_t{512} << 20,
                          kCommunicatorBytes = int64_t{400} << 20;
+// The most that cuBLASLt takes for a product of float8 that is added to float32 (ops/gpu/cublaslt.cpp).
+inline constexpr int64_t kFloat8SumsBytes = int64_t{32} << 20;
 
 // Communicators of a rank, as comm/mesh_groups.h and parallel/sharded_weights.h make them: one of all ranks, and one
 // for each dimension of the mesh with several ranks. `shape`: the whole model, or a rank's part.

@@ -65,7 +65,7 @@ int64_t gpu_workspace_bytes(const ModelShape& s, int64_t W, const Precision& pre
   if (!float8) return attention;
   if (*float8 == config::Fp8Recipe::kRowwiseHpWgrad) return attention + rows_of_widest + weight;
   // Both gradients at once: the output's gradient by rows and by columns, and beside it the weight, then the input.
-  return attention + 2 * rows_of_widest + std::max(weight, T * s.D);
+  return attention + 2 * rows_of_widest + std::max(weight, T * s.D) + kFloat8SumsBytes;
 }
 
 }  // namespace hearth::plan

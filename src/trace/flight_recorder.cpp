@@ -6,6 +6,7 @@
 #include <chrono>
 #include <future>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -104,7 +105,11 @@ std::string last_call_of(int64_t rank, std::string_view process) {
     }
   });
   std::future<std::string> found = look.get_future();
-  std::thread(std::move(look)).detach();
+  try {
+    std::thread(std::move(look)).detach();
+  } catch (const std::system_error&) {  // no more threads: the message about the hang counts more
+    return {};
+  }
   return found.wait_for(std::chrono::seconds(1)) == std::future_status::ready ? found.get() : std::string();
 }
 

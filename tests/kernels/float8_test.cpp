@@ -73,6 +73,18 @@ TEST_P(Float8Kernel, RowsAndColumnsAreScaledToTheLargestValue) {
   }
 }
 
+// Bytes of rows that begin at no multiple of 4 are written one by one.
+TEST_P(Float8Kernel, RowsMayBeginAnywhere) {
+  const at::Tensor x = random({130, 64}, at::kBFloat16);
+  const Scaled want = expected(x), want_columns = expected(x.t().contiguous());
+  const at::Tensor bytes = at::full({x.numel() + 1}, 0xAA, at::kByte);
+  const Scaled rows = {bytes.narrow(0, 1, x.numel()).view(x.sizes()), floats({x.size(0)})};
+  const Scaled columns = {at::full({x.size(1), x.size(0)}, 0xAA, at::kByte), floats({x.size(1)})};
+  run(table().float8_rows_and_columns(nullptr, type_of(x), data<uint8_t>(rows.bytes), data<float>(rows.scale),
+                                      data<uint8_t>(columns.bytes), data<float>(columns.scale), const_rows(x)));
+  EXPECT_TRUE(same_bits(rows.bytes, want.bytes) && same_bits(columns.bytes, want_columns.bytes));
+}
+
 TEST_P(Float8Kernel, ZerosHaveTheSmallestScaleAndNanTurnsItsRowIntoNan) {
   const at::Tensor x = at::zeros({2, 20});
   x[1][3] = NAN;

@@ -51,6 +51,8 @@ static_assert(kTransposeA == CUBLASLT_MATMUL_DESC_TRANSA && kFastSums == CUBLASL
 static_assert(kScaleA == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER && kScaleB == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
 static_assert(kScaleModeA == CUBLASLT_MATMUL_DESC_A_SCALE_MODE && kScaleModeB == CUBLASLT_MATMUL_DESC_B_SCALE_MODE);
 static_assert(kWorkspaceBytes == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+static_assert(kAlignmentC == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
+static_assert(kAlignmentD == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
 static_assert(sizeof(Algorithm) == sizeof(cublasLtMatmulAlgo_t));
 static_assert(sizeof(Candidate) == sizeof(cublasLtMatmulHeuristicResult_t));
 #define HEARTH_SAME_PLACE(ours, theirs) \

@@ -194,8 +194,8 @@ void Draft::take_ranks(int64_t ranks) {
   if (options_.ranks == 0) {
     options_.ranks = ranks;
   } else if (options_.ranks != ranks && ranks_are_given_) {
-    note(fmt::format("The command starts {} rank{}, and --ranks {} takes the place of it.", ranks,
-                     ranks == 1 ? "" : "s", options_.ranks));
+    note(fmt::format("The command starts {} rank{}; --ranks {} counts instead.", ranks, ranks == 1 ? "" : "s",
+                     options_.ranks));
     ranks_are_given_ = false;  // one note is enough
   }
 }

@@ -182,8 +182,9 @@ std::string describe_texts_beside(const std::vector<std::string>& paths) {
 }
 
 std::string describe_texts_about(const std::vector<std::string>& paths) {
-  return fmt::format("read as texts, by their names about the data: {}; --exclude leaves them out",
-                     count_and_names(paths));
+  return fmt::format(
+      "read as texts, although their names say that they are about the data: {}; --exclude leaves them out",
+      count_and_names(paths));
 }
 
 }  // namespace hearth::data

@@ -40,7 +40,8 @@ std::string describe_texts_beside(const std::vector<std::string>& paths);
 
 // The paths of files about data that stay among texts, after leave_out_beside_records.
 std::vector<std::string> texts_about_data(const std::vector<FoundFile>& files);
-// "read as texts, by their names about the data: 2 (LICENSE, README.md); --exclude leaves them out".
+// "read as texts, although their names say that they are about the data: 2 (LICENSE, README.md); --exclude leaves them
+// out".
 std::string describe_texts_about(const std::vector<std::string>& paths);
 
 }  // namespace hearth::data

@@ -4,10 +4,12 @@
 #include <ATen/ops/empty.h>
 #include <dlfcn.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -21,20 +23,24 @@ namespace {
 using namespace cublaslt;
 
 constexpr size_t kWorkspace = size_t{32} << 20;  // bytes; what cuBLAS recommends for Hopper
+constexpr uint32_t kAlignment = 16;              // bytes, of results
 
+[[noreturn]] void refuse(std::string what, std::string why) {
+  throw Error(ExitCode::kHardware, std::move(what), std::move(why),
+              "set numerics.fp8_recipe = \"rowwise_hp_wgrad\", which multiplies through PyTorch alone");
+}
+
+// A factor for each row is a value of cuBLASLt 12.9 and newer: older ones refuse it by a status.
 void check(int status, const char* call) {
   if (status != kSuccess)
-    throw Error(ExitCode::kHardware, fmt::format("cublasLt{} fails with status {}", call, status),
-                "the GPU, its driver or its libraries refused a product in float8",
-                "set numerics.fp8_recipe = \"rowwise_hp_wgrad\", which multiplies through PyTorch alone");
+    refuse(fmt::format("cublasLt{} fails with status {}", call, status),
+           "gradients of weights in float8 need cuBLASLt 12.9 or newer on a Hopper GPU");
 }
 
 template <class Function>
 void find(void* library, const char* symbol, Function*& function) {
   function = reinterpret_cast<Function*>(::dlsym(library, symbol));
-  if (function == nullptr)
-    throw Error(ExitCode::kHardware, fmt::format("libcublasLt has no function {}", symbol), "it is older than 12.9",
-                "install PyTorch with the libraries that it asks for (pip install torch)");
+  if (function == nullptr) refuse(fmt::format("libcublasLt has no function {}", symbol), "it is too old");
 }
 
 struct Library {
@@ -43,16 +49,17 @@ struct Library {
 };
 
 Library load() {
+  constexpr std::array kNames = {"libcublasLt.so.13", "libcublasLt.so.12"};
   void* library = nullptr;
   std::vector<std::string> problems;
-  for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12"}) {
-    library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);  // LibTorch has loaded it
-    if (library != nullptr) break;
-    problems.emplace_back(::dlerror());
+  // LibTorch has loaded one of them. A system may have another version, which is no match for it.
+  for (const char* name : kNames)
+    if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  for (const char* name : kNames) {
+    if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) problems.emplace_back(::dlerror());
   }
-  if (library == nullptr)
-    throw Error(ExitCode::kHardware, "gradients of weights in float8 need cuBLASLt", join(problems),
-                "install PyTorch with the libraries that it asks for (pip install torch)");
+  if (library == nullptr) refuse("gradients of weights in float8 need cuBLASLt", join(problems));
   Library result;
 #define HEARTH_FIND(name) find(library, "cublasLt" #name, result.api.name)
   HEARTH_FIND(Create);
@@ -123,11 +130,16 @@ Plan make_plan(int64_t M, int64_t N, int64_t K, const at::Tensor& a_scale_M, con
   const std::unique_ptr<PreferenceSettings, int (*)(Preference)> owner(preference, api.MatmulPreferenceDestroy);
   check(api.MatmulPreferenceSetAttribute(preference, kWorkspaceBytes, &kWorkspace, sizeof kWorkspace),
         "MatmulPreferenceSetAttribute");
+  // Gradients begin at any multiple of 16 bytes of their buffer; without this cuBLASLt takes 256 for granted.
+  for (const int which : {kAlignmentC, kAlignmentD})
+    check(api.MatmulPreferenceSetAttribute(preference, which, &kAlignment, sizeof kAlignment),
+          "MatmulPreferenceSetAttribute");
   int found = 0;
   check(api.MatmulAlgoGetHeuristic(library().handle, product, plan.b.get(), plan.a.get(), plan.out.get(),
                                    plan.out.get(), preference, 1, &plan.chosen, &found),
         "MatmulAlgoGetHeuristic");
-  check(found == 0 ? -1 : plan.chosen.status, "MatmulAlgoGetHeuristic");
+  if (found == 0) refuse(fmt::format("cuBLASLt has no product in float8 of {} x {} x {}", M, N, K), "it knows no way");
+  check(plan.chosen.status, "MatmulAlgoGetHeuristic");
   return plan;
 }
 
@@ -137,6 +149,8 @@ void float8_product_in_float32(const at::Tensor& out_MN, const at::Tensor& a_MK,
                                const at::Tensor& b_NK, const at::Tensor& b_scale_N, bool accumulate) {
   HEARTH_CHECK(out_MN.is_contiguous() && a_MK.is_contiguous() && b_NK.is_contiguous());
   const int64_t M = out_MN.size(0), N = out_MN.size(1), K = a_MK.size(1);
+  HEARTH_CHECK(M % 16 == 0 && N % 16 == 0 && K % 16 == 0, "{} x {} x {}", M, N, K);
+  HEARTH_CHECK(reinterpret_cast<uintptr_t>(out_MN.const_data_ptr()) % kAlignment == 0);
   static std::mutex mutex;
   static std::map<std::tuple<int64_t, int64_t, int64_t>, Plan> plans;
   const std::lock_guard lock(mutex);

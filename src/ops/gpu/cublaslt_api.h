@@ -21,7 +21,7 @@ inline constexpr int32_t kTransposed = 1;             // CUBLAS_OP_T
 inline constexpr int32_t kFactorForEachRow = 3;       // CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F, since 12.9
 // cublasLtMatmulDescAttributes_t, cublasLtMatmulPreferenceAttributes_t
 inline constexpr int kTransposeA = 3, kScaleA = 17, kScaleB = 18, kFastSums = 25, kScaleModeA = 31, kScaleModeB = 32;
-inline constexpr int kWorkspaceBytes = 1;
+inline constexpr int kWorkspaceBytes = 1, kAlignmentC = 7, kAlignmentD = 8;
 
 struct Algorithm {
   uint64_t data[8];

@@ -107,7 +107,8 @@ TEST(DataKinds, WhatAFolderHoldsBesideItsDataIsLeftOutAndSaid) {
   write_text(scratch / "texts" / "README.md", "# Card\n");
   write_text(scratch / "texts" / "LICENSE", "words of a licence\n");
   const std::string about =
-      "\nread as texts, by their names about the data: 2 (LICENSE, README.md); --exclude leaves them out\n";
+      "\nread as texts, although their names say that they are about the data: 2 (LICENSE, README.md); --exclude "
+      "leaves them out\n";
   EXPECT_THAT(run_hearth(fmt::format("data build --out {}1 {}", out, (scratch / "texts").string())).output,
               HasSubstr(about));
   EXPECT_THAT(

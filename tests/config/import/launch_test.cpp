@@ -166,13 +166,13 @@ TEST_F(ImportTest, VariablesOfAccelerateAreRead) {
 }
 
 TEST_F(ImportTest, RanksThatTheUserGivesInPlaceOfTheLaunchersAreNoted) {
-  const std::string note = "The command starts 8 ranks, and --ranks 4 takes the place of it.";
+  const std::string note = "The command starts 8 ranks; --ranks 4 counts instead.";
   const std::string same = "and --ranks 8 takes";
   for (const char* launcher : {"torchrun --nproc_per_node 8", "accelerate launch --num_processes 8"}) {
     const std::string command = fmt::format("{} run_clm.py --max_steps 100\n", launcher);
     EXPECT_THAT(import_text({{"run.txt", command}}, {.ranks = 4}), HasSubstr(note)) << launcher;
     EXPECT_THAT(import_text({{"run.txt", command}}, {.ranks = 8}), Not(HasSubstr(same))) << launcher;
-    EXPECT_THAT(import_text({{"run.txt", command}}), Not(HasSubstr("takes the place of it"))) << launcher;
+    EXPECT_THAT(import_text({{"run.txt", command}}), Not(HasSubstr("counts instead"))) << launcher;
   }
 }
 

@@ -192,7 +192,8 @@ TEST(Discover, OfFilesAboutDataTheNameMayGoOn) {
   EXPECT_TRUE(found.texts_about.empty());
   EXPECT_EQ(texts.texts_about.size(), about.size());
   EXPECT_EQ(describe_texts_about({"x/LICENSE", "x/README.md"}),
-            "read as texts, by their names about the data: 2 (LICENSE, README.md); --exclude leaves them out");
+            "read as texts, although their names say that they are about the data: 2 (LICENSE, README.md); --exclude "
+            "leaves them out");
 }
 
 TEST(Discover, OfARepositoryOfTheHubProgramsAndSettingsBesideRecordsAreLeftOut) {
