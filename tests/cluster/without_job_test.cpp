@@ -101,6 +101,28 @@ TEST_F(Submits, AScriptThatDiesWhileItIsStoppedIsStoppedOnce) {
   EXPECT_EQ(events.back().name, "stop");
 }
 
+// With --max-restarts, the process that starts ranks starts killed ones again.
+TEST_F(Submits, AStopAtOnceEndsTheProcessThatStartsRanksAgain) {
+  make_folders(run);
+  const Path starter = scratch / "starter", ranks = scratch / "ranks";
+  program("hearth-train",
+          fmt::format("echo $$ >{}\nwhile true; do ( sh -c 'echo $PPID' >>{}; while true; do sleep 1; done ); done",
+                      starter.string(), ranks.string()));
+  test::run_command("setsid " + (scratch / "bin/hearth-train").string() + " >/dev/null 2>&1 &");
+  while (!path_exists(ranks) || read_file(ranks).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const std::string rank = split_lines(read_file(ranks)).front();
+  write_file_atomic(run / "lease",
+                    fmt::format("start = 1\nid = 0a\nhost = {}\nprocess = {}\ntime = 2026-01-31 23:59:59 UTC\nbeat = "
+                                "000000000001\n",
+                                host_name(), rank));
+  const CommandResult stopped = hearth("stop --now " + run.string());
+  EXPECT_EQ(stopped.exit_code, 0) << stopped.output;
+  EXPECT_THAT(stopped.output, HasSubstr(fmt::format("the training ends at once (process {})", rank)));
+  for (const std::string& each : {split_lines(read_file(starter)).front(), rank})
+    while (path_exists("/proc/" + each + "/exe")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(read_file(ranks), rank + "\n");
+}
+
 TEST_F(Submits, ATrainingOfAnotherHostIsKnownByItsBeats) {
   make_folders(run);
   const auto write_lease = [&](const std::string& beat) {

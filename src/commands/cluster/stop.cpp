@@ -5,9 +5,12 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <exception>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "base/text.h"
 #include "cluster/job_script.h"
 #include "cluster/run_status.h"
 #include "cluster/slurm.h"
@@ -41,6 +44,28 @@ void record_stop(const cluster::RunStatus& status) {
   cluster::append_start(status.run, {.name = "stop", .job = status.job});
 }
 
+// The words with which a process of this host was started; empty: it does not run.
+std::string words_of(int64_t process) {
+  try {
+    return read_file(fmt::format("/proc/{}/cmdline", process));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// The process of `hearth train --ranks` that started this rank, and has the same words. Else 0.
+int64_t starter_of(int64_t rank) {
+  try {
+    const std::string facts = read_file(fmt::format("/proc/{}/stat", rank));  // "12 (NAME) S 11 ..."
+    const std::vector<std::string> after_name = split(facts.substr(facts.rfind(')') + 1), ' ');
+    const int64_t parent = std::stoll(after_name.at(2));
+    const std::string words = words_of(rank);
+    return parent > 1 && !words.empty() && words_of(parent) == words ? parent : 0;
+  } catch (const std::exception&) {
+    return 0;  // it has ended
+  }
+}
+
 // A training that was started by hand, or whose job's script was killed.
 void stop_holder(const cluster::RunStatus& status, bool now) {
   const runfolder::LeaseHolder& holder = *status.holder;
@@ -53,6 +78,8 @@ void stop_holder(const cluster::RunStatus& status, bool now) {
   // The script of a job without a scheduler was a process group with all that it started.
   const auto process = static_cast<pid_t>(holder.process);
   const bool has_group = of_job && cluster::local_process(status.job);
+  // With --max-restarts it would start killed ranks again.
+  if (const int64_t starter = now && !has_group ? starter_of(process) : 0; starter > 0) send_signal(starter, SIGKILL);
   send_signal(has_group ? -::getpgid(process) : process, now ? SIGKILL : SIGTERM);
 }
 
