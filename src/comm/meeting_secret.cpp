@@ -89,7 +89,8 @@ StartSecret::~StartSecret() {
 }
 
 std::string read_start_secret(const Path& file) {
-  const int fd = ::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  // A stranger may name a pipe, which must not keep this process waiting.
+  const int fd = ::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) throw system_error(fmt::format("cannot read {}", file.string()), errno);
   struct stat facts {};
   ::fstat(fd, &facts);

@@ -3,6 +3,7 @@
 #include "comm/meeting.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <cstring>
@@ -182,7 +183,9 @@ TEST(Meeting, ReadsNoFileForAStrangerThatPosesAsRankZero) {
   write_file_atomic(mine, std::string(64, 'a'));
   write_file_atomic(open_to_all, std::string(64, 'a'));
   std::filesystem::permissions(mine, std::filesystem::perms::owner_read);
-  for (const Path& file : {mine, open_to_all}) EXPECT_THROW(read_start_secret(file), Error);
+  const Path pipe = scratch / ".start-00000000000000ff";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const Path& file : {mine, open_to_all, pipe}) EXPECT_THROW(read_start_secret(file), Error);
   std::optional<StartSecret> secret(std::in_place, scratch / "run");
   EXPECT_EQ(read_start_secret(secret->file()).size(), 64U);
   EXPECT_EQ(std::filesystem::status(secret->file()).permissions(), std::filesystem::perms(0600));
