@@ -97,6 +97,9 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
   ProcessControl control(membership);
   std::unique_ptr<SharedPages> pages;
   std::optional<HostMemory> memory;
+  const auto watch = [&control](std::string_view call) {
+    return std::make_shared<ProcessControl::Watched>(control, call);
+  };
   const MakeGroup make_group = [&](const config::Comm& options, const TransferNeeds& transfers) {
     const auto timeout_s = [&control, of_steps = options.train_timeout_seconds] { return control.timeout_s(of_steps); };
     const auto sign_s = [&control] { return control.last_sign_s(); };
@@ -120,9 +123,7 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
                                  .timeout_s = timeout_s,
                                  .sign_s = sign_s,
                                  .hang = hang,
-                                 .watch = [&control](std::string_view call) {
-                                   return std::make_shared<ProcessControl::Watched>(control, call);
-                                 }});
+                                 .watch = watch});
     check_one_host(hosts);
     pages = share_pages(control, static_cast<size_t>(HostMemory::bytes_for(control.size())));
     memory.emplace(pages->data(), control.size());
@@ -132,7 +133,7 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
     const int code = body(control, make_group);
     control.barrier("the end");
     trace::end_flight();
-    end_mpi();
+    end_mpi(watch);
     return code;
   } catch (const Aborted&) {
     control.wait_for_end();  // the rank that failed says why

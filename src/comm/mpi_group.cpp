@@ -217,7 +217,6 @@ MpiLibrary& load(const Path& object) {
 }  // namespace
 
 std::unique_ptr<Group> mpi_group(Control& control, const MpiOptions& options) {
-  std::optional<std::string> problem;
   control.together("MPI's library", [&] { library_in_use = &load(options.object); });
   MpiLibrary& library = *library_in_use;
   control.together("MPI's ranks", [&] {
@@ -236,8 +235,10 @@ std::unique_ptr<Group> mpi_group(Control& control, const MpiOptions& options) {
                                     library.size());
 }
 
-void end_mpi() {
-  if (library_in_use != nullptr) library_in_use->end();
+void end_mpi(const std::function<std::shared_ptr<void>(std::string_view call)>& watch) {
+  if (library_in_use == nullptr) return;
+  const auto watched = watch("MPI_Finalize");
+  library_in_use->end();
 }
 
 }  // namespace hearth::comm

@@ -30,7 +30,7 @@ struct MpiOptions {
 // `control`. Collective, once a process.
 std::unique_ptr<Group> mpi_group(Control& control, const MpiOptions& options);
 
-// Leaves MPI, if this process is in it. Collective.
-void end_mpi();
+// Leaves MPI, if this process is in it. Collective. `watch`: as in MpiOptions.
+void end_mpi(const std::function<std::shared_ptr<void>(std::string_view call)>& watch);
 
 }  // namespace hearth::comm

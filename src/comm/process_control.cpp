@@ -23,8 +23,6 @@ namespace {
 constexpr auto kPoll = std::chrono::milliseconds(250);
 // How long rank 0 waits for its own error after another rank's: if all ranks fail for one reason, rank 0 names it.
 constexpr auto kOwnErrorFirst = std::chrono::milliseconds(250);
-// A rank waits this much longer than rank 0, which can name the missing ranks, and asks them before.
-constexpr double kLongerThanRank0_s = 3;
 // How long a rank of a part that lost its connection waits for rank 0's word: the other rank has usually died.
 constexpr double kLostLink_s = 2;
 // The listener looks every kPoll. A process that did not for so long, or for as long as the others wait, was stopped.
@@ -67,6 +65,7 @@ ProcessControl::ProcessControl(const Membership& membership) : me_(membership), 
 
 ProcessControl::~ProcessControl() {
   for (Peer& peer : peers_) send(peer, {Kind::kBye});
+  await_ends();
   stop_ = true;
   [[maybe_unused]] const auto woken = ::write(wake_[1], "", 1);
   listener_.join();
@@ -231,9 +230,11 @@ void ProcessControl::take(Peer& peer, const Message& message) {
     }
     case Kind::kEnd:
       std::_Exit(static_cast<int>(message.number));
-    case Kind::kBye:
+    case Kind::kBye: {
+      const std::lock_guard lock(mutex_);
       peer.ended = true;
-      return;
+      return changed_.notify_all();
+    }
   }
   HEARTH_CHECK(false, "a message of kind {}", static_cast<int>(message.kind));
 }

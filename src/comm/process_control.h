@@ -37,7 +37,8 @@ class ProcessControl final : public Control {
  public:
   // Meets the other ranks. Throws as comm/meeting.h does.
   explicit ProcessControl(const Membership& membership);
-  // Tells the others that this rank has ended well.
+  // Tells the others that this rank has ended well. Waits until rank 0 has heard that of all, and they of rank 0: a
+  // rank that hangs at its end would keep a launcher waiting for ever.
   ~ProcessControl() override;
 
   int64_t rank() const override { return me_.rank; }
@@ -90,6 +91,8 @@ class ProcessControl final : public Control {
   static double now_s();
   // How long a rank that failed waits for the order to end.
   static constexpr auto kToldToEnd = std::chrono::seconds(5);
+  // A rank waits this much longer than rank 0, which can name the missing ranks, and asks them before.
+  static constexpr double kLongerThanRank0_s = 3;
   // The ranks report in turn that rank 0 does not answer: how long each waits for the rank before it.
   static constexpr auto kTurn = std::chrono::milliseconds(1500);
   enum class Kind : uint32_t { kNote, kResult, kFailure, kEnd, kBye, kSign, kHang, kWhere, kHere };
@@ -129,6 +132,7 @@ class ProcessControl final : public Control {
   void give_signs();
   void check_watched();
   void judge_hang();
+  void await_ends();
   std::string verdict();
   std::string last_call(int64_t rank) const;
   std::string in_step() const;

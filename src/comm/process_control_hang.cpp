@@ -20,6 +20,7 @@ namespace {
 constexpr auto kAnswer = std::chrono::seconds(2);
 constexpr double kLongestBetweenSigns_s = 5;
 constexpr size_t kMostNamed = 8;
+constexpr auto kLookForEnds = std::chrono::milliseconds(250);
 
 }  // namespace
 
@@ -107,6 +108,23 @@ void ProcessControl::report_hang(const Error& error) {
     if (!hang_) hang_ = error.what();
   }
   for (;;) std::this_thread::sleep_for(kAnswer);  // the listener ends the process
+}
+
+void ProcessControl::await_ends() {
+  const trace::CallScope now("the end of the processes");
+  const auto began = Clock::now();
+  const auto awaited = [this](const Peer& peer) { return !peer.ended && (me_.rank == 0 || peer.rank == 0); };
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, kLookForEnds, [&] { return std::none_of(peers_.begin(), peers_.end(), awaited); })) {
+    const Clock::time_point heard{Clock::duration(heard_)};
+    const double waited_s = std::chrono::duration<double>(Clock::now() - std::max(began, heard)).count();
+    if (waited_s < timeout_s_ + (me_.rank == 0 ? 0 : kLongerThanRank0_s)) continue;
+    lock.unlock();
+    report_hang(Error(ExitCode::kHardware,
+                      fmt::format("rank {} waited {} for {} to end", me_.rank, format_duration(waited_s),
+                                  me_.rank == 0 ? "the other ranks" : "rank 0"),
+                      "a rank hangs although the work of all is done", "the same command says what is left to do"));
+  }
 }
 
 void ProcessControl::judge_hang() {

@@ -105,10 +105,20 @@ void name_those_that_stay(const std::vector<Child>& children, std::chrono::milli
           child.rank, child.process, std::chrono::duration<double>(limit).count());
 }
 
-// Waits for all; kills those that a failure, or the user, leaves behind. SIGKILL does not end a process whose call of
-// the kernel hangs: it is left behind after the limit.
+void name_those_that_hang(const std::vector<Child>& children, std::chrono::milliseconds limit) {
+  for (const Child& child : children)
+    if (child.runs())
+      log_error(
+          "error: rank {} (process {}) has not ended, and another rank has {:.0f} s ago\n  why: it hangs at its end, "
+          "as "
+          "in a driver or a library\n  fix: it is killed; the same command says what is left to do",
+          child.rank, child.process, std::chrono::duration<double>(limit).count());
+}
+
+// Waits for all; kills those that a failure, or the user, leaves behind, and those that stay long after another ended.
+// SIGKILL does not end a process whose call of the kernel hangs: it is left behind after the limit.
 Asked supervise(std::vector<Child>& children, const BlockedSignals& signals, std::chrono::milliseconds kill_limit) {
-  std::optional<Clock::time_point> deadline, given_up;
+  std::optional<Clock::time_point> deadline, given_up, first_end;
   Asked asked;
   while (std::ranges::any_of(children, &Child::runs)) {
     const int number = signals.next(std::chrono::milliseconds(deadline ? 20 : 1000));
@@ -119,6 +129,11 @@ Asked supervise(std::vector<Child>& children, const BlockedSignals& signals, std
     }
     collect(children);
     if (!deadline && std::ranges::any_of(children, &Child::failed)) deadline = Clock::now() + kGrace;
+    if (!first_end && !std::ranges::all_of(children, &Child::runs)) first_end = Clock::now();
+    if (!deadline && first_end && Clock::now() > *first_end + kill_limit) {
+      name_those_that_hang(children, kill_limit);
+      deadline = Clock::now();
+    }
     if (!asked.to_end_now && (!deadline || Clock::now() < *deadline)) continue;
     kill_the_rest(children);
     if (!given_up) given_up = Clock::now() + kill_limit;

@@ -157,6 +157,27 @@ TEST(Process, OfRankZeroThatHangsIsNamedWithItsLastCall) {
   }
 }
 
+// Its work is done, and it only has to end: a launcher would wait for it for ever.
+TEST(Process, ThatHangsAtItsEndIsNamed) {
+  for (const int64_t hanging : {0, 2}) {
+    testing::internal::CaptureStderr();
+    const launch::LocalEnd end = launch::run_local_ranks(3, [&](const launch::Place& place) {
+      ProcessControl control({.rank = place.rank, .size = place.size, .address = place.address, .key = place.key});
+      control.barrier("the work");
+      control.set_timeout(kTimeout_s);
+      if (place.rank == hanging) ::raise(SIGSTOP);
+      return 0;
+    });
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(end.code, 4);
+    EXPECT_THAT(said, testing::ContainsRegex(hanging == 0 ? "error: rank [12] waited .* for rank 0 to end"
+                                                          : "error: rank 0 waited .* for the other ranks to end"));
+    EXPECT_THAT(said, testing::ContainsRegex(
+                          fmt::format("\n  hangs: rank {} \\(.+, process [0-9]+\\) does not answer", hanging)));
+    EXPECT_EQ(times(said, "error:"), 1) << said;
+  }
+}
+
 // As MPI_Init where a rank does not come: each process is in a library, and none of ours waits.
 TEST(Process, ThatHangsWhileAllAreInALibraryIsNamed) {
   const End end = end_of_hanging(3, [](Group& group) {

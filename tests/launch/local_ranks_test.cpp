@@ -109,6 +109,21 @@ TEST(LocalRanks, LeaveAProcessBehindThatDoesNotEnd) {
   EXPECT_THAT(printed, testing::Not(HasSubstr("rank 0")));
 }
 
+// It hangs in the last lines of its process, of which no other rank hears.
+TEST(LocalRanks, AreEndedIfOneStaysLongAfterAnother) {
+  testing::internal::CaptureStderr();
+  const LocalEnd end = run_local_ranks(
+      2,
+      [](const Place& place) {
+        if (place.rank == 1) std::this_thread::sleep_for(std::chrono::minutes(10));
+        return 0;
+      },
+      /*kill_limit=*/std::chrono::milliseconds(100));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::ContainsRegex("error: rank 1 \\(process [0-9]+\\) has not ended"));
+  EXPECT_EQ(end.code, kHardware);
+}
+
 // Rank 1 takes longer than the second that others get after a failure.
 TEST(LocalRanks, AreNotHurriedIfOneIsAskedToLeave) {
   const hearth::test::ScratchFolder scratch;
