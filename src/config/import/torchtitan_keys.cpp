@@ -114,7 +114,7 @@ constexpr ImportRule kTorchtitanRules[] = {
     read("activation_checkpoint.mode activation_checkpoint.selective_ac_option"),
     ignore("activation_checkpoint.*", "it is about memory and changes no result"),
     ignore("compile.*", kWhyKernels),
-    read("float8.enable_float8_linear float8.recipe_name quantize.linear.float8.recipe_name"),
+    read("float8.enable_float8_linear float8.recipe_name"),
     ignore("float8.*", kWhyFloat8),
     ignore("quantize.* mx.*", "it tunes what model.converters names"),
     same("comm.init_timeout_seconds comm.train_timeout_seconds"),

@@ -56,11 +56,12 @@ void import_float8(Draft& draft) {
     turn_on("training.fp8_linear");
   if (!draft.is_set("numerics.fp8")) return;
   draft.set("training.device", "cuda", nullptr, "float8 needs a GPU");
+  // A table within a table is not read: the default then stays, whatever [quantize.linear.float8] says.
+  if (draft.has("quantize.linear")) return;
   // Its other recipes multiply all three products in float8, as its default does.
-  const std::string recipe =
-      draft.text("quantize.linear.float8.recipe_name").value_or(draft.text("float8.recipe_name").value_or(""));
-  draft.set("numerics.fp8_recipe", recipe == "rowwise_with_gw_hp" ? "rowwise_hp_wgrad" : "rowwise",
-            draft.first_of({"quantize.linear.float8.recipe_name", "float8.recipe_name"}));
+  const ForeignKey* recipe = draft.find("float8.recipe_name");
+  draft.set("numerics.fp8_recipe",
+            draft.text(recipe).value_or("") == "rowwise_with_gw_hp" ? "rowwise_hp_wgrad" : "rowwise", recipe);
 }
 
 void import_model(Draft& draft) {

@@ -224,8 +224,8 @@ TEST(Tables, AListThatIsCutByTheLookHasRecords) {
   const std::string meta = "{\"meta\": \"" + std::string(3 << 19, 'x') + "\", \"text\": ";
   write_text(scratch / "x.json", "[" + meta + "\"one\"}, {\"text\": \"two\"}]");
   EXPECT_EQ(texts_of(read_source(found_file(scratch / "x.json"))), (std::vector<std::string>{"one", "two"}));
-  write_text(scratch / "x.json", meta + "\"one\"}");  // may be a text
-  EXPECT_EQ(kind_of(scratch / "x.json"), "text none");
+  write_text(scratch / "x.json", meta + "\"one\"}");  // a record, whose text stands behind the look
+  EXPECT_EQ(kind_of(scratch / "x.json"), "json none");
 }
 
 TEST(Tables, JsonWithoutItsEndIsDamagedAndNoText) {
