@@ -161,11 +161,12 @@ TEST(Process, OfRankZeroThatHangsIsNamedWithItsLastCall) {
 TEST(Process, ThatHangsAtItsEndIsNamed) {
   for (const int64_t hanging : {0, 2}) {
     testing::internal::CaptureStderr();
-    const launch::LocalEnd end = launch::run_local_ranks(3, [&](const launch::Place& place) {
-      ProcessControl control({.rank = place.rank, .size = place.size, .address = place.address, .key = place.key});
+    const launch::LocalEnd end = launch::run_local_ranks(3, [&](const launch::LaunchedRank& launched) {
+      ProcessControl control(
+          {.rank = launched.rank, .size = launched.size, .address = launched.address, .key = launched.key});
       control.barrier("the work");
       control.set_timeout(kTimeout_s);
-      if (place.rank == hanging) ::raise(SIGSTOP);
+      if (launched.rank == hanging) ::raise(SIGSTOP);
       return 0;
     });
     const std::string said = testing::internal::GetCapturedStderr();

@@ -114,8 +114,8 @@ TEST(LocalRanks, AreEndedIfOneStaysLongAfterAnother) {
   testing::internal::CaptureStderr();
   const LocalEnd end = run_local_ranks(
       2,
-      [](const Place& place) {
-        if (place.rank == 1) std::this_thread::sleep_for(std::chrono::minutes(10));
+      [](const LaunchedRank& rank) {
+        if (rank.rank == 1) std::this_thread::sleep_for(std::chrono::minutes(10));
         return 0;
       },
       /*kill_limit=*/std::chrono::milliseconds(100));
