@@ -119,11 +119,9 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
     const bool mpi = options.backend == config::CommBackend::kMpi ||
                      (options.backend == config::CommBackend::kAuto && hosts.size() > 1);
     if (mpi)
-      return mpi_group(control, {.object = options.mpi_library,
-                                 .timeout_s = timeout_s,
-                                 .sign_s = sign_s,
-                                 .hang = hang,
-                                 .watch = watch});
+      return mpi_group(
+          control,
+          {.object = options.mpi_library, .timeout_s = timeout_s, .sign_s = sign_s, .hang = hang, .watch = watch});
     check_one_host(hosts);
     pages = share_pages(control, static_cast<size_t>(HostMemory::bytes_for(control.size())));
     memory.emplace(pages->data(), control.size());
