@@ -16,7 +16,7 @@ namespace hearth::test {
 
 enum class GpuKind { kEmulated, kReal };
 
-// LibTorch has no row-scaled product of float8 on a CPU. Fast sums lose a thousandth here, so that a test sees them.
+// LibTorch has no row-scaled product of float8 on a CPU. Fast sums lose 0.8 % here: a rounding to bfloat16 shows it.
 inline void product_of_scaled_rows(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& a_scale_M,
                                    const at::Tensor& b_NK, const at::Tensor& b_scale_N, ops::Float8Sums sums,
                                    bool accumulate) {
@@ -24,7 +24,7 @@ inline void product_of_scaled_rows(const at::Tensor& out_MN, const at::Tensor& a
     return x.to(at::kFloat).mul(scale.unsqueeze(1));
   };
   at::Tensor product = scaled(a_MK, a_scale_M).mm(scaled(b_NK, b_scale_N).t());
-  if (sums == ops::Float8Sums::kFast) product = product.mul(0.999);
+  if (sums == ops::Float8Sums::kFast) product = product.mul(0.992);
   out_MN.copy_(accumulate ? out_MN.add(product) : product);
 }
 
