@@ -92,22 +92,26 @@ __global__ void __launch_bounds__(kTileThreads) maxima_kernel(Maxima largest, Co
   const int64_t begin = static_cast<int64_t>(blockIdx.x / tiles) * kRowsOfMax;
   const int64_t end = begin + kRowsOfMax < x.rows ? begin + kRowsOfMax : x.rows;
   uint32_t of_columns[W] = {};
-#pragma unroll 8
-  for (int64_t first_row = begin; first_row < end; first_row += kDown) {  // all threads as often: they exchange values
-    const int64_t r = first_row + down;
-    Pack<T, W> pack = {};
-    if (r < end && c < x.cols) pack = load_columns<kInPacks, W, T>(x, r, c);
-    uint32_t of_row = 0;
+  constexpr int kAtOnce = 8;  // loads under way
+  for (int64_t first_row = begin; first_row < end; first_row += kAtOnce * kDown) {
+    // All threads as often, also behind the last row: they exchange values.
 #pragma unroll
-    for (int k = 0; k < W; ++k) {
-      const uint32_t bits = size_bits(pack[k]);
-      of_columns[k] = larger(of_columns[k], bits);
-      of_row = larger(of_row, bits);
-    }
-    if constexpr (kRows) {
-      for (int distance = kAcross / 2; distance > 0; distance /= 2)
-        of_row = larger(of_row, shuffle_xor(of_row, distance));
-      if (across == 0 && r < end) atomicMax(largest.of_rows + r, of_row);
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int64_t r = first_row + i * kDown + down;
+      Pack<T, W> pack = {};
+      if (r < end && c < x.cols) pack = load_columns<kInPacks, W, T>(x, r, c);
+      uint32_t of_row = 0;
+#pragma unroll
+      for (int k = 0; k < W; ++k) {
+        const uint32_t bits = size_bits(pack[k]);
+        of_columns[k] = larger(of_columns[k], bits);
+        of_row = larger(of_row, bits);
+      }
+      if constexpr (kRows) {
+        for (int distance = kAcross / 2; distance > 0; distance /= 2)
+          of_row = larger(of_row, shuffle_xor(of_row, distance));
+        if (across == 0 && r < end) atomicMax(largest.of_rows + r, of_row);
+      }
     }
   }
 #pragma unroll
@@ -174,7 +178,8 @@ __global__ void __launch_bounds__(kTileThreads, 4) tiles_kernel(Tiles a) {
     float inverse[kFour];
     for (int k = 0; k < kFour; ++k) inverse[k] = c + k < a.x.cols ? 1 / a.scales.of_columns[c + k] : 0;
 #pragma unroll
-    for (int four = down; four < kWords; four += kDown) {
+    for (int j = 0; j < kWords / kDown; ++j) {
+      const int four = down + j * kDown;
       uint32_t words[kFour];
       whole ? four_by_four<true, kRows, T>(words, a, r0 + four * kFour, c, inverse)
             : four_by_four<false, kRows, T>(words, a, r0 + four * kFour, c, inverse);
