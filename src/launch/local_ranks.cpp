@@ -110,8 +110,7 @@ void name_those_that_hang(const std::vector<Child>& children, std::chrono::milli
     if (child.runs())
       log_error(
           "error: rank {} (process {}) has not ended, and another rank has {:.0f} s ago\n  why: it hangs at its end, "
-          "as "
-          "in a driver or a library\n  fix: it is killed; the same command says what is left to do",
+          "as in a driver or a library\n  fix: it is killed; the same command says what is left to do",
           child.rank, child.process, std::chrono::duration<double>(limit).count());
 }
 

@@ -11,26 +11,15 @@
 #include <type_traits>
 
 #include "comm/nccl_api.h"
+#include "support/same_call.h"
 
 namespace hearth::comm {
 namespace {
 
 #ifdef HEARTH_HAS_NCCL_HEADER
 
-// The arguments are of the same kinds: integers and enums of one size, pointers, and the identity by value.
-template <class Ours, class Theirs>
-constexpr bool kAlike = (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) ||
-                        (!std::is_pointer_v<Ours> && !std::is_pointer_v<Theirs> && sizeof(Ours) == sizeof(Theirs) &&
-                         alignof(Ours) == alignof(Theirs) && std::is_class_v<Ours> == std::is_class_v<Theirs>);
-
-template <class Ours, class Theirs>
-struct SameCall : std::false_type {};
-template <class R, class... A, class S, class... B>
-struct SameCall<R (*)(A...), S (*)(B...)>
-    : std::bool_constant<kAlike<R, S> && sizeof...(A) == sizeof...(B) && (kAlike<A, B> && ...)> {};
-
 #define HEARTH_SAME(name) \
-  static_assert(SameCall<decltype(nccl::Api::name), std::add_pointer_t<decltype(nccl##name)>>::value, #name)
+  static_assert(test::SameCall<decltype(nccl::Api::name), std::add_pointer_t<decltype(nccl##name)>>::value, #name)
 HEARTH_SAME(GetVersion);
 HEARTH_SAME(GetUniqueId);
 HEARTH_SAME(CommInitRankConfig);

@@ -10,26 +10,17 @@
 #include <type_traits>
 
 #include "ops/gpu/cublaslt_api.h"
+#include "support/same_call.h"
 
 namespace hearth::ops {
 namespace {
 
 #ifdef HEARTH_HAS_CUBLASLT_HEADER
 
-// The arguments are of the same kinds: integers and enums of one size, and pointers.
-template <class Ours, class Theirs>
-constexpr bool kAlike = (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) ||
-                        (!std::is_pointer_v<Ours> && !std::is_pointer_v<Theirs> && sizeof(Ours) == sizeof(Theirs));
-
-template <class Ours, class Theirs>
-struct SameCall : std::false_type {};
-template <class R, class... A, class S, class... B>
-struct SameCall<R (*)(A...), S (*)(B...)>
-    : std::bool_constant<kAlike<R, S> && sizeof...(A) == sizeof...(B) && (kAlike<A, B> && ...)> {};
-
-#define HEARTH_SAME(name)                                                                                             \
-  static_assert(SameCall<decltype(cublaslt::LtFunctions::name), std::add_pointer_t<decltype(cublasLt##name)>>::value, \
-                #name)
+#define HEARTH_SAME(name)                                                                                         \
+  static_assert(                                                                                                  \
+      test::SameCall<decltype(cublaslt::LtFunctions::name), std::add_pointer_t<decltype(cublasLt##name)>>::value, \
+      #name)
 HEARTH_SAME(Create);
 HEARTH_SAME(MatmulDescCreate);
 HEARTH_SAME(MatmulDescSetAttribute);
