@@ -19,7 +19,7 @@ namespace {
 
 #define HEARTH_SAME(name)                                                                                         \
   static_assert(                                                                                                  \
-      test::SameCall<decltype(cublaslt::LtFunctions::name), std::add_pointer_t<decltype(cublasLt##name)>>::value, \
+      hearth::test::SameCall<decltype(cublaslt::LtFunctions::name), std::add_pointer_t<decltype(cublasLt##name)>>::value, \
       #name)
 HEARTH_SAME(Create);
 HEARTH_SAME(MatmulDescCreate);
