@@ -26,6 +26,7 @@ struct Attention {
   Places places;       // of q
   Documents documents;
   bool causal;
+  int64_t reach;  // positions that a query sees to each side
   float scale;
 };
 
@@ -93,15 +94,19 @@ __device__ void store_row(const Heads& x, int64_t b, int64_t s, int64_t n, const
 __device__ inline PlaceRange keys_of(const Attention& a, int64_t b, int64_t s) {
   const int64_t S = a.places.S, position = position_of(a.places, s);
   const PlaceRange document = document_of(a.documents, b * S + position);
-  return {document.begin - b * S, a.causal ? position + 1 : document.end - b * S};
+  const int64_t begin = document.begin - b * S, first = position - a.reach;
+  const int64_t end = document.end - b * S, last = position + (a.causal ? 0 : a.reach);
+  return {first > begin ? first : begin, last + 1 < end ? last + 1 : end};
 }
 
 // The rows of queries of sequence b that see key j.
 __device__ inline PlaceRange queries_of(const Attention& a, int64_t b, int64_t j) {
   const int64_t S = a.places.S;
   const PlaceRange document = document_of(a.documents, b * S + j);
-  return {rows_below(a.places, a.q.S, a.causal ? j : document.begin - b * S),
-          rows_below(a.places, a.q.S, document.end - b * S)};
+  const int64_t begin = document.begin - b * S, first = j - (a.causal ? 0 : a.reach);
+  const int64_t end = document.end - b * S, last = j + a.reach;
+  return {rows_below(a.places, a.q.S, first > begin ? first : begin),
+          rows_below(a.places, a.q.S, last + 1 < end ? last + 1 : end)};
 }
 
 // A block's work: a tile of sequence b and head n. The longest rows of a causal mask come first.
@@ -257,12 +262,14 @@ int with_max_width(int64_t K, const Body& body) {
   return K > 128 ? body(std::integral_constant<int, 256>()) : body(std::integral_constant<int, 128>());
 }
 
-Attention arguments_of(const Heads& q, const Places& places, int32_t causal, const int32_t* starts_N, int64_t N) {
+Attention arguments_of(const Heads& q, const Places& places, int32_t causal, int64_t reach, const int32_t* starts_N,
+                       int64_t N) {
   Attention arguments = {};
   arguments.q = q;
   arguments.places = places;
   arguments.documents = {N > 0 ? starts_N : nullptr, N, places.S};
   arguments.causal = causal != 0;
+  arguments.reach = reach < 0 ? places.S : reach;
   arguments.scale = 1 / sqrtf(static_cast<float>(q.K));
   return arguments;
 }
@@ -270,8 +277,8 @@ Attention arguments_of(const Heads& q, const Places& places, int32_t causal, con
 }  // namespace
 
 int attention_forward(void* stream, Type type, Heads out, float* lse, Heads q, Heads k, Heads v, Places places,
-                      int32_t causal, const int32_t* starts_N, int64_t N) {
-  Attention arguments = arguments_of(q, places, causal, starts_N, N);
+                      int32_t causal, int64_t reach, const int32_t* starts_N, int64_t N) {
+  Attention arguments = arguments_of(q, places, causal, reach, starts_N, N);
   arguments.out = out;
   arguments.k = k;
   arguments.v = v;
@@ -286,9 +293,9 @@ int attention_forward(void* stream, Type type, Heads out, float* lse, Heads q, H
 int64_t attention_scratch(int64_t B, int64_t S, int64_t H) { return B * S * H; }
 
 int attention_backward(void* stream, Type type, Heads dq, Heads dk, Heads dv, Heads dout, Heads out, const float* lse,
-                       Heads q, Heads k, Heads v, Places places, int32_t causal, const int32_t* starts_N, int64_t N,
-                       float* scratch) {
-  Attention arguments = arguments_of(q, places, causal, starts_N, N);
+                       Heads q, Heads k, Heads v, Places places, int32_t causal, int64_t reach, const int32_t* starts_N,
+                       int64_t N, float* scratch) {
+  Attention arguments = arguments_of(q, places, causal, reach, starts_N, N);
   arguments.out = out;
   arguments.k = k;
   arguments.v = v;

@@ -13,7 +13,7 @@ constexpr int kMaxK = 256;
 
 struct Decode {
   Heads out, q, k, v;
-  int64_t length;
+  int64_t length, reach;
   const int32_t *rows_B, *lengths_B;
   float scale;
 };
@@ -31,7 +31,8 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(Decode a) {
   __syncthreads();
 
   float sums[W] = {}, largest = kHidden, total = 0;
-  for (int64_t first = 0; first < length; first += kThreads) {
+  const int64_t begin = a.reach >= 0 && length - 1 > a.reach ? length - 1 - a.reach : 0;
+  for (int64_t first = begin; first < length; first += kThreads) {
     const int count = static_cast<int>(length - first < kThreads ? length - first : kThreads);
     float score = kHidden;
     if (me < count) {
@@ -81,10 +82,10 @@ bool heads_aligned(const Heads& x) {
 }  // namespace
 
 int decode_attention(void* stream, Type type, Heads out, Heads q, Heads k_cache, Heads v_cache, int64_t length,
-                     const int32_t* rows_B, const int32_t* lengths_B) {
+                     int64_t reach, const int32_t* rows_B, const int32_t* lengths_B) {
   if (q.K > kMaxK) return kTooWide;
   const float scale = 1 / sqrtf(static_cast<float>(q.K));
-  const Decode arguments = {out, q, k_cache, v_cache, length, rows_B, lengths_B, scale};
+  const Decode arguments = {out, q, k_cache, v_cache, length, reach, rows_B, lengths_B, scale};
   return with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const bool aligned =

@@ -103,12 +103,12 @@ struct Table {
   // Exact attention for cases that the vendors' kernels do not take (float32, odd head widths): out, lse [B, H, S]
   // float32 and the gradients, which are overwritten, as in ops/attention.h; K up to 256. `places`: of q. starts_N:
   // ascending int32 places in [B * S], including each sequence's first place; null: a sequence is one document.
-  // `scratch`: attention_scratch(B, S, H) floats, S of q.
+  // `reach`: as in ops::AttentionMask. `scratch`: attention_scratch(B, S, H) floats, S of q.
   int (*attention_forward)(void* stream, Type, Heads out, float* lse, Heads q, Heads k, Heads v, Places places,
-                           int32_t causal, const int32_t* starts_N, int64_t N);
+                           int32_t causal, int64_t reach, const int32_t* starts_N, int64_t N);
   int (*attention_backward)(void* stream, Type, Heads dq, Heads dk, Heads dv, Heads dout, Heads out, const float* lse,
-                            Heads q, Heads k, Heads v, Places places, int32_t causal, const int32_t* starts_N,
-                            int64_t N, float* scratch);
+                            Heads q, Heads k, Heads v, Places places, int32_t causal, int64_t reach,
+                            const int32_t* starts_N, int64_t N, float* scratch);
   int64_t (*attention_scratch)(int64_t B, int64_t S, int64_t H);
 
   // y += bias, in each row.
@@ -156,7 +156,7 @@ struct Table {
   // q [B, N, H, K] with caches [B, C, G, K] of `length` filled rows: ops::decode_attention. With rows_B and lengths_B,
   // and N = 1: ops::decode_attention_of_rows; null: query b has cache b, of `length` rows.
   int (*decode_attention)(void* stream, Type, Heads out, Heads q, Heads k_cache, Heads v_cache, int64_t length,
-                          const int32_t* rows_B, const int32_t* lengths_B);
+                          int64_t reach, const int32_t* rows_B, const int32_t* lengths_B);
 
   // x [R, C] to float8 e4m3fn with one factor a row: out[r][c] = x[r][c] * (1 / scale[r]), scale[r] = max |x[r]| / 448
   // (at least 1e-12). Transposed: out [C, R], one factor for each column of x. Both at once read x twice, not four

@@ -86,10 +86,17 @@ void check_queries(const plan::Chunks& queries, int64_t Q, int64_t S) {
                "{} queries from {} and {} on, with {} keys", Q, queries.first, queries.second, S);
 }
 
+// A window that hides nothing would only choose a slower kernel.
+AttentionMask without_idle(AttentionMask mask, int64_t S) {
+  if (mask.reach >= S - 1) mask.reach = -1;
+  return mask;
+}
+
 // The keys of [B, S] that each query of [B, Q] sees.
 const VisibleKeys* visible_keys(const AttentionMask& mask, int64_t B, int64_t Q, int64_t S) {
   auto* visible = thread_scratch<VisibleKeys>(Scratch::kDescription, B * Q);
   const bool rows = !mask.document_starts_N.defined();
+  const int64_t reach = mask.reach < 0 ? S : mask.reach;
   const int64_t N = rows ? B : mask.document_starts_N.numel();
   const int32_t* starts = rows ? nullptr : flat<const int32_t>(mask.document_starts_N, N);
   HEARTH_CHECK(N > 0, "no document");
@@ -101,8 +108,8 @@ const VisibleKeys* visible_keys(const AttentionMask& mask, int64_t B, int64_t Q,
     for (; query < B * Q; ++query) {
       const int64_t t = query / Q * S + mask.queries.position(query % Q);
       if (t >= end) break;
-      visible[query].begin = static_cast<int32_t>(begin % S);
-      visible[query].end = static_cast<int32_t>((mask.causal ? t : end - 1) % S + 1);
+      visible[query].begin = static_cast<int32_t>(std::max(begin, t - reach) % S);
+      visible[query].end = static_cast<int32_t>((mask.causal ? t : std::min(end - 1, t + reach)) % S + 1);
     }
   }
   return visible;
@@ -113,15 +120,16 @@ auto decode_kernel(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(decode_bf16); }
 
 template <class T>
 void decode(const HeadTensor<T>& out, const HeadTensor<const T>& q, const HeadTensor<const T>& k,
-            const HeadTensor<const T>& v, int64_t length) {
+            const HeadTensor<const T>& v, int64_t length, int64_t reach) {
   const int64_t H = q.N, N = q.S, group = H / k.N;
   const auto kernel = decode_kernel(T());
   parallel(q.B * H * N, 2 * length * q.K, [&](int64_t begin, int64_t end) {
     std::vector<float> scores(static_cast<size_t>(length));
     for (int64_t item = begin; item < end; ++item) {
       const int64_t b = item / (H * N), h = item / N % H, i = item % N;
-      kernel(out.at(b, i, h), q.at(b, i, h), k.at(b, 0, h / group), v.at(b, 0, h / group), k.stride_s, v.stride_s,
-             length - N + i + 1, q.K, scores.data());
+      const int64_t last = length - N + i, first = reach < 0 ? 0 : std::max<int64_t>(0, last - reach);
+      kernel(out.at(b, i, h), q.at(b, i, h), k.at(b, first, h / group), v.at(b, first, h / group), k.stride_s,
+             v.stride_s, last + 1 - first, q.K, scores.data());
     }
   });
 }
@@ -136,7 +144,7 @@ void attention_forward(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, co
   HEARTH_CHECK(out_BQHK.sizes() == q_BQHK.sizes() && lse_BHQ.sizes() == at::IntArrayRef({B, H, Q}));
   check_queries(mask.queries, Q, S);
   if (q_BQHK.numel() == 0) return;
-  if (on_gpu(q_BQHK)) return gpu::attention_forward(out_BQHK, lse_BHQ, q_BQHK, k_BSGK, v_BSGK, mask);
+  if (on_gpu(q_BQHK)) return gpu::attention_forward(out_BQHK, lse_BHQ, q_BQHK, k_BSGK, v_BSGK, without_idle(mask, S));
   const VisibleKeys* visible = visible_keys(mask, B, Q, S);
   with_element_type(q_BQHK, [&]<class T>(T) {
     const auto out = heads<T>(out_BQHK);
@@ -164,7 +172,7 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
   if (q_BQHK.numel() == 0) return;
   if (on_gpu(q_BQHK)) {
     return gpu::attention_backward(dq_BQHK, dk_BSGK, dv_BSGK, dout_BQHK, out_BQHK, lse_BHQ, q_BQHK, k_BSGK, v_BSGK,
-                                   mask);
+                                   without_idle(mask, S));
   }
   const VisibleKeys* visible = visible_keys(mask, B, Q, S);
   with_element_type(q_BQHK, [&]<class T>(T) {
@@ -183,14 +191,17 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
 }
 
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
-                      const at::Tensor& v_cache_BCGK, int64_t length) {
+                      const at::Tensor& v_cache_BCGK, int64_t length, int64_t reach) {
   const trace::SpanScope span(trace::SpanKind::kOp, "decode_attention");
   check_shapes(q_BNHK, k_cache_BCGK, v_cache_BCGK);
   const int64_t B = q_BNHK.size(0), N = q_BNHK.size(1), H = q_BNHK.size(2);
   HEARTH_CHECK(out_BNHK.sizes() == q_BNHK.sizes() && N >= 1 && N <= length && length <= k_cache_BCGK.size(1));
   if (is_float64(q_BNHK)) {
     std::vector<VisibleKeys> visible;
-    for (int64_t i = 0; i < B * N; ++i) visible.push_back({0, static_cast<int32_t>(length - N + i % N + 1)});
+    for (int64_t i = 0; i < B * N; ++i) {
+      const auto last = static_cast<int32_t>(length - N + i % N);
+      visible.push_back({reach < 0 ? 0 : std::max(0, last - static_cast<int32_t>(reach)), last + 1});
+    }
     reference::attention_forward<double>(heads<double>(out_BNHK), nullptr, heads<const double>(q_BNHK),
                                          heads<const double>(k_cache_BCGK), heads<const double>(v_cache_BCGK),
                                          visible.data());
@@ -199,15 +210,15 @@ void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, cons
   if (N == length && N > 1) {  // a prompt: as in training
     const at::Tensor lse_BHS = at::empty({B, H, N}, q_BNHK.options().dtype(at::kFloat));
     attention_forward(out_BNHK, lse_BHS, q_BNHK, k_cache_BCGK.narrow(1, 0, N), v_cache_BCGK.narrow(1, 0, N),
-                      {.causal = true});
+                      {.causal = true, .reach = reach});
     return;
   }
-  if (on_gpu(q_BNHK)) return gpu::decode_attention(out_BNHK, q_BNHK, k_cache_BCGK, v_cache_BCGK, length, {}, {});
+  if (on_gpu(q_BNHK)) return gpu::decode_attention(out_BNHK, q_BNHK, k_cache_BCGK, v_cache_BCGK, length, reach, {}, {});
   with_element_type(q_BNHK, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, double>) {
       decode(heads<T>(out_BNHK), heads<const T>(q_BNHK), heads<const T>(k_cache_BCGK), heads<const T>(v_cache_BCGK),
-             length);
+             length, reach);
     }
   });
 }
@@ -218,7 +229,7 @@ void decode_attention_of_rows(const at::Tensor& out_NHK, const at::Tensor& q_NHK
   HEARTH_CHECK(rows_N.numel() == N && lengths_N.numel() == N);
   if (on_gpu(q_NHK)) {
     const trace::SpanScope span(trace::SpanKind::kOp, "decode_attention");
-    return gpu::decode_attention(out_NHK.unsqueeze(1), q_NHK.unsqueeze(1), k_cache_RCGK, v_cache_RCGK, 0, rows_N,
+    return gpu::decode_attention(out_NHK.unsqueeze(1), q_NHK.unsqueeze(1), k_cache_RCGK, v_cache_RCGK, 0, -1, rows_N,
                                  lengths_N);
   }
   for (int64_t n = 0; n < N; ++n) {

@@ -15,7 +15,8 @@
 
 namespace hearth::ops {
 
-// The keys that a query sees: all of its own document, or (causal) those up to its own position.
+// The keys that a query sees: all of its own document, or (causal) those up to its own position; with `reach` those at
+// most so many positions away. A kernel's time falls with the keys that are seen.
 struct AttentionMask {
   bool causal = true;
   // Beginnings of documents: int32 offsets into [B*S], ascending, each row's first place included. Undefined: a row is
@@ -23,6 +24,7 @@ struct AttentionMask {
   at::Tensor document_starts_N = {};
   int64_t longest_document = 0;  // no document is longer; 0: a row's length. GPU kernels are faster with it
   plan::Chunks queries = {};     // the positions of the Q queries in each sequence
+  int64_t reach = -1;            // -1: all
 };
 
 // out may be any strided view, usually [B*Q, H*K] seen as [B, Q, H, K]. lse [B, H, Q], contiguous, is the log of the
@@ -39,9 +41,9 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
 
 // Inference with a cache: q [B, N, H, K] are the last N of `length` positions (1 <= N <= length <= C). The first
 // `length` rows of the caches [B, C, G, K] are their keys and values, including the N new ones. Query i sees positions
-// 0 .. length - N + i. out [B, N, H, K].
+// 0 .. length - N + i, with `reach` only so many before its own. out [B, N, H, K].
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
-                      const at::Tensor& v_cache_BCGK, int64_t length);
+                      const at::Tensor& v_cache_BCGK, int64_t length, int64_t reach = -1);
 
 // The same for one query of each of N sequences of different lengths, in one call: query n sees the first lengths_N[n]
 // positions of cache rows_N[n] of [R, C, G, K]. q, out [N, H, K]; rows and lengths int32, contiguous, on their device.

@@ -35,7 +35,7 @@ class AttentionKernel : public DeviceTest {
     const int64_t N = starts == nullptr ? 0 : mask.document_starts_N.numel();
     const at::Tensor out = at::empty_like(dout), lse = floats({B, H, Q});
     run(table().attention_forward(nullptr, type_of(out), heads(out), data<float>(lse), heads(x.q), heads(x.k),
-                                  heads(x.v), places, mask.causal ? 1 : 0, starts, N));
+                                  heads(x.v), places, mask.causal ? 1 : 0, mask.reach, starts, N));
     EXPECT_LE(relative_error(out, out64), bound(type, 1e-6));
     EXPECT_LE(relative_error(lse, lse64), 1e-6);
     Packed d(at::full_like(x.all, NAN), H, G);
@@ -43,7 +43,7 @@ class AttentionKernel : public DeviceTest {
     const at::Tensor scratch = floats({table().attention_scratch(B, Q, H)});
     run(table().attention_backward(nullptr, type_of(out), heads(d.q), heads(d.k), heads(d.v), heads(dout), heads(out),
                                    data<float>(lse), heads(x.q), heads(x.k), heads(x.v), places, mask.causal ? 1 : 0,
-                                   starts, N, data<float>(scratch)));
+                                   mask.reach, starts, N, data<float>(scratch)));
     EXPECT_LE(relative_error(d.q, d64.q), bound(type, 2e-6, 2));
     EXPECT_LE(relative_error(d.k, d64.k), bound(type, 2e-6, 2));
     EXPECT_LE(relative_error(d.v, d64.v), bound(type, 2e-6, 2));
@@ -77,17 +77,32 @@ TEST_P(AttentionKernel, QueriesOfAPartOfTheSequencesAgreeWithTheCpu) {
   }
 }
 
+TEST_P(AttentionKernel, WindowsAgreeWithTheCpu) {
+  const at::Tensor starts = at::tensor({0, 1, 19, 40, 60, 61}, at::TensorOptions().dtype(at::kInt));
+  for (const bool causal : {true, false}) {
+    for (const bool documents : {false, true}) {
+      for (const int64_t reach : {1, 5, 17, 38}) {
+        SCOPED_TRACE(fmt::format("causal {} documents {} reach {}", causal, documents, reach));
+        const at::Tensor begins = documents ? starts : at::Tensor();
+        check(at::kFloat, 4, 2, 64, 40, {.causal = causal, .document_starts_N = begins, .reach = reach});
+        check(at::kFloat, 4, 2, 64, 40,
+              {.causal = causal, .document_starts_N = begins, .queries = {5, 30, 5}, .reach = reach}, 10);
+      }
+    }
+  }
+}
+
 TEST_P(AttentionKernel, WideHeadsWork) { check(at::kFloat, 3, 1, 256, 20, {}); }
 
 TEST_P(AttentionKernel, HeadsThatAreTooWideAreRefused) {
   const at::Tensor x = floats({1, 1, 1, 257});
   const int code = table().attention_forward(nullptr, Type::kFloat32, heads(x), nullptr, heads(x), heads(x), heads(x),
-                                             Places{1, 0, 1, 1}, 1, nullptr, 0);
+                                             Places{1, 0, 1, 1}, 1, -1, nullptr, 0);
   EXPECT_NE(code, 0);
   EXPECT_STREQ(table().error_text(code), "heads are wider than 256, the kernel's limit");
-  EXPECT_EQ(
-      table().decode_attention(nullptr, Type::kFloat32, heads(x), heads(x), heads(x), heads(x), 1, nullptr, nullptr),
-      code);
+  EXPECT_EQ(table().decode_attention(nullptr, Type::kFloat32, heads(x), heads(x), heads(x), heads(x), 1, -1, nullptr,
+                                     nullptr),
+            code);
 }
 
 TEST_P(AttentionKernel, DecodingAgreesWithTheCpuInFloat64) {
@@ -101,8 +116,12 @@ TEST_P(AttentionKernel, DecodingAgreesWithTheCpuInFloat64) {
         for (const int64_t N : {int64_t{1}, std::min<int64_t>(3, length)}) {
           const at::Tensor q = random({B, N, H, K}, type), out = at::empty_like(q), expected = doubles(q.sizes());
           ops::decode_attention(expected, wide(q), wide(k), wide(v), length);
-          run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), length, nullptr,
-                                       nullptr));
+          run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), length, -1,
+                                       nullptr, nullptr));
+          EXPECT_LE(relative_error(out, expected), bound(type, 1e-6));
+          ops::decode_attention(expected, wide(q), wide(k), wide(v), length, 130);
+          run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), length, 130,
+                                       nullptr, nullptr));
           EXPECT_LE(relative_error(out, expected), bound(type, 1e-6));
         }
       }
@@ -125,7 +144,7 @@ TEST_P(AttentionKernel, DecodingOfRowsReadsTheCacheOfEach) {
       ops::decode_attention(expected.narrow(0, i, 1), wide(q).narrow(0, i, 1), wide(k).narrow(0, row, 1),
                             wide(v).narrow(0, row, 1), lengths[static_cast<size_t>(i)]);
     }
-    run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), 0, rows.data(),
+    run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), 0, -1, rows.data(),
                                  lengths.data()));
     EXPECT_LE(relative_error(out, expected), bound(type, 1e-6));
   }

@@ -3,6 +3,7 @@
 
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full_like.h>
@@ -10,6 +11,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 
 #include <vector>
 
@@ -55,6 +57,11 @@ std::pair<at::Tensor, at::Tensor> oracle(const at::Tensor& q, const at::Tensor& 
     begins.index_fill_(0, mask.document_starts_N.to(at::kLong), 1);
     const at::Tensor document_BN = begins.cumsum(0).view({B, N});
     hidden_BNC = hidden_BNC.logical_or(document_BN.unsqueeze(2).ne(document_BN.unsqueeze(1)));
+  }
+  if (mask.reach >= 0) {
+    const at::Tensor position = at::arange(C);
+    const at::Tensor distance = position.slice(0, C - N).unsqueeze(1) - position.unsqueeze(0);
+    hidden_BNC = hidden_BNC.logical_or(distance.abs().gt(mask.reach));
   }
   scores = scores.masked_fill(hidden_BNC.unsqueeze(1), -std::numeric_limits<double>::infinity());
   return {scores.softmax(-1).matmul(values).transpose(1, 2), scores.logsumexp(-1)};
@@ -251,6 +258,40 @@ TEST(AttentionEdge, QueriesOfAPartOfTheSequencesAreRight) {
   }
   // Several tasks share one head's keys.
   expect_right_part({1, 4200, 2, 1, 16}, plan::chunks_of({1, 2, 2}, 4200), 2100, {.causal = true}, at::kFloat);
+}
+
+// Windows that no block divides, of two positions, and of all but one; also where a document or a row begins.
+TEST(AttentionEdge, AWindowHidesWhatIsFurtherAway) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble}) {
+    for (const bool causal : {true, false}) {
+      for (const bool several : {false, true}) {
+        for (const int64_t reach : {1, 2, 30, 77, 198}) {
+          SCOPED_TRACE(fmt::format("{} causal {} documents {} reach {}", c10::toString(type), causal, several, reach));
+          const Shape s{2, 200, 4, 2, 24};
+          const at::Tensor starts = several ? several_documents(s.B, s.S) : at::Tensor();
+          expect_right(s, {.causal = causal, .document_starts_N = starts, .reach = reach}, type);
+          expect_right_part(s, plan::chunks_of({1, 2, 2}, s.S), 100,
+                            {.causal = causal, .document_starts_N = starts, .reach = reach}, type);
+        }
+      }
+    }
+  }
+  // Several tasks share one head's keys.
+  expect_right(kLong, {.causal = true, .reach = 300}, at::kFloat);
+}
+
+TEST(AttentionEdge, DecodingSeesTheWindowOnly) {
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+    const Shape s{2, 50, 4, 2, 16};
+    const Inputs x = inputs(s, type);
+    for (const int64_t reach : {0, 7, 48}) {
+      const at::Tensor expected = expected_of(x, {.reach = reach}).out, out = at::empty_like(x.dout);
+      for (const auto& [first, end] : {std::pair<int64_t, int64_t>{0, 20}, {20, 23}, {23, 24}, {24, 50}}) {
+        decode_attention(out.slice(1, first, end), x.q.slice(1, first, end), x.k, x.v, end, reach);
+      }
+      EXPECT_LE(relative_error(out, expected), kAttentionError) << reach;
+    }
+  }
 }
 
 TEST(AttentionEdge, EveryInstructionSetIsRight) {

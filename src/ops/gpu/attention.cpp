@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention on a GPU: the vendor's kernel if it has a fast one, else ours.
 //
-// bfloat16, K a multiple of 8   whole rows, Hopper and newer: cuDNN; else FlashAttention-2, also with documents
+// bfloat16, K a multiple of 8   whole rows, Hopper and newer: cuDNN; else FlashAttention-2, also with documents, and
+//                               on NVIDIA's GPUs with windows
 //   a part of the queries       FlashAttention-2 for each chunk of them, on NVIDIA's GPUs and without documents
 // everything else               kernels/attention.cu
 //
@@ -34,10 +35,17 @@ Kernel kernel_for(const at::Tensor& q_BQHK, const AttentionMask& mask) {
   const int64_t K = q_BQHK.size(3);
   if (!q_BQHK.is_cuda() || q_BQHK.scalar_type() != at::kBFloat16 || K % 8 != 0 || K > 256) return Kernel::kOurs;
   const bool is_cuda = open_gpu().platform.starts_with("CUDA"), hopper = open_gpu().major >= 9 && is_cuda;
+  // Windows of AMD's kernels for PyTorch were not tried.
+  if (mask.reach >= 0 && !is_cuda) return Kernel::kOurs;
   // FlashAttention-2 aligns the last query with the last key; AMD's kernels for PyTorch do not all do so.
-  if (!is_whole(mask)) return is_cuda && !mask.document_starts_N.defined() ? Kernel::kFlashChunks : Kernel::kOurs;
+  if (!is_whole(mask)) {
+    const bool aligned = mask.causal || mask.reach < 0;  // else a window's end counts from the last key
+    return is_cuda && aligned && !mask.document_starts_N.defined() ? Kernel::kFlashChunks : Kernel::kOurs;
+  }
   const bool any_order = !at::globalContext().deterministicAlgorithms();
-  return hopper && any_order && K <= 128 && !mask.document_starts_N.defined() ? Kernel::kCudnn : Kernel::kFlash;
+  // ATen's operator of cuDNN takes no windows.
+  const bool plain = !mask.document_starts_N.defined() && mask.reach < 0;
+  return hopper && any_order && K <= 128 && plain ? Kernel::kCudnn : Kernel::kFlash;
 }
 
 int64_t num_documents(const AttentionMask& mask) {
@@ -69,19 +77,33 @@ at::Tensor no_random_state(const at::Tensor& like, at::IntArrayRef shape, at::Sc
   return at::empty(shape, like.options().dtype(type));
 }
 
+// FlashAttention's window: positions before and behind a query; -1: all. It obeys the causal mask besides.
+struct Window {
+  std::optional<int64_t> left, right;
+  explicit Window(const AttentionMask& mask) {
+    if (mask.reach < 0) return;
+    left = mask.reach;
+    right = mask.causal ? 0 : mask.reach;
+  }
+};
+
 // A chunk of queries with the keys that it sees: the last one sees the last key.
 struct QueryChunk {
-  int64_t first, rows, keys;
+  int64_t first, rows, first_key, keys;
 
   at::Tensor queries(const at::Tensor& x) const { return x.narrow(1, first, rows); }
-  at::Tensor keys_of(const at::Tensor& x) const { return x.narrow(1, 0, keys); }
+  at::Tensor keys_of(const at::Tensor& x) const { return x.narrow(1, first_key, keys); }
   at::Tensor sums(const at::Tensor& lse_BHQ) const { return lse_BHQ.narrow(2, first, rows); }
 };
 std::vector<QueryChunk> chunks_of(const AttentionMask& mask, int64_t Q, int64_t S) {
   std::vector<QueryChunk> chunks;
   const int64_t border = std::min(mask.queries.length, Q);
-  for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, border}, {border, Q}})
-    if (begin < end) chunks.push_back({begin, end - begin, mask.causal ? mask.queries.position(end - 1) + 1 : S});
+  for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, border}, {border, Q}}) {
+    if (begin == end) continue;
+    const int64_t first = mask.queries.position(begin), last = mask.queries.position(end - 1);
+    const int64_t first_key = mask.reach < 0 ? 0 : std::max<int64_t>(0, first - mask.reach);
+    chunks.push_back({begin, end - begin, first_key, (mask.causal ? last + 1 : S) - first_key});
+  }
   return chunks;
 }
 
@@ -90,21 +112,23 @@ std::vector<QueryChunk> chunks_of(const AttentionMask& mask, int64_t Q, int64_t 
 void attention_forward(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, const at::Tensor& q_BQHK,
                        const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask) {
   const int64_t B = q_BQHK.size(0), Q = q_BQHK.size(1), S = k_BSGK.size(1);
+  const Window window(mask);
   switch (kernel_for(q_BQHK, mask)) {
     case Kernel::kOurs: {
       const auto type = type_of(q_BQHK);
       check_gpu(gpu_kernels().attention_forward(gpu_stream(), type, heads(out_BQHK, type), pointer<float>(lse_BHQ),
                                                 heads(q_BQHK, type), heads(k_BSGK, type), heads(v_BSGK, type),
-                                                places(mask.queries, S), mask.causal,
+                                                places(mask.queries, S), mask.causal, mask.reach,
                                                 pointer<const int32_t>(mask.document_starts_N), num_documents(mask)),
                 "attention_forward");
       return;
     }
     case Kernel::kFlash: {
       const Sequences rows(mask, B * S, S);
-      const auto [out, lse, rng, unused, debug] = at::_flash_attention_forward(
-          rows.view(q_BQHK), rows.view(k_BSGK), rows.view(v_BSGK), rows.optional_begins(), rows.optional_begins(),
-          rows.longest, rows.longest, /*dropout_p=*/0, mask.causal, /*return_debug_mask=*/false);
+      const auto [out, lse, rng, unused, debug] =
+          at::_flash_attention_forward(rows.view(q_BQHK), rows.view(k_BSGK), rows.view(v_BSGK), rows.optional_begins(),
+                                       rows.optional_begins(), rows.longest, rows.longest, /*dropout_p=*/0, mask.causal,
+                                       /*return_debug_mask=*/false, /*scale=*/std::nullopt, window.left, window.right);
       HEARTH_CHECK(lse.numel() == lse_BHQ.numel(), "attention's denominators have an unexpected layout");
       rows.view(out_BQHK).copy_(out);
       const at::Tensor lse_view = rows.lse_view(lse_BHQ);
@@ -115,7 +139,8 @@ void attention_forward(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, co
       for (const QueryChunk& chunk : chunks_of(mask, Q, S)) {
         const auto [out, lse, rng, unused, debug] = at::_flash_attention_forward(
             chunk.queries(q_BQHK), chunk.keys_of(k_BSGK), chunk.keys_of(v_BSGK), std::nullopt, std::nullopt, chunk.rows,
-            chunk.keys, /*dropout_p=*/0, mask.causal, /*return_debug_mask=*/false);
+            chunk.keys, /*dropout_p=*/0, mask.causal, /*return_debug_mask=*/false, /*scale=*/std::nullopt, window.left,
+            window.right);
         chunk.queries(out_BQHK).copy_(out);
         chunk.sums(lse_BHQ).copy_(lse);
       }
@@ -137,6 +162,7 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
                         const at::Tensor& q_BQHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
                         const AttentionMask& mask) {
   const int64_t B = q_BQHK.size(0), Q = q_BQHK.size(1), H = q_BQHK.size(2), S = k_BSGK.size(1);
+  const Window window(mask);
   switch (kernel_for(q_BQHK, mask)) {
     case Kernel::kOurs: {
       const auto type = type_of(q_BQHK);
@@ -144,7 +170,7 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
       check_gpu(gpu_kernels().attention_backward(
                     gpu_stream(), type, heads(dq_BQHK, type), heads(dk_BSGK, type), heads(dv_BSGK, type),
                     heads(dout_BQHK, type), heads(out_BQHK, type), pointer<const float>(lse_BHQ), heads(q_BQHK, type),
-                    heads(k_BSGK, type), heads(v_BSGK, type), places(mask.queries, S), mask.causal,
+                    heads(k_BSGK, type), heads(v_BSGK, type), places(mask.queries, S), mask.causal, mask.reach,
                     pointer<const int32_t>(mask.document_starts_N), num_documents(mask), pointer<float>(sums)),
                 "attention_backward");
       return;
@@ -154,7 +180,8 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
       const auto [dq, dk, dv] = at::_flash_attention_backward(
           rows.view(dout_BQHK), rows.view(q_BQHK), rows.view(k_BSGK), rows.view(v_BSGK), rows.view(out_BQHK),
           rows.packed_lse(lse_BHQ), rows.begins, rows.begins, rows.longest, rows.longest, /*dropout_p=*/0, mask.causal,
-          no_random_state(q_BQHK, {2}, at::kUInt64), no_random_state(q_BQHK, {}, at::kUInt64));
+          no_random_state(q_BQHK, {2}, at::kUInt64), no_random_state(q_BQHK, {}, at::kUInt64), /*scale=*/std::nullopt,
+          window.left, window.right);
       rows.view(dq_BQHK).copy_(dq);
       rows.view(dk_BSGK).copy_(dk);
       rows.view(dv_BSGK).copy_(dv);
@@ -167,7 +194,8 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
         const auto [dq, dk, dv] = at::_flash_attention_backward(
             chunk.queries(dout_BQHK), chunk.queries(q_BQHK), chunk.keys_of(k_BSGK), chunk.keys_of(v_BSGK),
             chunk.queries(out_BQHK), chunk.sums(lse_BHQ).contiguous(), {}, {}, chunk.rows, chunk.keys, /*dropout_p=*/0,
-            mask.causal, no_random_state(q_BQHK, {2}, at::kUInt64), no_random_state(q_BQHK, {}, at::kUInt64));
+            mask.causal, no_random_state(q_BQHK, {2}, at::kUInt64), no_random_state(q_BQHK, {}, at::kUInt64),
+            /*scale=*/std::nullopt, window.left, window.right);
         chunk.queries(dq_BQHK).copy_(dq);
         chunk.keys_of(dk_BSGK).add_(dk);
         chunk.keys_of(dv_BSGK).add_(dv);
@@ -189,11 +217,11 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
 }
 
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
-                      const at::Tensor& v_cache_BCGK, int64_t length, const at::Tensor& rows_B,
+                      const at::Tensor& v_cache_BCGK, int64_t length, int64_t reach, const at::Tensor& rows_B,
                       const at::Tensor& lengths_B) {
   const auto type = type_of(q_BNHK);
   check_gpu(gpu_kernels().decode_attention(gpu_stream(), type, heads(out_BNHK, type), heads(q_BNHK, type),
-                                           heads(k_cache_BCGK, type), heads(v_cache_BCGK, type), length,
+                                           heads(k_cache_BCGK, type), heads(v_cache_BCGK, type), length, reach,
                                            pointer<const int32_t>(rows_B), pointer<const int32_t>(lengths_B)),
             "decode_attention");
 }

@@ -60,7 +60,7 @@ void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, co
                         const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
                         const AttentionMask& mask);
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
-                      const at::Tensor& v_cache_BCGK, int64_t length, const at::Tensor& rows_B,
+                      const at::Tensor& v_cache_BCGK, int64_t length, int64_t reach, const at::Tensor& rows_B,
                       const at::Tensor& lengths_B);
 
 }  // namespace hearth::ops::gpu
