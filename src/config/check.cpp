@@ -58,14 +58,21 @@ void check_model(Rules& rules, const Model& m) {
                 "give the width itself (hidden_dim), or the factor (ffn_dim_multiplier)");
 }
 
-// Within its window such a model computes what Hearth computes.
-void check_window(Rules& rules, const RunConfig& c) {
-  const int64_t window = c.model.sliding_window;
-  rules.require(window == 0 || c.training.seq_len <= window, "training.seq_len", "is longer than",
-                "model.sliding_window",
-                fmt::format("give training.seq_len = {} or less: beyond its window this model computes something else "
-                            "than Hearth, whose positions see all positions before them",
-                            window));
+void check_window(Rules& rules, const Model& m) {
+  rules.require(m.layer_types.empty() || m.full_attention_interval == 0,
+                {"model.layer_types", "model.full_attention_interval"},
+                "model.layer_types and model.full_attention_interval are both given", "give one of them");
+  const auto unknown = std::find_if(m.layer_types.begin(), m.layer_types.end(), [](const std::string& type) {
+    return type != kFullAttention && type != kSlidingAttention;
+  });
+  rules.require(unknown == m.layer_types.end(), {"model.layer_types"},
+                fmt::format("model.layer_types has \"{}\"", unknown == m.layer_types.end() ? "" : *unknown),
+                fmt::format("a layer is \"{}\" or \"{}\"", kFullAttention, kSlidingAttention));
+  rules.require(m.layer_types.empty() || std::ssize(m.layer_types) == m.n_layers,
+                {"model.layer_types", "model.n_layers"},
+                fmt::format("model.layer_types has {}, and model.n_layers = {}",
+                            counted(std::ssize(m.layer_types), "layer"), m.n_layers),
+                "give one for each layer, or model.full_attention_interval");
 }
 
 void check_objective(Rules& rules, const RunConfig& c) {
@@ -288,7 +295,7 @@ void check(LoadResult& loaded, Purpose purpose) {
   const bool is_training = purpose == Purpose::kTrain || purpose == Purpose::kImport;
   check_applies_when(rules, c, is_training);
   check_model(rules, c.model);
-  check_window(rules, c);
+  check_window(rules, c.model);
   check_objective(rules, c);
   check_batch(rules, c);
   check_memory(rules, c.memory);

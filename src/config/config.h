@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -21,6 +22,9 @@ struct Job {
   std::string dump_folder = ".";  // the run folder: checkpoints/, metrics.jsonl; relative to the TOML's folder
   std::string description;
 };
+
+// The values of model.layer_types, as transformers has them.
+inline constexpr std::string_view kFullAttention = "full_attention", kSlidingAttention = "sliding_attention";
 
 struct Model : BlockOptions {
   std::string name = "llama3";  // the family that `flavor` is looked up in
@@ -41,7 +45,9 @@ struct Model : BlockOptions {
   int64_t rope_original_seq_len = 8192;
   RopePairs rope_pairs = RopePairs::kInterleaved;
   AttentionScope attention_scope = AttentionScope::kWindow;
-  int64_t sliding_window = 0;  // the published model's; longer sequences are refused. 0: none
+  int64_t sliding_window = 0;           // tokens that a position sees, itself included; 0: all
+  int64_t full_attention_interval = 0;  // every n-th layer has no window. 0: all have it, or layer_types says which
+  std::vector<std::string> layer_types;
   InitLaw init = InitLaw::kTorchtitan;
   InitLaw output_init = InitLaw::kScaledNormal;  // law of wo and w2, unless init is torchtitan
   double init_std = 0.02;                        // for normal and scaled_normal

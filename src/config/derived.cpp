@@ -52,6 +52,19 @@ Path RunConfig::initial_load_path() const {
   return hub::is_name(given) ? hub::folder_of(hub::parse_name(given)) : join_path(base_folder, given);
 }
 
+int64_t window_of_layer(const Model& model, int64_t layer) {
+  const int64_t interval = model.full_attention_interval;
+  const bool is_full = model.layer_types.empty() ? interval > 0 && (layer + 1) % interval == 0
+                                                 : model.layer_types[static_cast<size_t>(layer)] == kFullAttention;
+  return is_full ? 0 : model.sliding_window;
+}
+
+int64_t count_windowed_layers(const Model& model) {
+  int64_t count = 0;
+  for (int64_t layer = 0; layer < model.n_layers; ++layer) count += window_of_layer(model, layer) > 0 ? 1 : 0;
+  return count;
+}
+
 bool is_branch(const RunConfig& config) {
   return !config.checkpoint.initial_load_path.empty() && !config.checkpoint.initial_load_model_only;
 }

@@ -23,6 +23,10 @@ int64_t total_steps(const RunConfig& config, int64_t samples_per_epoch);
 // the key. An epoch has `samples_per_epoch` samples, as for total_steps.
 double epoch_parts(const RunConfig& config, int64_t samples_per_epoch, uint64_t samples);
 
+// The tokens that a position of this layer sees, itself included: model.sliding_window, or 0 for all.
+int64_t window_of_layer(const Model& model, int64_t layer);
+int64_t count_windowed_layers(const Model& model);
+
 // Whether a run without checkpoints of its own continues another run, rather than load only its weights.
 bool is_branch(const RunConfig& config);
 // Whether a branch leaves out `what`, by checkpoint.exclude_from_loading: "optimizer", "dataloader", "train_state".

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "config/derived.h"
 
 namespace hearth::config {
 namespace {
@@ -45,8 +46,9 @@ Setting setting_of(const FamilyFile& file, const TomlEntry& entry) {
 
 SlidingWindowUse window_named(const std::string& name) {
   if (name == "always") return SlidingWindowUse::kAlways;
-  HEARTH_CHECK(name == "switched", "window = {}", name);
-  return SlidingWindowUse::kSwitched;
+  if (name == "switched") return SlidingWindowUse::kSwitched;
+  HEARTH_CHECK(name == "by_layer", "window = {}", name);
+  return SlidingWindowUse::kByLayer;
 }
 
 // Sets a member of the class from a field of [hugging_face].
@@ -58,6 +60,7 @@ void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& ent
       set("max_position_embeddings", c.max_position_embeddings) || set("num_key_value_heads", c.num_key_value_heads) ||
       set("head_dim", c.head_dim) || set("sliding_window", c.sliding_window) || set("rms_norm_eps", c.rms_norm_eps) ||
       set("rope_theta", c.rope_theta) || set("tie_word_embeddings", c.tie_word_embeddings) ||
+      set("full_attention_interval", c.full_attention_interval) ||
       set("no_rope_layer_interval", c.no_rope_layer_interval) || set("window", window) || set("rope_pairs", pairs);
   HEARTH_CHECK(is_known, "src/models/{}/{}:{}: [hugging_face] has no {}", file.family, file.name, entry.line,
                entry.key);
@@ -112,6 +115,10 @@ bool is_open(std::string_view key) {
 }
 
 constexpr std::string_view kNoRopeInterval = "no_rope_layer_interval";
+
+bool names_windowed_layers(SlidingWindowUse window) {
+  return window == SlidingWindowUse::kSwitched || window == SlidingWindowUse::kByLayer;
+}
 
 // A choice, or a switch: other values are sizes.
 bool is_option(const Field& field) {
@@ -195,8 +202,12 @@ std::vector<std::string> differences(const Family& family, const Model& model) {
     if (value == (own != nullptr ? *own : field.default_value())) continue;
     found.push_back(value == Value(true) ? field.name() : fmt::format("{} = {}", field.name(), to_toml_value(value)));
   }
-  if (model.sliding_window > 0 && family.hugging_face.window == SlidingWindowUse::kNever)
+  const SlidingWindowUse window = family.hugging_face.window;
+  if (model.sliding_window > 0 && window == SlidingWindowUse::kNever)
     found.push_back(fmt::format("model.sliding_window = {}", model.sliding_window));
+  const int64_t windowed = count_windowed_layers(model);
+  if (windowed > 0 && windowed < model.n_layers && !names_windowed_layers(window))
+    found.push_back(fmt::format("model.sliding_window in {} of {} layers", windowed, model.n_layers));
   if (model.head_dim > 0 && !family.hugging_face.has_head_dim)
     found.push_back(fmt::format("model.head_dim = {}", model.head_dim));
   return found;

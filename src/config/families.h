@@ -51,8 +51,9 @@ struct Setting {
 // Which layers of a model use sliding-window attention, by its config.json: a position sees only the last tokens.
 enum class SlidingWindowUse {
   kNever,
-  kAlways,   // all layers: sliding_window
-  kSwitched  // use_sliding_window switches it on for some layers
+  kAlways,    // all layers: sliding_window
+  kSwitched,  // use_sliding_window switches it on, for the layers that layer_types or max_window_layers names
+  kByLayer    // the layers that layer_types names
 };
 
 // A model as transformers knows it.
@@ -65,7 +66,8 @@ struct HuggingFaceClass {
   int64_t max_position_embeddings = 0, num_key_value_heads = 0, head_dim = 0, sliding_window = 0;
   double rms_norm_eps = 1e-6, rope_theta = 10000;
   bool tie_word_embeddings = false;
-  int64_t no_rope_layer_interval = 0;  // 0: its layers all rotate, and it has no such fields
+  int64_t full_attention_interval = 0;  // where the file lacks layer_types; 0: all layers have the window
+  int64_t no_rope_layer_interval = 0;   // 0: its layers all rotate, and it has no such fields
   std::vector<Setting> writes;
 };
 

@@ -10,6 +10,7 @@ namespace {
 // clang-format off
 void add_model(FieldTable& t) {
   const Condition scaled = is_not("model.rope_scaling_factor", 1.0);
+  const Condition windowed = is_not("model.sliding_window", 0);
   t.section("job", &RunConfig::job, {
     {"dump_folder", &Job::dump_folder, kMayChange, "",
      "the run folder, for checkpoints and metrics.jsonl; relative to the run file's folder"},
@@ -54,8 +55,14 @@ void add_model(FieldTable& t) {
     {"attention_scope", &Model::attention_scope, kRefuse, "",
      "the tokens that a position sees: its whole window, or only its own document, whose positions start at 0"},
     {"sliding_window", &Model::sliding_window, kRefuse, "tokens",
-     "the tokens that a position of the model sees back to, itself included (Mistral); Hearth's attention has no such "
-     "limit, so training.seq_len must not be larger; 0 means no window", at_least(0)},
+     "the tokens that a position sees, itself the last of them (Mistral); of masked_lm, itself in the middle; 0 means "
+     "all", between(0, 1 << 30)},
+    {"full_attention_interval", &Model::full_attention_interval, kRefuse, "layers",
+     "every n-th layer has no window (OLMo 3: 4; Gemma 3: 6); 0: all layers have it, or layer_types says which have",
+     between(0, 10000), {windowed}},
+    {"layer_types", &Model::layer_types, kRefuse, "",
+     "for each layer whether it has the window: \"sliding_attention\", or \"full_attention\"; transformers has the "
+     "same list", {}, {windowed}},
     {"enable_weight_tying", &Model::enable_weight_tying, kRefuse, "", "the output matrix is the token embedding"},
   });
 }

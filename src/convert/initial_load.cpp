@@ -135,7 +135,9 @@ std::vector<std::string> check_same_model(const Source& source, const config::Ru
   for (const config::Difference& d : config::differences(*theirs, ours)) {
     const bool heads = (d.name == "model.n_heads" && their_shape.H != our_shape.H) ||
                        (d.name == "model.n_kv_heads" && their_shape.G != our_shape.G);
-    if (heads || d.name == "model.rope_pairs" || d.name == "model.sliding_window" || config::is_block_option(d.name)) {
+    const bool window =
+        d.name == "model.sliding_window" || d.name == "model.full_attention_interval" || d.name == "model.layer_types";
+    if (heads || window || d.name == "model.rope_pairs" || config::is_block_option(d.name)) {
       other += fmt::format("\n    {}: {} -> {}", d.name, d.before, d.after);
     } else if (d.name.starts_with("model.rope_") || d.name == "model.norm_eps" || d.name == "model.attention_scope" ||
                d.name == "objective.kind") {

@@ -5,7 +5,6 @@
 #include "model/execution.h"
 #include "model/parameter_view.h"
 #include "models/stage_program.h"
-#include "ops/attention.h"
 #include "ops/matmul.h"
 #include "ops/rope.h"
 #include "ops/rows.h"
@@ -28,10 +27,8 @@ Decoder::Decoder(const plan::ModelShape& shape, const plan::ParameterPlan& plan,
       dtype_(dtype),
       device_(device),
       rope_CK_(ops::rope_table(capacity, shape.K, shape.rope, dtype, device)) {
-  for (int64_t layer = 0; layer < shape.L(); ++layer) {
-    keys_.push_back(ops::zeros({rows, capacity, shape.G, shape.K}, dtype, device));
-    values_.push_back(ops::zeros({rows, capacity, shape.G, shape.K}, dtype, device));
-  }
+  for (const models::Layer& layer : shape.layers)
+    caches_.emplace_back(rows, capacity, layer.window, shape.G, shape.K, dtype, device);
 }
 
 std::unique_ptr<Activations> Decoder::activations(int64_t tokens, int64_t logits) const {
@@ -51,18 +48,15 @@ at::Tensor Decoder::append(std::span<const int32_t> tokens, int64_t row) {
 }
 
 Decoder::Places Decoder::places_of(std::span<const int64_t> rows) const {
-  std::vector<int32_t> lengths, numbers;
-  std::vector<int64_t> index, positions;
-  for (const int64_t row : rows) {
-    numbers.push_back(static_cast<int32_t>(row));
-    lengths.push_back(static_cast<int32_t>(size(row) + 1));
-    index.push_back(row * capacity_ + size(row));
-    positions.push_back(size(row));
+  std::vector<int64_t> sizes;
+  for (const int64_t row : rows) sizes.push_back(size(row));
+  Places places;
+  for (const LayerCache& cache : caches_) {
+    LayerCache::Slots& slots = places.slots[cache.length()];
+    if (!slots.index_N.defined()) slots = cache.slots(rows, sizes);
   }
-  return {.rows_N = ops::from_int32(numbers, device_),
-          .lengths_N = ops::from_int32(lengths, device_),
-          .index_N = ops::from_int64(index, device_),
-          .rope_NK = ops::gathered(rope_CK_, ops::from_int64(positions, device_))};
+  places.rope_NK = ops::gathered(rope_CK_, ops::from_int64(sizes, device_));
+  return places;
 }
 
 at::Tensor Decoder::append_to_each(std::span<const int64_t> rows, std::span<const int32_t> tokens) {
@@ -109,7 +103,7 @@ at::Tensor Decoder::forward(const Activations& a, std::span<const int32_t> token
   return logits_NV;
 }
 
-// Rotates the new queries and keys, adds keys and values to the cache, and attends to all that is there.
+// Rotates the new queries and keys, adds keys and values to the cache, and attends to all that the layer sees.
 void Decoder::attend(int64_t layer, const Places& places, const at::Tensor& out, const at::Tensor& qkv) const {
   const plan::ModelShape& s = shape_;
   const bool rotates = s.layers[static_cast<size_t>(layer)].rotates;
@@ -117,19 +111,14 @@ void Decoder::attend(int64_t layer, const Places& places, const at::Tensor& out,
   const at::Tensor out_NHK = out.view({N, s.H, s.K}), heads = qkv.view({1, N, s.H + 2 * s.G, s.K});
   const at::Tensor turned = heads.narrow(2, 0, s.H + s.G);
   const at::Tensor q = heads.narrow(2, 0, s.H), k = heads.narrow(2, s.H, s.G), v = heads.narrow(2, s.H + s.G, s.G);
-  const at::Tensor &keys = keys_[static_cast<size_t>(layer)], &values = values_[static_cast<size_t>(layer)];
-  if (places.rows_N.defined()) {
+  const LayerCache& cache = caches_[static_cast<size_t>(layer)];
+  if (!places.slots.empty()) {
     if (rotates) ops::rope_forward(turned, places.rope_NK, s.rope.halves);
-    ops::scatter_rows(keys.flatten(0, 1), k.squeeze(0), places.index_N);
-    ops::scatter_rows(values.flatten(0, 1), v.squeeze(0), places.index_N);
-    return ops::decode_attention_of_rows(out_NHK, q.squeeze(0), keys, values, places.rows_N, places.lengths_N);
+    return cache.attend_to_each(out_NHK, q.squeeze(0), k.squeeze(0), v.squeeze(0), places.slots.at(cache.length()));
   }
   const int64_t before = size(places.row);
-  const at::Tensor own_keys = keys.narrow(0, places.row, 1), own_values = values.narrow(0, places.row, 1);
   if (rotates) ops::rope_forward(turned, rope_CK_, s.rope.halves, {}, {.first = before});
-  ops::copy_(own_keys.narrow(1, before, N), k);
-  ops::copy_(own_values.narrow(1, before, N), v);
-  ops::decode_attention(out_NHK.unsqueeze(0), q, own_keys, own_values, before + N);
+  cache.attend(out_NHK.unsqueeze(0), q, k, v, places.row, before);
 }
 
 }  // namespace hearth::decode

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "decode/layer_cache.h"
 #include "model/activations.h"
 #include "model/weights.h"
 
@@ -42,9 +43,8 @@ class Decoder {
   // Where the tokens of a call go: all into one row, one after the other, or each into a row of its own.
   struct Places {
     int64_t row = 0;
-    // On the device, if each token goes into a row of its own. Undefined: all tokens go into `row`.
-    at::Tensor rows_N{}, lengths_N{};  // int32; lengths include the new token
-    at::Tensor index_N{};              // int64, into [rows * capacity]
+    // If each token goes into a row of its own: by the lengths of the layers' caches. Empty: all tokens go into `row`.
+    std::map<int64_t, LayerCache::Slots> slots{};
     at::Tensor rope_NK{};
   };
   Places places_of(std::span<const int64_t> rows) const;
@@ -62,7 +62,7 @@ class Decoder {
   DType dtype_;
   at::Device device_;
   at::Tensor rope_CK_;
-  std::vector<at::Tensor> keys_, values_;                        // per layer, [rows, capacity, G, K]
+  std::vector<LayerCache> caches_;                               // of the layers
   std::unique_ptr<model::Activations> of_row_;                   // sized for the last append()
   std::map<int64_t, std::unique_ptr<model::Activations>> each_;  // key: the number of rows; only a few are kept
 };

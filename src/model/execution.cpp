@@ -130,11 +130,11 @@ class Executor {
   }
   void operator()(const models::Attention& op) const {
     ops::attention_forward(a.heads(op.out), a(op.log_sum_exp), a.heads(op.q), a.heads(op.k), a.heads(op.v),
-                           inputs.mask);
+                           mask(op.reach));
   }
   void operator()(const models::AttentionGradient& op) const {
     ops::attention_backward(a.heads(op.dq), a.heads(op.dk), a.heads(op.dv), a.heads(op.dout), a.heads(op.out),
-                            a(op.log_sum_exp), a.heads(op.q), a.heads(op.k), a.heads(op.v), inputs.mask);
+                            a(op.log_sum_exp), a.heads(op.q), a.heads(op.k), a.heads(op.v), mask(op.reach));
   }
   void operator()(const models::CachedAttention& op) const { inputs.attend_cached(a(op.out), a(op.qkv)); }
 
@@ -154,6 +154,12 @@ class Executor {
   }
 
  private:
+  // The batch's mask for a layer.
+  ops::AttentionMask mask(int64_t reach) const {
+    ops::AttentionMask of_layer = inputs.mask;
+    of_layer.reach = reach;
+    return of_layer;
+  }
   // Rows in groups of `width` elements, [T, groups, width]; 0: as they are.
   at::Tensor groups(const models::Ref& ref, int64_t width) const {
     const at::Tensor rows = a(ref);

@@ -17,8 +17,8 @@ class Counter {
   double operator()(const LinearInputGradient& op) const { return product(op.dx, op.dy); }
   double operator()(const LinearWeightGradient& op) const { return product(op.dy, op.x); }
   double operator()(const SharedLinearGradients& op) const { return 2 * product(op.dx, op.dy); }
-  double operator()(const Attention& op) const { return attention(op.out); }
-  double operator()(const AttentionGradient& op) const { return 2 * attention(op.out); }
+  double operator()(const Attention& op) const { return attention(op.out, op.reach); }
+  double operator()(const AttentionGradient& op) const { return 2 * attention(op.out, op.reach); }
   double operator()(const Loss& op) const {
     const double counted = op.counted.exists() ? p.shape.counted : 1;
     return (op.dinput.exists() ? 3 : 1) * counted * product(op.logits, op.input);
@@ -33,16 +33,23 @@ class Counter {
     return static_cast<double>(ref.columns > 0 ? ref.columns : p.buffer(ref).shape.at(1));
   }
   double product(const Ref& a, const Ref& b) const { return 2 * columns(a) * columns(b); }
-  // Two products over all pairs of positions, of which a causal mask leaves half.
-  double attention(const Ref& out) const {
+  // Two products over all pairs of positions that see each other.
+  double attention(const Ref& out, int64_t reach) const {
     const double rows = static_cast<double>(p.buffer(out).shape.at(0)) / static_cast<double>(p.tokens());
-    return 4 * columns(out) * rows * static_cast<double>(p.size.S) / (p.shape.causal ? 2 : 1);
+    return 4 * columns(out) * rows * visible_keys(p.size.S, p.shape.causal, reach);
   }
 
   const Program& p;
 };
 
 }  // namespace
+
+double visible_keys(int64_t S, bool causal, int64_t reach) {
+  const double all = static_cast<double>(S);
+  if (reach < 0 || reach >= S) return causal ? all / 2 : all;
+  const double side = static_cast<double>(reach), lost = side * side / all;  // where the sequence begins, or ends
+  return causal ? side - lost / 2 : 2 * side - lost;
+}
 
 double flops_per_token(const Program& p, const Op& op) { return std::visit(Counter(p), op); }
 

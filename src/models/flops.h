@@ -14,6 +14,9 @@ namespace hearth::models {
 // The count of an op, for each of this rank's tokens.
 double flops_per_token(const Program& p, const Op& op);
 
+// The mean number of keys that a position of S sees, half of them under a causal mask. `reach`: models/ops.h.
+double visible_keys(int64_t S, bool causal, int64_t reach);
+
 // A layer's FLOPs for each token. `again`: what backward computes again at each level of recomputation.
 struct BlockFlops {
   double forward = 0, backward = 0;

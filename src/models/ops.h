@@ -214,13 +214,16 @@ struct Rotate {
   Refs writes() const { return {heads}; }
 };
 
-// Scaled dot-product attention. q, k and v are heads of `width` elements beside each other. The mask is the batch's.
+// Scaled dot-product attention. q, k and v are heads of `width` elements beside each other. The mask is the batch's,
+// and a query sees at most `reach` positions before and behind it (ModelShape::reach).
 struct Attention {
+  int64_t reach;
   Ref out, log_sum_exp, q, k, v;
   Refs reads() const { return {q, k, v}; }
   Refs writes() const { return {out, log_sum_exp}; }
 };
 struct AttentionGradient {
+  int64_t reach;
   Ref dq, dk, dv, dout, out, log_sum_exp, q, k, v;
   Refs reads() const { return {q, k, v, dout, out, log_sum_exp}; }
   Refs writes() const { return {dq, dk, dv}; }

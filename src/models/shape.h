@@ -64,6 +64,7 @@ struct VocabularyPart {
 struct Layer {
   int64_t F;
   bool rotates = true;  // queries and keys, by their positions (RoPE)
+  int64_t window = 0;   // tokens that a position sees, itself included; 0: all
   bool operator==(const Layer&) const = default;
 };
 
@@ -94,6 +95,11 @@ struct ModelShape : config::BlockOptions {
 
   int64_t L() const { return static_cast<int64_t>(layers.size()); }
   int64_t F() const;  // of the widest layer
+  // How many positions a position of this layer sees before it, and behind it if the model is not causal; -1: all. A
+  // window of both sides has the position in its middle, as in ModernBERT.
+  int64_t reach(const Layer& layer) const {
+    return layer.window == 0 ? -1 : causal ? layer.window - 1 : layer.window / 2;
+  }
   // A layer as a stage of its own: what its block is built from.
   ModelShape layer(int64_t index) const;
   bool has_embedding() const { return stage.first == 0; }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "config/derived.h"
 #include "models/flops.h"
 #include "models/stage_program.h"
 #include "plan/context_parallel.h"
@@ -97,7 +98,9 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
   s.G = model.n_kv_heads > 0 ? model.n_kv_heads : model.n_heads;
   const int64_t interval = model.no_rope_layer_interval;
   for (int64_t layer = 0; layer < model.n_layers; ++layer)
-    s.layers.push_back({.F = feed_forward_width(model), .rotates = interval == 0 || (layer + 1) % interval != 0});
+    s.layers.push_back({.F = feed_forward_width(model),
+                        .rotates = interval == 0 || (layer + 1) % interval != 0,
+                        .window = config::window_of_layer(model, layer)});
   s.V = model.vocab_size > 0 ? model.vocab_size : tokenizer_vocab_size;
   s.norm = {model.norm_type, model.norm_eps};
   s.rope = {model.rope_theta,

@@ -110,8 +110,9 @@ struct Slice {
 int64_t slice_numel(const Unit& unit, int64_t ranks);
 Slice unit_slice(const Unit& unit, int64_t rank, int64_t ranks);
 
-// Forward and backward FLOPs per token: 6 * (matrix parameters, embedding not counted) + 12 * L * H * K * S, halved for
-// a causal mask. Source: PaLM (arXiv 2204.02311) appendix B. Shorter documents count as whole windows.
+// Forward and backward FLOPs per token: 6 * (matrix parameters, embedding not counted) + 12 * H * K * S for each layer,
+// halved for a causal mask, less with a window. Source: PaLM (arXiv 2204.02311) appendix B. Shorter documents count as
+// whole windows.
 double flops_per_token(const ModelShape& shape, int64_t seq_len);
 // As above, without the output matrix at positions that do not count: the basis of mfu and of a step's time.
 double computed_flops_per_token(const ModelShape& shape, int64_t seq_len);

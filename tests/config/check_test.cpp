@@ -61,9 +61,18 @@ TEST(Check, HeadsAreNormedByAnRmsnormOnly) {
 }
 
 TEST(Check, ASequenceIsNotLongerThanTheModelsWindow) {
-  EXPECT_TRUE(problems({"model.sliding_window=64", "training.seq_len=64"}).empty());
-  EXPECT_EQ(problems({"model.sliding_window=64", "training.seq_len=65"}),
-            one("training.seq_len = 65 is longer than model.sliding_window = 64"));
+  EXPECT_TRUE(problems({"model.sliding_window=64", "training.seq_len=65"}).empty());
+  EXPECT_TRUE(problems({"model.sliding_window=64", "model.full_attention_interval=2"}).empty());
+  EXPECT_EQ(problems({"model.full_attention_interval=2"}),
+            one("model.full_attention_interval = 2 has no effect with model.sliding_window = 0"));
+  const std::string two = R"(model.layer_types=["sliding_attention","full_attention"])";
+  EXPECT_TRUE(problems({"model.sliding_window=64", "model.n_layers=2", two}).empty());
+  EXPECT_EQ(problems({"model.sliding_window=64", "model.n_layers=3", two}),
+            one("model.layer_types has 2 layers, and model.n_layers = 3"));
+  EXPECT_EQ(problems({"model.sliding_window=64", "model.n_layers=2", "model.full_attention_interval=2", two}),
+            one("model.layer_types and model.full_attention_interval are both given"));
+  EXPECT_EQ(problems({"model.sliding_window=64", "model.n_layers=1", R"(model.layer_types=["linear_attention"])"}),
+            one("model.layer_types has \"linear_attention\""));
 }
 
 TEST(Check, AFlavorIsOneOfItsFamily) {

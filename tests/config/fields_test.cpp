@@ -250,6 +250,8 @@ TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
                              {"olmo2", "7B", 100352, 7'298'617'344},
                              {"olmo2", "13B", 100352, 13'716'198'400},
                              {"olmo2", "32B", 100352, 32'234'279'936},
+                             {"olmo3", "7B", 100278, 7'298'011'136},
+                             {"olmo3", "32B", 100278, 32'233'522'176},
                              {"smollm3", "3B", 128256, 3'075'098'624},
                              {"seed_oss", "36B", 155136, 36'151'104'512},
                              {"ernie4_5", "0.3B", 103424, 360'748'032}}) {
@@ -302,6 +304,9 @@ TEST(Families, DifferInWhatTheirModelsCompute) {
   other.sliding_window = 4096;
   EXPECT_EQ(nearest_family(other).name, "mistral");
   EXPECT_THAT(differences(find_family("llama"), other), ElementsAre("model.sliding_window = 4096"));
+  other.full_attention_interval = 2;
+  EXPECT_THAT(differences(find_family("mistral"), other), ElementsAre("model.sliding_window in 2 of 4 layers"));
+  other.full_attention_interval = 0;
   other.qkv_bias = true;
   EXPECT_EQ(nearest_family(other).name, "qwen2");
   EXPECT_TRUE(differences(find_family("qwen2"), other).empty());

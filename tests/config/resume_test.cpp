@@ -80,6 +80,8 @@ TEST(Resume, TheShapeTheSeedAndTheWindowRefuseAndNothingElse) {
                                             "model.rope_pairs",
                                             "model.attention_scope",
                                             "model.sliding_window",
+                                            "model.full_attention_interval",
+                                            "model.layer_types",
                                             "model.enable_weight_tying",
                                             "model.norm_placement",
                                             "model.qkv_bias",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """class_defaults.py ARCHITECTURE SWITCHED: what a class of transformers takes where config.json lacks a field, for a
-model with 6 heads of 16. SWITCHED is 1 for a class whose window is switched."""
+model with 6 heads of 16. Its last figure: every which layer has no window, or 0 if all are alike. SWITCHED is 1 for a class whose window is switched."""
 
 import json
 import sys
@@ -10,7 +10,10 @@ import transformers
 architecture, switched = sys.argv[1:]
 window = {"use_sliding_window": True} if switched == "1" else {}
 made = getattr(transformers, architecture).config_class(num_attention_heads=6, hidden_size=96, **window)
+types = getattr(made, "layer_types", None) or []
+full = types.index("full_attention") + 1 if "full_attention" in types and "sliding_attention" in types else 0
+rope = made.rope_parameters.get("full_attention", made.rope_parameters)
 print(json.dumps([made.model_type, made.max_position_embeddings, made.num_key_value_heads,
                   getattr(made, "head_dim", None) or 16, getattr(made, "sliding_window", None) or 0,
-                  getattr(made, "rms_norm_eps", 1e-6), made.rope_parameters["rope_theta"], made.tie_word_embeddings,
-                  getattr(made, "no_rope_layer_interval", 0)]))
+                  getattr(made, "rms_norm_eps", 1e-6), rope["rope_theta"], made.tie_word_embeddings,
+                  getattr(made, "no_rope_layer_interval", 0), 0 if switched == "1" else full]))

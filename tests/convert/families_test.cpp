@@ -18,6 +18,7 @@ TEST(Families, HaveTheDefaultsOfTheirClasses) {
   for (const config::Family& family : config::families()) {
     const config::HuggingFaceClass& c = family.hugging_face;
     const bool is_switched = c.window == config::SlidingWindowUse::kSwitched;
+    const bool by_layer = c.window == config::SlidingWindowUse::kByLayer;
     const std::string words = fmt::format("{} {}", c.architecture, is_switched ? 1 : 0);
     const nlohmann::json found =
         nlohmann::json::parse(last_line(test::run_python("tests/convert/class_defaults.py " + words), words));
@@ -30,7 +31,8 @@ TEST(Families, HaveTheDefaultsOfTheirClasses) {
                                  c.rms_norm_eps,
                                  c.rope_theta,
                                  c.tie_word_embeddings,
-                                 c.no_rope_layer_interval};
+                                 c.no_rope_layer_interval,
+                                 by_layer ? c.full_attention_interval : 0};
     EXPECT_EQ(ours, found) << family.name;
   }
 }

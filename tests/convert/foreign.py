@@ -77,7 +77,7 @@ def config_of(a):
                 max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), eos_token_id=2)
     names = {"smollm3": "SmolLM3", "seed_oss": "SeedOss"}
     made = getattr(transformers, names.get(a["type"], a["type"].capitalize()) + "Config")
-    more = {"no_rope_layer_interval": 2} if a["type"] == "smollm3" else {}
+    more = {"smollm3": {"no_rope_layer_interval": 2}, "olmo3": {"sliding_window": 7}}.get(a["type"], {})
     if a["type"].startswith(("qwen", "seed", "ernie")):
         return made(**keys, rms_norm_eps=1e-6, head_dim=a["K"] or 16, pad_token_id=None)
     if a["type"].startswith(("olmo", "smollm")):

@@ -15,13 +15,16 @@ namespace {
 
 void logits_with_cache_equal_logits_without(DType dtype, bool tied, double tolerance,
                                             config::NormType norm_type = config::NormType::kRmsNorm,
-                                            bool normed_heads = false, const char* family = "llama") {
+                                            bool normed_heads = false, const char* family = "llama",
+                                            int64_t window = 0) {
   config::Model m;
   m.dim = 48, m.n_layers = 3, m.n_heads = 6, m.n_kv_heads = 2, m.hidden_dim = 64, m.enable_weight_tying = tied,
   m.norm_type = norm_type;
   if (normed_heads) m.head_dim = 12, m.qkv_bias = m.qk_norm = true;
   if (family != std::string_view("llama")) config::apply(config::find_family(family), m);
   if (m.no_rope_layer_interval > 0) m.no_rope_layer_interval = 2;
+  m.sliding_window = window;
+  m.full_attention_interval = window > 0 ? 2 : 0;
   const plan::ModelShape shape = plan::model_shape(m, 101);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   test::LocalWeights weights(plan, dtype, 3);
@@ -65,6 +68,15 @@ TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfOlmo2) {
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoWhereLayersDoNotRotate) {
   logits_with_cache_equal_logits_without(DType::kFloat64, true, 1e-12, config::NormType::kRmsNorm, false, "smollm3");
 }
+// The caches of two layers are rings: shorter than the prompt, longer, and longer than all.
+TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoWhereLayersHaveAWindow) {
+  for (const int64_t window : {1, 2, 7, 10, 22, 23, 40}) {
+    SCOPED_TRACE(window);
+    for (const auto& [dtype, tolerance] : {std::pair(DType::kFloat64, 1e-12), std::pair(DType::kFloat32, 2e-6)})
+      logits_with_cache_equal_logits_without(dtype, false, tolerance, config::NormType::kRmsNorm, true, "llama",
+                                             window);
+  }
+}
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutWhateverTheNorm) {
   for (const auto norm_type :
        {config::NormType::kLayerNorm, config::NormType::kNpLayerNorm, config::NormType::kRmsNormNeox}) {
@@ -74,8 +86,10 @@ TEST(Decoder, LogitsWithCacheEqualLogitsWithoutWhateverTheNorm) {
 }
 
 // Rows of other lengths go beside each other, begin anew and rest.
-TEST(Decoder, EachRowHasTheLogitsOfItsOwnSequence) {
+void each_row_has_the_logits_of_its_own_sequence(int64_t window) {
   config::Model m;
+  m.sliding_window = window;
+  m.full_attention_interval = window > 0 ? 2 : 0;
   m.dim = 48, m.n_layers = 3, m.n_heads = 6, m.n_kv_heads = 2, m.hidden_dim = 64, m.head_dim = 12;
   m.qkv_bias = m.qk_norm = true;
   const plan::ModelShape shape = plan::model_shape(m, 101);
@@ -131,6 +145,10 @@ TEST(Decoder, EachRowHasTheLogitsOfItsOwnSequence) {
   std::vector<int64_t> first;
   for (int64_t row = 0; row < decoder.rows(); ++row) each((first.push_back(row), first));
   for (; !first.empty(); first.pop_back()) each(first);
+}
+TEST(Decoder, EachRowHasTheLogitsOfItsOwnSequence) { each_row_has_the_logits_of_its_own_sequence(0); }
+TEST(Decoder, EachRowHasTheLogitsOfItsOwnSequenceAlsoWhereLayersHaveAWindow) {
+  for (const int64_t window : {1, 5, 12}) each_row_has_the_logits_of_its_own_sequence(window);
 }
 
 }  // namespace

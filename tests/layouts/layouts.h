@@ -66,10 +66,11 @@ inline const std::vector<Layout> kLayouts = {
 // Every task clips, accumulates gradients over micro-batches, has a z-loss and a vocabulary that no layout divides.
 //   kCausal     windows of text
 //   kDocuments  attention within documents, several a window; two sequences a micro-batch; another norm; a layer
-//               without rotation
-//   kMasked     hidden tokens, with micro-batches that hide nothing; tied weights; blocks are computed again
+//               without rotation; windows
+//   kMasked     hidden tokens, with micro-batches that hide nothing; tied weights; blocks are computed again; windows
+//               to both sides, in every second layer
 //   kSpikes     arrays with weights of tokens; frozen parameters; heads of a width of their own, with norms and biases;
-//               two layers without rotation
+//               two layers without rotation, and two with a window
 enum class Task { kCausal, kDocuments, kMasked, kSpikes };
 inline constexpr Task kTasks[] = {Task::kCausal, Task::kDocuments, Task::kMasked, Task::kSpikes};
 inline const char* name_of(Task task) {
@@ -111,6 +112,7 @@ class Layouts : public ::testing::Test {
       c.model.attention_scope = config::AttentionScope::kDocument;
       c.model.norm_type = config::NormType::kLayerNorm;
       c.model.no_rope_layer_interval = 3;
+      c.model.sliding_window = 5;
       c.training.local_batch_size = 2;
     }
     if (task == Task::kMasked) {
@@ -121,6 +123,8 @@ class Layouts : public ::testing::Test {
       c.objective.mask_id = 258;
       c.objective.mlm_probability = 0.05;  // many micro-batches hide nothing
       config::apply(config::find_family("olmo2"), c.model);
+      c.model.sliding_window = 8;
+      c.model.full_attention_interval = 2;
     }
     if (task == Task::kSpikes) {
       c.data.path = "spikes";
@@ -128,6 +132,8 @@ class Layouts : public ::testing::Test {
       c.checkpoint.freeze = {"layers.0.attention.wo.weight", "layers.1.ffn_norm.weight", "layers.1.attention.wk.bias",
                              "layers.2.attention.q_norm.weight"};
       c.model.no_rope_layer_interval = 2;
+      c.model.sliding_window = 3;
+      c.model.layer_types = {"sliding_attention", "full_attention", "full_attention", "sliding_attention"};
       norm_heads(c);
     }
     return c;

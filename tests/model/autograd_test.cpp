@@ -48,7 +48,13 @@ struct ModelCase {
   bool like_olmo2 = false;  // norms of outputs, and of all heads of queries and keys
   int64_t no_rope_layer_interval = 0;
   int64_t second_F = 0;  // the feed-forward width of every second layer, if it differs
+  int64_t window = 0;    // of every layer but each third
 };
+
+ModelCase windowed(ModelCase c, int64_t window) {
+  c.window = window;
+  return c;
+}
 
 void PrintTo(const ModelCase& c, std::ostream* out) { *out << c.name; }
 
@@ -60,6 +66,8 @@ config::Model model_config(const ModelCase& c) {
   m.head_dim = c.K, m.qkv_bias = c.qkv_bias, m.qk_norm = c.qk_norm;
   if (c.like_olmo2) config::apply(config::find_family("olmo2"), m);
   m.no_rope_layer_interval = c.no_rope_layer_interval;
+  m.sliding_window = c.window;
+  m.full_attention_interval = c.window > 0 ? 3 : 0;
   return m;
 }
 
@@ -125,7 +133,11 @@ at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s, const 
         turned(normed(heads("wk", s.G), "k_norm.weight")).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
     const at::Tensor v = heads("wv", s.G).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
     const at::Tensor hidden = at::ones({c.S, c.S}, at::kBool).tril().logical_not();
-    const at::Tensor mask = c.masked ? at::zeros_like(hidden) : hidden;
+    at::Tensor mask = c.masked ? at::zeros_like(hidden) : hidden;
+    if (c.window > 0 && (layer + 1) % 3 != 0) {
+      const at::Tensor distance = at::arange(c.S).unsqueeze(1) - at::arange(c.S).unsqueeze(0);
+      mask = mask.logical_or(c.masked ? distance.abs().gt(c.window / 2) : distance.ge(c.window));
+    }
     const at::Tensor scores =
         (at::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(s.K))).masked_fill(mask, -INFINITY);
     const at::Tensor o = at::matmul(scores.softmax(-1), v).transpose(1, 2).reshape({c.B, c.S, s.H * s.K});
@@ -291,6 +303,9 @@ INSTANTIATE_TEST_SUITE_P(
                   0, false, false, false, 2},
         ModelCase{"LayersOfTwoWidths", 48,    3, 4,     2,     80,    97, 2,  33, 20, false, true,
                   NormType::kRmsNorm,  false, 0, false, false, false, 3,  144},
+        windowed(ModelCase{"Windows", 48, 4, 6, 2, 80, 97, 3, 33, 20, false, true}, 7),
+        windowed(ModelCase{"WindowsToBothSides", 48, 3, 4, 2, 80, 97, 2, 33, 20, true, true, NormType::kRmsNorm, true},
+                 10),
         ModelCase{"Olmo2Tied", 32, 2, 4, 4, 48, 61, 2, 17, 1000, true, false, NormType::kRmsNorm, false, 0, false,
                   false, true}),
     [](const auto& info) { return info.param.name; });

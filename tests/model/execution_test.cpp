@@ -148,12 +148,14 @@ struct ExecutedModel {
   const char* name;
   bool causal = true, sparse = false, documents = false, tied = false, biases = false, normed_heads = false;
   bool like_olmo2 = false;
+  int64_t window = 0;
 };
 const ExecutedModel kExecuted[] = {{.name = "causal"},
                                    {.name = "masked", .causal = false, .sparse = true},
                                    {.name = "within documents, tied", .documents = true, .tied = true},
                                    {.name = "wide heads with norms and biases", .biases = true, .normed_heads = true},
-                                   {.name = "OLMo 2's norms", .like_olmo2 = true}};
+                                   {.name = "OLMo 2's norms", .like_olmo2 = true},
+                                   {.name = "a window in one layer", .window = 3}};
 
 plan::ModelShape executed_shape(const ExecutedModel& c) {
   config::Model m;
@@ -161,6 +163,8 @@ plan::ModelShape executed_shape(const ExecutedModel& c) {
   m.enable_weight_tying = c.tied, m.qkv_bias = c.biases, m.qk_norm = c.normed_heads;
   if (c.normed_heads) m.head_dim = 16;
   if (c.like_olmo2) config::apply(config::find_family("olmo2"), m);
+  m.sliding_window = c.window;
+  m.full_attention_interval = c.window > 0 ? 2 : 0;
   plan::ModelShape shape = plan::model_shape(m, 100);
   shape.causal = c.causal, shape.sparse_labels = c.sparse, shape.document_scope = c.documents;
   return shape;
@@ -192,7 +196,7 @@ TEST(Execution, EveryOpOfSeveralRanksReadsAndWritesWhatItSays) {
     int64_t tensor, context;
   };
   for (const Layout layout : {Layout{2, 1}, Layout{1, 2}, Layout{1, 8}}) {
-    for (const ExecutedModel& c : {kExecuted[0], kExecuted[3], kExecuted[4]}) {
+    for (const ExecutedModel& c : {kExecuted[0], kExecuted[3], kExecuted[4], kExecuted[5]}) {
       const plan::ModelShape whole = executed_shape(c);
       comm::run_ranks(layout.tensor * layout.context, 60, [&](comm::Group& world) {
         const plan::ModelShape part =

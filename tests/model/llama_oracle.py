@@ -34,7 +34,7 @@ def names_of(L, H, G, tied, halves, family):
         names["output.weight"] = ("lm_head.weight", 0)
     for i in range(L):
         ours, theirs = f"layers.{i}.", f"model.layers.{i}."
-        if family == "olmo2":
+        if family in ("olmo2", "olmo3"):
             names[ours + "post_attention_norm.weight"] = (theirs + "post_attention_layernorm.weight", 0)
             names[ours + "post_ffn_norm.weight"] = (theirs + "post_feedforward_layernorm.weight", 0)
         else:
@@ -48,7 +48,7 @@ def names_of(L, H, G, tied, halves, family):
         if family == "qwen3":
             for norm in ("q_norm", "k_norm"):
                 names[f"{ours}attention.{norm}.weight"] = (f"{theirs}self_attn.{norm}.weight", 0 if halves else 1)
-        if family == "olmo2":  # all heads are one row
+        if family in ("olmo2", "olmo3"):  # all heads are one row
             for norm, heads in (("q_norm", H), ("k_norm", G)):
                 names[f"{ours}attention.{norm}.weight"] = (f"{theirs}self_attn.{norm}.weight", 0 if halves else heads)
         for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
@@ -73,18 +73,29 @@ def run(folder):
         scaling = {"rope_type": "llama3", "factor": float(case["scaling_factor"]), "low_freq_factor": 1.0,
                    "high_freq_factor": 4.0, "original_max_position_embeddings": case["original_seq_len"]}
     name = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3",
-            "olmo2": "Olmo2", "smollm3": "SmolLM3", "seed_oss": "SeedOss", "ernie4_5": "Ernie4_5"}[family]
+            "olmo2": "Olmo2", "olmo3": "Olmo3", "smollm3": "SmolLM3", "seed_oss": "SeedOss",
+            "ernie4_5": "Ernie4_5"}[family]
     more = {"llama": {"attention_bias": False, "mlp_bias": False}, "qwen2": {},
             "mistral": {"head_dim": K, "sliding_window": None},
             "qwen3": {"head_dim": K, "attention_bias": False},
             "seed_oss": {"head_dim": K, "attention_dropout": 0.0, "residual_dropout": 0.0, "pad_token_id": None},
             "ernie4_5": {"head_dim": K, "pad_token_id": None},
             "smollm3": {"no_rope_layer_interval": 2, "pad_token_id": None},
-            "olmo2": {"pad_token_id": None}}[family]
+            "olmo2": {"pad_token_id": None}, "olmo3": {"pad_token_id": None}}[family]
+    window = case["window"]
+    if window:
+        more["sliding_window"] = window
+        if family.startswith("qwen"):
+            more["use_sliding_window"] = True
+        if family != "mistral":
+            more["layer_types"] = ["sliding_attention", "full_attention"]
+    rope = {"rope_theta": case["rope_theta"], "rope_scaling": scaling}
+    if family == "olmo3":  # a base for each kind of layer
+        each = {"rope_type": "default", "rope_theta": case["rope_theta"]}
+        rope = {"rope_parameters": {"full_attention": each, "sliding_attention": dict(each)}}
     config = getattr(transformers, name + "Config")(
         hidden_size=D, num_hidden_layers=L, num_attention_heads=H, num_key_value_heads=G, intermediate_size=F,
-        vocab_size=V, rms_norm_eps=case["norm_eps"], rope_theta=case["rope_theta"], max_position_embeddings=max(S, 16),
-        rope_scaling=scaling,
+        vocab_size=V, rms_norm_eps=case["norm_eps"], max_position_embeddings=max(S, 16), **rope,
         tie_word_embeddings=case["tied"], attn_implementation="eager", **more)
     model = getattr(transformers, name + "ForCausalLM")(config).float().train()
     names, parameters = names_of(L, H, G, case["tied"], case["halves"], family), dict(model.named_parameters())
@@ -103,7 +114,7 @@ def run(folder):
     sees = document[:, :, None] == document[:, None, :]
     if case["causal"]:
         sees = sees & torch.ones(S, S, dtype=torch.bool).tril()
-    mask = torch.zeros(B, 1, S, S).masked_fill(~sees[:, None], torch.finfo(torch.float32).min)
+    mask = None if window else torch.zeros(B, 1, S, S).masked_fill(~sees[:, None], torch.finfo(torch.float32).min)
     logits = model(input_ids=tokens, attention_mask=mask, position_ids=torch.arange(B * S).view(B, S) - first).logits
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
     loss.backward()

@@ -47,6 +47,7 @@ struct LlamaCase {
   const char* dialect = "";      // of GPT-NeoX
   const char* family = "llama";  // transformers' model_type
   int64_t K = 0;                 // 0: D / H
+  int64_t window = 0;            // of the first layer, or of both
 };
 const std::vector<LlamaCase> kLlamaCases = {
     {"as many key heads as query heads", 4, 4, false},
@@ -68,6 +69,11 @@ LlamaCase of_family(const char* name, const char* family, int64_t H, int64_t G, 
   c.K = K;
   return c;
 }
+// transformers makes the masks.
+LlamaCase windowed(LlamaCase c, int64_t window) {
+  c.window = window;
+  return c;
+}
 const std::vector<LlamaCase> kFamilies = {
     of_family("Mistral's Nemo: heads narrower than the model", "mistral", 4, 2, 8, false, true),
     of_family("Mistral's, wide heads in neighbouring pairs", "mistral", 4, 1, 24, false, false),
@@ -82,7 +88,12 @@ const std::vector<LlamaCase> kFamilies = {
     of_family("ERNIE 4.5's neighbouring pairs", "ernie4_5", 4, 1, 24, false, false),
     of_family("ERNIE 4.5's, tied", "ernie4_5", 8, 2, 16, true, false),
     of_family("SmolLM3's layers without rotation", "smollm3", 4, 2, 0, true, true),
-    of_family("SmolLM3's, neighbouring pairs", "smollm3", 8, 2, 0, false, false)};
+    of_family("SmolLM3's, neighbouring pairs", "smollm3", 8, 2, 0, false, false),
+    windowed(of_family("Mistral's window", "mistral", 4, 2, 8, false, true), 7),
+    windowed(of_family("a window of one token", "mistral", 4, 1, 24, true, false), 1),
+    windowed(of_family("Qwen2's window in some layers", "qwen2", 4, 2, 0, false, true), 11),
+    windowed(of_family("Qwen3's window in some layers", "qwen3", 4, 2, 32, true, true), 28),
+    windowed(of_family("OLMo 3's window in some layers", "olmo3", 8, 2, 0, false, true), 5)};
 constexpr int64_t B = 2, S = 29;
 
 struct Prepared {
@@ -103,6 +114,8 @@ Prepared prepare(const LlamaCase& c, const Path& folder) {
   m.head_dim = c.K;
   config::apply(config::find_family(c.family), m);
   if (m.no_rope_layer_interval > 0) m.no_rope_layer_interval = 2;  // of two layers
+  m.sliding_window = c.window;
+  m.full_attention_interval = c.window > 0 && c.family != std::string_view("mistral") ? 2 : 0;
   // So large compared with the first rows that it matters where it is added.
   if (m.norm_type == config::NormType::kRmsNormNeox) m.norm_eps = 0.05;
   Prepared p{plan::model_shape(m, 131), {}, nullptr, {}, {}};
@@ -129,10 +142,10 @@ Prepared prepare(const LlamaCase& c, const Path& folder) {
       fmt::format(
           R"({{"D": {}, "L": {}, "H": {}, "G": {}, "F": {}, "V": {}, "B": {}, "S": {}, )"
           R"("norm_eps": {}, "rope_theta": {}, "tied": {}, "halves": {}, "scaling_factor": {}, )"
-          R"("original_seq_len": {}, "causal": {}, "documents": [{}], "dialect": "{}", "K": {}, "family": "{}"}})",
+          R"("original_seq_len": {}, "causal": {}, "documents": [{}], "dialect": "{}", "K": {}, "family": "{}", "window": {}}})",
           s.D, s.L(), s.H, s.G, s.F(), s.V, B, S, s.norm.eps, s.rope.theta, s.tied, s.rope.halves,
           s.rope.scaling_factor, s.rope.original_seq_len, s.causal, fmt::join(c.documents, ", "), c.dialect, s.K,
-          c.family));
+          c.family, c.window));
   return p;
 }
 

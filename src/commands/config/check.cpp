@@ -87,10 +87,8 @@ int config_check(CommandLine& line) {
   };
   rows.insert(rows.end(), weights.begin(), weights.end());
   if (const int64_t window = config.model.sliding_window; window > 0)
-    rows.push_back(
-        {"sliding window",
-         fmt::format("{}: longer sequences compute something else in this model than in Hearth, and are refused",
-                     counted(window, "token"))});
+    rows.push_back({"sliding window", fmt::format("{} in {} of {} layers", counted(window, "token"),
+                                                  config::count_windowed_layers(config.model), config.model.n_layers)});
   fmt::print("{}", format_rows(rows));
   return 0;
 }

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "config/derived.h"
 #include "config/families.h"
 #include "config/fields.h"
 #include "formats/json_object.h"
@@ -154,55 +155,73 @@ class ConfigReader {
     found_.max_positions = integer("max_position_embeddings", type().max_position_embeddings);
   }
 
-  // The layers of Qwen's classes whose positions see a window only. Others have one rule for all layers.
-  int64_t windowed_layers() const {
-    const int64_t L = found_.model.n_layers;
+  // For each layer whether its positions see a window only.
+  std::vector<bool> windowed_layers() const {
+    const int64_t L = found_.model.n_layers, interval = type().full_attention_interval;
+    std::vector<bool> windowed;
     if (has("layer_types")) {
-      const HfJson& types = json_.at("layer_types");
-      const bool known = types.is_array() && std::all_of(types.begin(), types.end(), [](const HfJson& type) {
-                           return type == "full_attention" || type == "sliding_attention";
-                         });
-      if (!known) refuse("layer_types has a layer that has neither full_attention nor sliding_attention");
-      if (std::ssize(types) != L)
-        refuse(fmt::format("layer_types has {}, and the model {}", hearth::counted(std::ssize(types), "layer"), L), {});
-      return std::count(types.begin(), types.end(), "sliding_attention");
+      for (const HfJson& layer : json_.at("layer_types")) {
+        if (layer != config::kFullAttention && layer != config::kSlidingAttention)
+          refuse(fmt::format("layer_types has {}", layer.dump()));
+        windowed.push_back(layer == config::kSlidingAttention);
+      }
+      if (std::ssize(windowed) != L)
+        refuse(fmt::format("layer_types has {}, and the model {}", hearth::counted(std::ssize(windowed), "layer"), L),
+               {});
+      return windowed;
     }
-    return std::max<int64_t>(0, L - integer("max_window_layers", kMaxWindowLayers));
+    const int64_t first =
+        type().window == config::SlidingWindowUse::kSwitched ? integer("max_window_layers", kMaxWindowLayers) : 0;
+    for (int64_t layer = 0; layer < L; ++layer)
+      windowed.push_back(layer >= first && (interval == 0 || (layer + 1) % interval != 0));
+    return windowed;
   }
 
   // Tokens that a position sees back to, itself included; 0: all.
   int64_t window() const {
-    const bool is_switched = type().window == config::SlidingWindowUse::kSwitched;
-    const bool sliding_types = has("layer_types") && windowed_layers() > 0;
-    const bool used = flag("use_sliding_window", !is_switched) || type().window == config::SlidingWindowUse::kAlways;
-    if (sliding_types && (!is_switched || !used))
+    using enum config::SlidingWindowUse;
+    const bool is_switched = type().window == kSwitched, by_layer = is_switched || type().window == kByLayer;
+    const std::vector<bool> windowed = by_layer || has("layer_types") ? windowed_layers() : std::vector<bool>{};
+    const bool some = std::find(windowed.begin(), windowed.end(), true) != windowed.end();
+    const bool used = is_switched ? flag("use_sliding_window", false)
+                                  : flag("use_sliding_window", true) || by_layer || type().window == kAlways;
+    if (has("layer_types") && some && (!by_layer || !used))
       refuse("layer_types has a layer without full_attention",
              is_switched ? "use_sliding_window is false, and transformers refuses both together" : kOtherModel);
-    if (!used) return 0;
-    const int64_t length = json_.contains("sliding_window") ? integer("sliding_window", 0) : type().sliding_window;
-    return is_switched && windowed_layers() == 0 ? 0 : length;
+    if (!used || (by_layer && !some)) return 0;
+    return json_.contains("sliding_window") ? integer("sliding_window", 0) : type().sliding_window;
   }
 
-  // The key stays also where no sequence of the model reaches its window: a training may have longer ones.
+  // The keys stay also where no sequence of the model reaches its window: a training may have longer ones.
   void read_window() {
+    using enum config::SlidingWindowUse;
+    config::Model& m = found_.model;
     const int64_t length = window();
-    const bool has_window = type().window != config::SlidingWindowUse::kNever;
-    if (length == 0 || (!has_window && length >= found_.max_positions)) return;
-    if (!has_window) refuse(fmt::format("sliding_window = {}", length));
-    if (type().window == config::SlidingWindowUse::kSwitched && windowed_layers() < found_.model.n_layers)
-      refuse(fmt::format("{} of {} layers have a window (sliding_window = {})", windowed_layers(),
-                         found_.model.n_layers, length),
-             "Hearth keeps one window for all layers",
-             fmt::format("set use_sliding_window to false and layer_types to null in a copy of the file, and give no "
-                         "sequence of more than {} "
-                         "tokens: those compute something else",
-                         length));
-    found_.model.sliding_window = length;
-    if (length >= found_.max_positions) return;
-    notes_.push_back(
-        fmt::format("sliding_window = {}: longer sequences compute something else here, so the longest is {}, not {}",
-                    length, length, found_.max_positions));
-    found_.max_positions = length;
+    if (length == 0) return;
+    if (type().window == kNever) {
+      if (length < found_.max_positions) refuse(fmt::format("sliding_window = {}", length));
+      return;
+    }
+    // With is_causal = false transformers takes it for the reach to each side.
+    m.sliding_window = flag("is_causal", true) ? length : 2 * length;
+    if (type().window != kAlways) set_layer_types(windowed_layers());
+    if (length < found_.max_positions)
+      notes_.push_back(
+          fmt::format("sliding_window = {} in {} of {} layers", length, config::count_windowed_layers(m), m.n_layers));
+  }
+  void set_layer_types(const std::vector<bool>& windowed) {
+    config::Model& m = found_.model;
+    const int64_t interval = std::find(windowed.begin(), windowed.end(), false) - windowed.begin() + 1;
+    if (interval > m.n_layers) return;
+    bool is_regular = true;
+    for (int64_t layer = 0; layer < m.n_layers; ++layer)
+      is_regular = is_regular && windowed[static_cast<size_t>(layer)] == ((layer + 1) % interval != 0);
+    if (is_regular) {
+      m.full_attention_interval = interval;
+      return;
+    }
+    for (const bool is_windowed : windowed)
+      m.layer_types.emplace_back(is_windowed ? config::kSlidingAttention : config::kFullAttention);
   }
 
   // transformers 5 obeys is_causal for every class.

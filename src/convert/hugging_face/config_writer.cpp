@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <variant>
+#include <vector>
 
 #include "base/error.h"
+#include "config/derived.h"
 #include "config/families.h"
 #include "convert/hugging_face/config.h"
 
@@ -35,12 +38,29 @@ OutJson end_tokens(const std::vector<int64_t>& eos) {
   return eos.size() == 1 ? OutJson(eos[0]) : OutJson(eos);
 }
 
-// Qwen's classes count the layers without a window from the first one.
-void add_switched_window(OutJson& j, const config::Model& m) {
-  j["use_sliding_window"] = m.sliding_window > 0;
-  if (m.sliding_window == 0) return;
-  j["sliding_window"] = m.sliding_window;
-  j["max_window_layers"] = 0;
+// With is_causal = false transformers takes sliding_window for the reach to each side.
+void add_window(OutJson& j, const Description& d, config::SlidingWindowUse use) {
+  const config::Model& m = d.model;
+  const bool both_sides = d.objective == config::ObjectiveKind::kMaskedLm;
+  const bool is_switched = use == config::SlidingWindowUse::kSwitched;
+  if (is_switched) j["use_sliding_window"] = m.sliding_window > 0;
+  if (m.sliding_window > 0)
+    j["sliding_window"] = both_sides ? m.sliding_window / 2 : m.sliding_window;
+  else if (!is_switched)
+    j["sliding_window"] = OutJson();
+  if (use == config::SlidingWindowUse::kAlways || (is_switched && m.sliding_window == 0)) return;
+  const int64_t windowed = config::count_windowed_layers(m);
+  // Qwen's classes of old transformers, which know no layer_types, count the layers without a window from the first.
+  if (is_switched) {
+    int64_t full = 0;
+    while (full < m.n_layers && config::window_of_layer(m, full) == 0) ++full;
+    j["max_window_layers"] = full;
+    if (windowed == m.n_layers) return;
+  }
+  std::vector<std::string_view> types;
+  for (int64_t layer = 0; layer < m.n_layers; ++layer)
+    types.push_back(config::window_of_layer(m, layer) > 0 ? config::kSlidingAttention : config::kFullAttention);
+  j["layer_types"] = types;
 }
 
 // SmolLM3's class makes the list from the interval, where it is not given.
@@ -95,9 +115,7 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
   if (family.find("norm_eps") == nullptr) j["rms_norm_eps"] = m.norm_eps;
   for (const config::Setting& field : type.writes)
     std::visit([&](const auto& value) { j[field.key] = value; }, field.value);
-  if (type.window == config::SlidingWindowUse::kAlways)
-    j["sliding_window"] = m.sliding_window > 0 ? OutJson(m.sliding_window) : OutJson();
-  if (type.window == config::SlidingWindowUse::kSwitched) add_switched_window(j, m);
+  if (type.window != config::SlidingWindowUse::kNever) add_window(j, d, type.window);
   if (type.no_rope_layer_interval > 0) add_no_rope(j, m);
   if (d.objective == config::ObjectiveKind::kMaskedLm) j["is_causal"] = false;
   if (d.mask) j["mask_token_id"] = *d.mask;

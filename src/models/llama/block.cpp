@@ -5,7 +5,7 @@
 
 namespace hearth::models {
 
-LlamaBlock::LlamaBlock(const ModelShape& layer) : s_(layer) {
+LlamaBlock::LlamaBlock(const ModelShape& layer) : s_(layer), reach_(layer.reach(layer.layers.front())) {
   // torchtitan's Llama: std 0.02, and smaller with depth for the matrices that write to the residual stream (and for
   // w3, which torchtitan's code treats alike). Its truncation bounds are absolute: +-2.
   constexpr double kStd = 0.02, kBound = 2;
@@ -145,7 +145,7 @@ void LlamaBlock::attend(Program& p, bool is_repeated) {
   p.step("attention", is_repeated);
   const Ref out = shares_heads() ? attention_heads_ : attention_;
   const Ref keys_values = shares_keys() ? keys_values_ : qkv_.part(q, 2 * k);
-  p.add(Attention{out, log_sum_exp_, qkv_.part(0, q), keys_values.part(0, k), keys_values.part(k, k)});
+  p.add(Attention{reach_, out, log_sum_exp_, qkv_.part(0, q), keys_values.part(0, k), keys_values.part(k, k)});
   if (!shares_heads()) return;
   p.step("exchange of heads", is_repeated);
   p.add(HeadsToRows{attention_, attention_heads_, exchange_, /*has_keys=*/false});
@@ -341,7 +341,7 @@ void LlamaBlock::attention_backward(Program& p, const Ref& doutput, Recompute le
   const Ref dqkv = shares_heads() ? qkv_heads_gradient_ : qkv_gradient_;
   const Ref keys_values = shares_keys() ? keys_values_ : qkv_.part(q, 2 * k);
   const Ref dkeys_values = shares_keys() ? keys_values_gradient_ : dqkv.part(q, 2 * k);
-  p.add(AttentionGradient{dqkv.part(0, q), dkeys_values.part(0, k), dkeys_values.part(k, k),
+  p.add(AttentionGradient{reach_, dqkv.part(0, q), dkeys_values.part(0, k), dkeys_values.part(k, k),
                           shares_heads() ? attention_heads_gradient_ : attention_gradient_,
                           shares_heads() ? attention_heads_ : attention_, log_sum_exp_, qkv_.part(0, q),
                           keys_values.part(0, k), keys_values.part(k, k)});

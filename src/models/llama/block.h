@@ -62,7 +62,8 @@ class LlamaBlock : public Block {
   bool shares_heads() const { return s_.head_ranks() > 1; }  // context-parallel ranks exchange positions for heads
   bool shares_keys() const { return s_.key_ranks > 1; }      // and gather keys and values of other positions
 
-  const ModelShape s_;  // of the layer alone
+  const ModelShape s_;   // of the layer alone
+  const int64_t reach_;  // of a position's attention
 
   // Parameters, besides the branches' norms.
   Weight wqkv_, bqkv_, q_norm_, k_norm_, wo_, w13_, w2_;
