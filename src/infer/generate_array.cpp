@@ -8,7 +8,7 @@
 #include "base/quantity.h"
 #include "base/random.h"
 #include "data/batch/array_prompt.h"
-#include "data/formats/npy.h"
+#include "formats/npy.h"
 #include "infer/decoding.h"
 
 namespace hearth::infer {
@@ -37,7 +37,7 @@ void write_generated(const config::GenerateOptions& options, const ArrayPrompt& 
   const int64_t first = prompt.context.shape.bins, bins = static_cast<int64_t>(whole.bins.size()) - first;
   if (!options.out.empty()) {
     const int64_t shape[] = {whole.neurons, bins};
-    std::string content = data::npy_header("|u1", shape);
+    std::string content = formats::npy_header("|u1", shape);
     for (int64_t neuron = 0; neuron < whole.neurons; ++neuron) {
       for (int64_t bin = first; bin < first + bins; ++bin)
         content += static_cast<char>(whole.bins[static_cast<size_t>(bin)][static_cast<size_t>(neuron)]);

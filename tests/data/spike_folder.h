@@ -3,7 +3,7 @@
 #pragma once
 
 #include "corpus_folder.h"
-#include "data/formats/npy.h"
+#include "formats/npy.h"
 
 namespace hearth::data {
 
@@ -17,7 +17,7 @@ inline BuildRules spikes(int64_t n_fixed = 0) {
 // counts: [neurons, bins].
 inline void write_array(const Path& path, int64_t neurons, int64_t bins, std::string_view counts) {
   const int64_t shape[] = {neurons, bins};
-  write_text(path, npy_header("|u1", shape) + std::string(counts));
+  write_text(path, formats::npy_header("|u1", shape) + std::string(counts));
 }
 
 }  // namespace hearth::data

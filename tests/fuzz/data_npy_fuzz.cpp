@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A .npy file as an array of counts, and as a vector of weights.
-#include "data/formats/npy.h"
 #include "data/source/source.h"
+#include "formats/npy.h"
 #include "target.h"
 
 namespace hearth::fuzz {
@@ -9,7 +9,7 @@ namespace hearth::fuzz {
 void run(std::string_view input) {
   const Path path = write_scratch("x.npy", input);
   accepted(
-      [&] { require(data::read_npy_vector(path).size() <= input.size() / 4, "more numbers than the file holds"); });
+      [&] { require(formats::read_npy_vector(path).size() <= input.size() / 4, "more numbers than the file holds"); });
   accepted([&] {
     data::SourceFile source;
     source.path = source.real_path = path.string();
@@ -26,9 +26,9 @@ void run(std::string_view input) {
 
 std::vector<std::string> seeds() {
   const std::vector<int64_t> array = {3, 4}, vector = {2};
-  std::string fortran = data::npy_header("|u1", array) + "123456789abc";
+  std::string fortran = formats::npy_header("|u1", array) + "123456789abc";
   fortran.replace(fortran.find("False"), 5, "True ");
-  return {data::npy_header("|u1", array) + "123456789abc", data::npy_header("<f4", vector) + "12345678", fortran};
+  return {formats::npy_header("|u1", array) + "123456789abc", formats::npy_header("<f4", vector) + "12345678", fortran};
 }
 
 }  // namespace hearth::fuzz

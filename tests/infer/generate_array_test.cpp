@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "data/formats/npy.h"
+#include "formats/npy.h"
 #include "model/transformer.h"
 #include "ops/tensor.h"
 #include "support/python.h"
@@ -49,7 +49,7 @@ struct GenerateArray : ::testing::Test {
   // counts: [neurons, bins]
   std::string prompt_file(int64_t neurons, int64_t bins, const std::string& counts) const {
     const int64_t shape[] = {neurons, bins};
-    write_file_atomic(scratch / "prompt.npy", data::npy_header("|u1", shape) + counts);
+    write_file_atomic(scratch / "prompt.npy", formats::npy_header("|u1", shape) + counts);
     return (scratch / "prompt.npy").string();
   }
   test::ScratchFolder scratch;

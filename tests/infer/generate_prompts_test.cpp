@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "convert/foreign.h"
-#include "data/formats/npy.h"
+#include "formats/npy.h"
 #include "infer/fill.h"
 #include "infer/generate.h"
 #include "infer/generate_array.h"
@@ -293,7 +293,7 @@ TEST_F(Prompts, RecordingsAreContinuedAsOneByOne) {
   train::train(c);
   const auto recording = [](const std::string& name, int64_t neurons, const std::string& counts) {
     const int64_t shape[] = {neurons, std::ssize(counts) / neurons};
-    write_file_atomic(*scratch / name, data::npy_header("|u1", shape) + counts);
+    write_file_atomic(*scratch / name, formats::npy_header("|u1", shape) + counts);
     return (*scratch / name).string();
   };
   const std::string files[] = {recording("a.npy", 8, std::string(32, '\1')),

@@ -10,7 +10,7 @@
 
 #include "config/derived.h"
 #include "config/families.h"
-#include "data/formats/npy.h"
+#include "formats/npy.h"
 #include "train/tiny_run.h"
 
 namespace hearth::test {
@@ -88,7 +88,7 @@ class Layouts : public ::testing::Test {
     train::build_tiny_spikes(*folder_, "spikes", 12);
     std::vector<float> weights(256);
     for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(1 + i % 3);
-    data::write_npy_vector(*folder_ / "weights.npy", weights);
+    formats::write_npy_vector(*folder_ / "weights.npy", weights);
   }
   static void TearDownTestSuite() { folder_.reset(); }
 

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "config/load.h"
-#include "data/formats/npy.h"
+#include "formats/npy.h"
 #include "plan/run_shape.h"
 #include "poisoned.h"
 #include "run/compute_device.h"
@@ -34,7 +34,7 @@ TEST_F(AllAtOnce, WhatTheModelTheDataAndTheTokenizerDoNotHave) {
   c.optimizer.group = {{"layers.8.*", 2, -1}, {"layers.0", 2, -1}, {"layers.9.*", 2, -1}};
   c.checkpoint.fresh = {"outputs"};
   c.training.token_weights = scratch / "weights.npy";
-  data::write_npy_vector(scratch / "weights.npy", std::vector<float>{1, 2, 3});
+  formats::write_npy_vector(scratch / "weights.npy", std::vector<float>{1, 2, 3});
   const std::string error = refused(c);
   EXPECT_TRUE(error.starts_with("error: the run has 6 errors\n")) << error;
   for (const char* what :
@@ -88,7 +88,7 @@ struct RunFile : AllAtOnce {
     first.training.steps = 4;
     train(first);
     poisoned = poisoned_checkpoint(first, 4, scratch / "poisoned").string();
-    data::write_npy_vector(scratch / "weights.npy", std::vector<float>{1, -2, 3});
+    formats::write_npy_vector(scratch / "weights.npy", std::vector<float>{1, -2, 3});
   }
 
   // The error's lines without "why" and "fix". From the third column on, each is "FILE:LINE: WHAT".

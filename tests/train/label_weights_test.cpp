@@ -8,8 +8,8 @@
 
 #include "comm/group.h"
 #include "data/arrow_support.h"
-#include "data/formats/npy.h"
 #include "data/shard/dataset.h"
+#include "formats/npy.h"
 #include "infer/eval.h"
 #include "initial_weights.h"
 #include "run/run.h"
@@ -80,7 +80,7 @@ TEST(LabelWeightsOfRows, GiveTheLossOfLlamaForCausalLMWithTheSameLabels) {
   write_file_atomic(scratch / "spec.json", spec.dump());
   std::vector<float> weights;  // every third token has weight 0
   for (int id = 0; id < 258; ++id) weights.push_back(id % 3 == 0 ? 0 : static_cast<float>(id) / 100);
-  data::write_npy_vector(scratch / "weights.npy", weights);
+  formats::write_npy_vector(scratch / "weights.npy", weights);
   const json theirs =
       json::parse(oracle(fmt::format("loss {} {} {} {}", initial.string(), (scratch / "rows").string(),
                                      (scratch / "spec.json").string(), (scratch / "weights.npy").string())));
@@ -212,7 +212,7 @@ TEST(TokenWeightsOfZero, StepsInWhichNoLabelCountsAreLeftOutAndNamed) {
   config::RunConfig c = tiny_config(scratch);
   std::vector<float> weights(258, 0);
   weights[0] = 1;  // no text has that byte
-  data::write_npy_vector(scratch / "weights.npy", weights);
+  formats::write_npy_vector(scratch / "weights.npy", weights);
   c.training.token_weights = "weights.npy";
   c.training.steps = 3;
   for (const metrics::StepRecord& record : train(c)) {
@@ -221,7 +221,7 @@ TEST(TokenWeightsOfZero, StepsInWhichNoLabelCountsAreLeftOutAndNamed) {
     EXPECT_FALSE(record.loss.has_value());
   }
   weights[0] = 0;
-  data::write_npy_vector(scratch / "weights.npy", weights);
+  formats::write_npy_vector(scratch / "weights.npy", weights);
   EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(),
             (scratch / "weights.npy").string() + ": the weights of all tokens are 0");
 }

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/formats/npy.h"
+#include "formats/npy.h"
 #include "infer/eval.h"
 #include "tiny_run.h"
 
@@ -27,7 +27,7 @@ struct TrainSpikes : ::testing::Test {
   std::string weights(const std::string& name, float of_counts, float of_bos) const {
     std::vector<float> values(256, of_counts);
     values[255] = of_bos;
-    data::write_npy_vector(scratch / name, values);
+    formats::write_npy_vector(scratch / name, values);
     return name;
   }
   test::ScratchFolder scratch;

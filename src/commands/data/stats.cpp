@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "commands/commands.h"
-#include "data/formats/npy.h"
 #include "data/study/stats.h"
 #include "data/study/token_weights.h"
+#include "formats/npy.h"
 #include "machine/cores.h"
 #include "report/stats_page.h"
 
@@ -103,7 +103,7 @@ void write_token_weights(const std::vector<SplitStats>& all, const tokenizer::To
                          const Path& path) {
   const auto train = std::find_if(all.begin(), all.end(), [](const SplitStats& s) { return s.name == "train"; });
   if (train == all.end()) throw user_error("the dataset has no training split to weigh");
-  data::write_npy_vector(path, data::token_weights(*train, tokenizer, cap < 0 ? kWeightCap : cap));
+  formats::write_npy_vector(path, data::token_weights(*train, tokenizer, cap < 0 ? kWeightCap : cap));
 }
 
 }  // namespace

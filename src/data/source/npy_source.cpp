@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
 
-#include "data/formats/npy.h"
 #include "data/source/readers.h"
+#include "formats/npy.h"
 
 namespace hearth::data {
 namespace {
@@ -32,7 +32,7 @@ class NpyReader final : public SourceReader {
  private:
   void read(Record& record) const {
     const std::string_view bytes(reinterpret_cast<const char*>(mapped_.bytes().data()), mapped_.bytes().size());
-    const NpyHeader header = parse_npy_header(bytes, "it");
+    const formats::NpyHeader header = formats::parse_npy_header(bytes, "it");
     if (header.descr != "|u1" && header.descr != "u1")
       return record.fail(RecordProblem::kWrongType,
                          fmt::format("its elements are \"{}\", not uint8 (\"|u1\")", header.descr));

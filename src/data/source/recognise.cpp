@@ -11,12 +11,12 @@
 #include "data/formats/json_scanner.h"
 #include "data/formats/json_text.h"
 #include "data/formats/json_values.h"
-#include "data/formats/npy.h"
 #include "data/formats/stream_buffer.h"
 #include "data/source/foreign_kind.h"
 #include "data/source/json_look.h"
 #include "data/source/readers.h"
 #include "data/source/source.h"
+#include "formats/npy.h"
 
 namespace hearth::data {
 namespace {
@@ -277,7 +277,7 @@ Recognised recognise(const Path& path, const ReadRules& rules, const KindRules& 
   }
   const Compression compression = compression_of(start);
   if (!rules.format.empty()) return as_named(path, compression, rules, kinds);
-  if (looks_like_npy(start)) return {Format::kNpy, Compression::kNone};
+  if (formats::looks_like_npy(start)) return {Format::kNpy, Compression::kNone};
   if (compression == Compression::kNone) {
     if (const auto format = column_format(start)) return {*format, Compression::kNone};
     if (is_foreign(path, compression, start, kinds)) return {Format::kText, compression};

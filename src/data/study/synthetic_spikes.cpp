@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "data/formats/npy.h"
 #include "data/source/array_labels.h"
+#include "formats/npy.h"
 
 namespace hearth::data {
 
@@ -43,7 +43,7 @@ void write_synthetic_spikes(const Path& folder, uint64_t seed, int64_t rows) {
     const SpikeArray array = synthetic_spikes(seed, row);
     const std::string name = fmt::format("row-{:06}.npy", row);
     const int64_t shape[] = {array.shape.neurons, array.shape.bins};
-    std::string file = npy_header("|u1", shape);
+    std::string file = formats::npy_header("|u1", shape);
     // Back to [neurons, bins].
     const std::vector<uint8_t> counts = time_major(array.counts, {array.shape.bins, array.shape.neurons});
     file.append(reinterpret_cast<const char*>(counts.data()), counts.size());

@@ -5,7 +5,7 @@
 
 #include "base/error_list.h"
 #include "data/formats/label_weights.h"
-#include "data/formats/npy.h"
+#include "formats/npy.h"
 #include "tokenizer/arrays/arrays.h"
 
 namespace hearth::data {
@@ -33,7 +33,7 @@ std::vector<float> token_weights(const SplitStats& stats, const tokenizer::Token
 }
 
 std::vector<float> read_token_weights(const Path& path, int64_t vocab_size) {
-  std::vector<float> weights = read_npy_vector(path);
+  std::vector<float> weights = formats::read_npy_vector(path);
   const char* fix = "make it with `hearth data stats --token-weights FILE DIR` from the training data";
   ErrorList errors;
   errors.attempt([&] {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // .npy files as sources, compared with NumPy's own files.
 #include "data/spike_folder.h"
-#include "support/python.h"
 
 namespace hearth::data {
 namespace {
@@ -44,7 +43,7 @@ TEST(Npy, WhatIsNoArrayOfCountsIsRefused) {
     const Error e = error_of([&] { build(scratch / "out", {path}, spikes()); });
     return fmt::format("{} {}", static_cast<int>(e.code()), e.message().substr(path.string().size() + 2));
   };
-  const auto header = [](const char* descr, std::vector<int64_t> shape) { return npy_header(descr, shape); };
+  const auto header = [](const char* descr, std::vector<int64_t> shape) { return formats::npy_header(descr, shape); };
   EXPECT_EQ(error(header("<f8", {1, 1}) + "12345678"), "2 the array: its elements are \"<f8\", not uint8 (\"|u1\")");
   EXPECT_EQ(error(header("|u1", {2}) + "12"), "2 the array: it has 1 dimensions, not the two of neurons and time bins");
   EXPECT_EQ(error(header("|u1", {0, 5})), "2 the array: it has no neurons");
@@ -61,27 +60,6 @@ TEST(Npy, WhatIsNoArrayOfCountsIsRefused) {
   write_array(path, 2, 3, "123456");
   EXPECT_EQ(error_of([&] { build(scratch / "out", {path}, rules); }).message(),
             path.string() + ": the array: it has more than 5 bytes (--max-record-bytes)");
-}
-
-TEST(Npy, VectorsAreNumpysBothWays) {
-  HEARTH_NEEDS_ORACLE();
-  const ScratchFolder scratch;
-  const Path ours = scratch / "ours.npy", theirs = scratch / "theirs.npy";
-  const std::vector<float> values = {1.5F, -2, 3e-9F};
-  write_npy_vector(ours, values);
-  const auto run = test::run_python(
-      fmt::format("-c \"import numpy as n; a = n.load('{}'); assert a.dtype == 'f4' and "
-                  "a.tolist() == [1.5, -2, n.float32(3e-9)]; "
-                  "n.save('{}', a); n.save('{}', a.astype('f8')); n.save('{}', a[:0])\"",
-                  ours.string(), theirs.string(), (scratch / "f8.npy").string(), (scratch / "none.npy").string()));
-  ASSERT_EQ(run.exit_code, 0) << run.output;
-  EXPECT_EQ(read_file(ours), read_file(theirs));
-  EXPECT_EQ(read_npy_vector(theirs), values);
-  EXPECT_EQ(read_npy_vector(scratch / "none.npy"), std::vector<float>());
-  EXPECT_EQ(read_npy_vector(scratch / "f8.npy"), values);
-  const std::string content = read_file(ours);
-  write_text(ours, content.substr(0, content.size() - 1));
-  EXPECT_EQ(error_of([&] { read_npy_vector(ours); }).code(), ExitCode::kDamaged);
 }
 
 }  // namespace

@@ -73,10 +73,10 @@ TEST(TokenWeights, AFileThatDoesNotFitIsRefused) {
   const ScratchFolder scratch;
   const Path path = scratch / "weights.npy";
   const auto message = [&](std::vector<float> weights) {
-    write_npy_vector(path, weights);
+    formats::write_npy_vector(path, weights);
     return error_of([&] { read_token_weights(path, 3); }).message().substr(path.string().size());
   };
-  write_npy_vector(path, std::vector<float>{1, 0, 0.5F});
+  formats::write_npy_vector(path, std::vector<float>{1, 0, 0.5F});
   EXPECT_EQ(read_token_weights(path, 3), (std::vector<float>{1, 0, 0.5F}));
   EXPECT_EQ(message({1, 2}), " has 2 token weights");
   EXPECT_EQ(message({0, 0, 0}), ": the weights of all tokens are 0");

@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 
-namespace hearth::data {
+namespace hearth::formats {
 
 struct NpyHeader {
   std::string descr;  // "|u1", "<f4"
@@ -34,4 +34,4 @@ std::string npy_header(std::string_view descr, std::span<const int64_t> shape);
 std::vector<float> read_npy_vector(const Path& path);
 void write_npy_vector(const Path& path, std::span<const float> values);
 
-}  // namespace hearth::data
+}  // namespace hearth::formats

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/formats/npy.h"
+#include "formats/npy.h"
 
 #include <algorithm>
 #include <charconv>
@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-namespace hearth::data {
+namespace hearth::formats {
 namespace {
 
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
@@ -176,4 +176,4 @@ void write_npy_vector(const Path& path, std::span<const float> values) {
   write_file_atomic(path, file);
 }
 
-}  // namespace hearth::data
+}  // namespace hearth::formats
