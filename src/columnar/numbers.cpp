@@ -82,7 +82,7 @@ void read_counts(const Array& column, int64_t i, int64_t most_cells, data::Colum
 
   // Sizes are checked before elements are read: views may show the same neuron any number of times.
   const Elements neurons = elements_of(arrays, i);
-  data::ArrayShape shape{neurons.size(), 0};
+  recordings::ArrayShape shape{neurons.size(), 0};
   for (int64_t n = 0; n < shape.neurons; ++n) {
     if (neurons.values.IsNull(neurons.begin + n)) return row.fail(RecordProblem::kWrongType, of_neuron(n) + "is null");
     const int64_t bins = elements_of(neurons.values, neurons.begin + n).size();

@@ -131,8 +131,8 @@ void find_keys(const arrow::Schema& schema, const std::vector<std::string>& keys
 
 // Finds the columns of the arrays' labels, if there are any.
 void find_labels(const arrow::Schema& schema, WantedColumns& wanted) {
-  for (size_t label = 0; label < data::kLabelNames.size(); ++label) {
-    const std::string name(data::kLabelNames[label]);
+  for (size_t label = 0; label < recordings::kLabelNames.size(); ++label) {
+    const std::string name(recordings::kLabelNames[label]);
     const auto& fields = schema.fields();
     const auto field = std::ranges::find(fields, name, &arrow::Field::name);
     if (field == fields.end()) continue;

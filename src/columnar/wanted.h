@@ -25,8 +25,8 @@ struct WantedColumns {
   std::vector<WantedColumn> columns;  // of each key, then of labels or weights
   size_t num_keys = 0;
   data::ColumnKind kind = data::ColumnKind::kText;
-  // For arrays: the index in `columns` of each of data::kLabelNames; 0: missing.
-  std::array<size_t, data::kLabelNames.size()> labels{};
+  // For arrays: the index in `columns` of each of recordings::kLabelNames; 0: missing.
+  std::array<size_t, recordings::kLabelNames.size()> labels{};
   // For text and ids: the index of the columns of ReadRules::labels_key and weights_key; 0: missing.
   size_t label_mask = 0, weights = 0;
 };

@@ -19,8 +19,8 @@
 #include "infer/loaded_model.h"
 #include "infer/output_file.h"
 #include "infer/progress.h"
+#include "recordings/vocabulary.h"
 #include "run/state.h"
-#include "tokenizer/arrays/arrays.h"
 
 namespace hearth::infer {
 namespace {

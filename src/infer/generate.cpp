@@ -17,6 +17,7 @@
 #include "infer/output_file.h"
 #include "infer/text_writer.h"
 #include "metrics/throughput.h"
+#include "recordings/raster.h"
 
 namespace hearth::infer {
 GenerationCounts generate(LoadedModel& model, const Generation& request,
@@ -92,14 +93,15 @@ ExitCode run_generate(const config::GenerateOptions& options) {
   } else if (model->tokenizer->arrays() != nullptr) {
     for (const auto& [option, file] : {std::pair("--out", options.out), std::pair("--picture", options.picture)})
       prepare_output(option, file);  // fails now, not after an hour
-    const ArrayPrompt prompt = read_prompt_array(*model, options.prompt, options.context_bins, options.n_fixed);
-    report::Raster generated = raster_of(prompt.context);
+    const recordings::ArrayPrompt prompt =
+        read_prompt_array(*model, options.prompt, options.context_bins, options.n_fixed);
+    recordings::Raster generated = recordings::raster_of(prompt.context);
     counts = generate_array(*model, {prompt.context, options.max_tokens, sampling, options.seed},
                             [&](std::span<const uint8_t> bin) {
                               generated.bins.emplace_back(bin.begin(), bin.end());
                               print_text(fmt::format("{}\n", fmt::join(bin, " ")));
                             });
-    write_generated(options, prompt, generated);
+    recordings::write_generated(options.out, options.picture, prompt, generated);
     what = fmt::format("{} time bins of {} neurons, ",
                        static_cast<int64_t>(generated.bins.size()) - prompt.context.shape.bins, generated.neurons);
   } else {

@@ -6,30 +6,22 @@
 #include <span>
 #include <string>
 
-#include "data/batch/array_prompt.h"
 #include "infer/generate.h"
-#include "report/raster.h"
+#include "recordings/prompt.h"
 
 namespace hearth::infer {
 
 struct ArrayGeneration {
-  data::SpikeArray prompt;  // its bins fill whole patches; may have no bins
+  recordings::SpikeArray prompt;  // its bins fill whole patches; may have no bins
   int64_t max_tokens = 256;
   SamplingOptions sampling{};
   uint64_t seed = 0;
 };
 
-using data::ArrayPrompt;
-
-// Reads a .npy as a prompt: data::read_array_prompt, with its errors. `n_fixed` is the number of neurons; below 0: as
-// in the checkpoint's data. `source` says where the user gave the path, for messages.
-ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins = 0,
-                              int64_t n_fixed = -1, const std::string& source = "--prompt");
-
-report::Raster raster_of(const data::SpikeArray& array);
-
-// Writes the files of --out and --picture; `whole` is the context with the generated bins.
-void write_generated(const config::GenerateOptions& options, const ArrayPrompt& prompt, const report::Raster& whole);
+// Reads a .npy as a prompt: recordings::read_array_prompt, with its errors. `n_fixed` is the number of neurons; below
+// 0: as in the checkpoint's data. `source` says where the user gave the path, for messages.
+recordings::ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins = 0,
+                                          int64_t n_fixed = -1, const std::string& source = "--prompt");
 
 // Calls `show` with the counts [neurons] of each generated time bin. Each column of patches begins with BOS, which is
 // set as in training, followed by sampled ids of patches. A column is generated if it begins within the first

@@ -171,7 +171,8 @@ void check_masks(const LoadedModel& model, const Path& file, const std::vector<P
 }
 
 // The recording that a line names.
-ArrayPrompt recording_of(const LoadedModel& model, const config::GenerateOptions& options, const PromptLine& line) {
+recordings::ArrayPrompt recording_of(const LoadedModel& model, const config::GenerateOptions& options,
+                                     const PromptLine& line) {
   return read_prompt_array(model, line.text, options.context_bins, options.n_fixed,
                            fmt::format("{}:{}", options.prompts.string(), line.line));
 }

@@ -9,7 +9,6 @@
 #include "base/hash.h"
 #include "config/derived.h"
 #include "convert/initial_load.h"
-#include "data/batch/array_prompt.h"
 #include "data/batch/prompt.h"
 #include "data/order/data_facts.h"
 #include "data/shard/same_tokenizer.h"
@@ -17,6 +16,7 @@
 #include "plan/layouts/search.h"
 #include "plan/name_pattern.h"
 #include "plan/optimizer/parameter_groups.h"
+#include "recordings/prompt.h"
 #include "run/compute_device.h"
 #include "run/finite.h"
 #include "run/last_save.h"
@@ -75,17 +75,17 @@ plan::ParameterPlan named_parameters(config::Model model) {
 }
 
 // Throws if the run's model cannot continue a recording of validation.generate. Makes its path absolute.
-void check_recording(std::string& path, const config::RunConfig& config, const tokenizer::ArrayTokenizer& tokenizer,
+void check_recording(std::string& path, const config::RunConfig& config, const recordings::ArrayVocabulary& tokenizer,
                      const data::LabelRule& labels) {
   if (labels.masking)
     throw user_error("validation.generate does not fill in the masks of recordings",
                      "the model was trained to do so (objective.kind = \"masked_lm\")", "leave it out");
   path = absolute_path(config.resolve(path)).string();
-  data::read_array_prompt(tokenizer, path,
-                          {.context_bins = config.validation.generate_context_bins,
-                           .source = "validation.generate",
-                           .context_source = "validation.generate_context_bins",
-                           .why = "the data are recordings, so that the model continues recordings"});
+  recordings::read_array_prompt(tokenizer, path,
+                                {.context_bins = config.validation.generate_context_bins,
+                                 .source = "validation.generate",
+                                 .context_source = "validation.generate_context_bins",
+                                 .why = "the data are recordings, so that the model continues recordings"});
 }
 
 // Throws if the run's model cannot continue a prompt of validation.generate, or fill in its masks.
@@ -156,7 +156,7 @@ class Check {
 
   void check_prompts() {
     const config::RunConfig& config = result_.config;
-    const tokenizer::ArrayTokenizer* const arrays = result_.tokenizer->arrays();
+    const recordings::ArrayVocabulary* const arrays = result_.tokenizer->arrays();
     for (std::string& prompt : result_.config.validation.generate)
       errors_.attempt_about("validation.generate", [&] {
         if (arrays != nullptr)

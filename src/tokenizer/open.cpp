@@ -4,8 +4,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "hub/name.h"
-#include "tokenizer/arrays/patches.h"
-#include "tokenizer/arrays/spikes.h"
+#include "recordings/patch_file.h"
+#include "recordings/spike_vocabulary.h"
+#include "tokenizer/formats/array_tokenizer.h"
 #include "tokenizer/formats/bytes.h"
 #include "tokenizer/formats/document_tokens.h"
 #include "tokenizer/formats/huggingface.h"
@@ -22,10 +23,11 @@ constexpr const char* kKinds =
     "tokenizer.model of Llama-3 (tiktoken); a tokenizer.patches; a folder that holds one of these; or the hf: name of "
     "such a folder, fetched";
 
-constexpr std::string_view kPatchesName = "tokenizer.patches";
-constexpr std::string_view kKeptNames[] = {"tokenizer.json", "tokenizer.model", kPatchesName};
+constexpr std::string_view kKeptNames[] = {"tokenizer.json", "tokenizer.model", recordings::kPatchesName};
 
-bool needs_no_file(std::string_view name) { return name == "bytes" || parse_ids_name(name) || parse_spikes_name(name); }
+bool needs_no_file(std::string_view name) {
+  return name == "bytes" || parse_ids_name(name) || recordings::parse_spikes_name(name);
+}
 
 // The file of tokenizer `name`, which is a file or a folder.
 Path file_of(const std::string& name) {
@@ -84,17 +86,17 @@ std::unique_ptr<Tokenizer> open_any(const std::string& name, const OpenOptions& 
     refuse_names();
     return std::make_unique<IdsTokenizer>(*vocab_size);
   }
-  if (const auto vocab_size = parse_spikes_name(name)) {
+  if (const auto vocab_size = recordings::parse_spikes_name(name)) {
     refuse_names();
-    return std::make_unique<SpikesTokenizer>(*vocab_size);
+    return std::make_unique<ArrayTokenizer>(std::make_unique<recordings::SpikeVocabulary>(*vocab_size));
   }
   const Path path = file_of(hub::find_fetched(name).string());
   search.folder = path.has_parent_path() ? path.parent_path() : ".";
   search.origin = path.string();
   std::string content = read_file(path);
-  if (looks_like_patch_file(content)) {
+  if (recordings::looks_like_patch_file(content)) {
     refuse_names();
-    return std::make_unique<PatchTokenizer>(std::move(content), search.origin);
+    return std::make_unique<ArrayTokenizer>(std::make_unique<recordings::PatchFile>(std::move(content), search.origin));
   }
   if (auto tokenizer = open_text_file(std::move(content), search.origin, !options.without_meta_cuts))
     return finish(std::move(tokenizer), options, search);
@@ -117,8 +119,6 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOpt
 bool is_kept_name(std::string_view name) {
   return needs_no_file(name) || std::find(std::begin(kKeptNames), std::end(kKeptNames), name) != std::end(kKeptNames);
 }
-
-bool is_name_of_arrays(std::string_view name) { return parse_spikes_name(name) || name == kPatchesName; }
 
 void keep_tokenizer(const Path& folder, const std::string& name, std::string_view file_content,
                     const std::string& temporary) {

@@ -17,6 +17,10 @@
 
 #include "base/file.h"
 
+namespace hearth::recordings {
+class ArrayVocabulary;
+}
+
 namespace hearth::tokenizer {
 
 struct SpecialToken {
@@ -54,8 +58,6 @@ class Encoder {
   EncodeCounts counts_;
 };
 
-class ArrayTokenizer;
-
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -85,8 +87,8 @@ class Tokenizer {
   // Whether tokens represent text, so decoding restores it. False if the tokens' text is unknown, or if they represent
   // parts of arrays.
   virtual bool has_text() const { return true; }
-  // This tokenizer if it is one for arrays (arrays.h); null for text.
-  virtual const ArrayTokenizer* arrays() const { return nullptr; }
+  // The vocabulary of a tokenizer for arrays (recordings/vocabulary.h); null for text.
+  virtual const recordings::ArrayVocabulary* arrays() const { return nullptr; }
   // "bytes", "huggingface", "tiktoken", "sentencepiece", "ids", "spikes", "patches".
   virtual std::string kind() const = 0;
   // The name in a manifest: "bytes", "spikes:256", or the file name of the copy in the manifest's folder.
@@ -109,9 +111,9 @@ struct OpenOptions {
   bool without_meta_cuts = false;
 };
 
-// `name` is "bytes", "ids:N" (N tokens whose text is unknown: ids.h), "spikes" or "spikes:N" (spikes.h), a file, or a
-// folder with a tokenizer.json, tokenizer.model or tokenizer.patches. The kind is found from the file's content. Throws
-// user_error for any other name, and for a file that its kind's reader refuses.
+// `name` is "bytes", "ids:N" (N tokens whose text is unknown: ids.h), "spikes" or "spikes:N" (array_tokenizer.h), a
+// file, or a folder with a tokenizer.json, tokenizer.model or tokenizer.patches. The kind is found from the file's
+// content. Throws user_error for any other name, and for a file that its kind's reader refuses.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOptions& options = {});
 
 // Opens the copy that a dataset or a checkpoint has in `folder`. The manifest gives Tokenizer::name(), content_hash()
@@ -124,7 +126,5 @@ void keep_tokenizer(const Path& folder, const std::string& name, std::string_vie
                     const std::string& temporary);
 // Whether a manifest may contain this name of a copy. A name that leads out of the folder is refused.
 bool is_kept_name(std::string_view name);
-// Whether this name in a manifest means a tokenizer for arrays.
-bool is_name_of_arrays(std::string_view name);
 
 }  // namespace hearth::tokenizer

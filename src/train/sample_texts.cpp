@@ -18,7 +18,7 @@
 namespace hearth::train {
 namespace {
 
-std::vector<std::vector<uint8_t>> bins_of(const data::SpikeArray& array, int64_t first, int64_t count) {
+std::vector<std::vector<uint8_t>> bins_of(const recordings::SpikeArray& array, int64_t first, int64_t count) {
   std::vector<std::vector<uint8_t>> bins;
   for (int64_t bin = first; bin < first + count; ++bin) {
     const auto begin = array.counts.begin() + bin * array.shape.neurons;
@@ -35,22 +35,22 @@ SampleTexts::SampleTexts(const run::Run& run, const plan::ParameterPlan& rank_pl
   if (run.config.validation.generate.empty()) return;
   control.together("the tokenizer", [&] { tokenizer_ = run.data.sources().front().dataset.open_tokenizer(); });
   if (masked()) no_text_ = data::special_ids(*tokenizer_, run.shape.V);
-  const tokenizer::ArrayTokenizer* const arrays = tokenizer_->arrays();
+  const recordings::ArrayVocabulary* const arrays = tokenizer_->arrays();
   if (arrays == nullptr) return;
   control.together("the recordings of validation.generate", [&] {
     for (const std::string& path : run.config.validation.generate)
       recordings_.push_back(
-          data::read_array_prompt(*arrays, path,
-                                  {.context_bins = run.config.validation.generate_context_bins,
-                                   .neurons = run.data.n_fixed(),
-                                   .source = "validation.generate",
-                                   .context_source = "validation.generate_context_bins",
-                                   .why = "the data are recordings, so that the model continues recordings"}));
+          recordings::read_array_prompt(*arrays, path,
+                                        {.context_bins = run.config.validation.generate_context_bins,
+                                         .neurons = run.data.n_fixed(),
+                                         .source = "validation.generate",
+                                         .context_source = "validation.generate_context_bins",
+                                         .why = "the data are recordings, so that the model continues recordings"}));
   });
 }
 
 int64_t SampleTexts::column_tokens(size_t prompt) const {
-  return data::column_tokens(*tokenizer_->arrays(), recordings_[prompt].context.shape.neurons);
+  return recordings::column_tokens(*tokenizer_->arrays(), recordings_[prompt].context.shape.neurons);
 }
 
 std::vector<metrics::SampleText> SampleTexts::after(int64_t step, parallel::ShardedWeights& weights) {
@@ -78,11 +78,11 @@ metrics::SampleText SampleTexts::record_of(const Row& row, int64_t step) const {
                              .seed = row.seed,
                              .time = metrics::wall_seconds()};
   if (!recordings_.empty()) {
-    const data::ArrayPrompt& recording = recordings_[row.prompt];
+    const recordings::ArrayPrompt& recording = recordings_[row.prompt];
     const int64_t neurons = recording.context.shape.neurons, length = column_tokens(row.prompt);
     metrics::SampleBins& bins = sample.bins;
     for (auto column = row.made.begin(); column != row.made.end(); column += length)
-      for (auto& bin : data::bins_of_column(*tokenizer_->arrays(), {column + 1, column + length}, neurons))
+      for (auto& bin : recordings::bins_of_column(*tokenizer_->arrays(), {column + 1, column + length}, neurons))
         bins.made.push_back(std::move(bin));
     const auto count = std::ssize(bins.made);
     const int64_t before = std::min(count, recording.context.shape.bins);
@@ -113,7 +113,7 @@ SampleTexts::Row SampleTexts::row_of(size_t prompt, int64_t step) const {
     row.ids = std::move(masked.ids);
     row.open = std::move(masked.open);
   } else if (!recordings_.empty()) {
-    row.ids = data::array_prompt_tokens(*tokenizer_->arrays(), recordings_[prompt].context);
+    row.ids = recordings::array_prompt_tokens(*tokenizer_->arrays(), recordings_[prompt].context);
     row.made = {static_cast<uint32_t>(row.ids.back())};  // BOS
     row.limit = round_up(row.limit, column_tokens(prompt));
   } else {
@@ -222,9 +222,9 @@ SampleTexts::Choice SampleTexts::choose(const Row& row, const at::Tensor& logits
   const decode::SamplingOptions sampling{.temperature = run_.config.validation.generate_temperature};
   const double uniform =
       random_uniform(random_key(row.seed, masked() ? "fill" : "generate"), static_cast<uint64_t>(row.made.size()));
-  const tokenizer::ArrayTokenizer* const arrays = tokenizer_->arrays();
+  const recordings::ArrayVocabulary* const arrays = tokenizer_->arrays();
   const int64_t V =
-      arrays != nullptr ? data::num_patch_ids(*arrays) : std::min(logits_NV.size(1), tokenizer_->vocab_size());
+      arrays != nullptr ? recordings::num_patch_ids(*arrays) : std::min(logits_NV.size(1), tokenizer_->vocab_size());
   Choice choice{.asked = 0, .id = 0};
   std::vector<double> surest;
   double certainty = -1;

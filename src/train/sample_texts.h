@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "comm/mesh_groups.h"
-#include "data/batch/array_prompt.h"
 #include "decode/rows.h"
 #include "metrics/record.h"
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
+#include "recordings/prompt.h"
 #include "run/run.h"
 #include "tokenizer/tokenizer.h"
 
@@ -73,7 +73,7 @@ class SampleTexts {
   const comm::MeshGroups& groups_;
   comm::Control& control_;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;  // null without prompts
-  std::vector<data::ArrayPrompt> recordings_;        // one for each prompt; empty for text
+  std::vector<recordings::ArrayPrompt> recordings_;  // one for each prompt; empty for text
   std::vector<bool> no_text_;                        // by id, for masks
 };
 

@@ -13,8 +13,8 @@
 #include "formats/npy.h"
 #include "model/transformer.h"
 #include "ops/tensor.h"
+#include "recordings/patch_file.h"
 #include "support/python.h"
-#include "tokenizer/arrays/patches.h"
 #include "train/tiny_run.h"
 
 namespace hearth::infer {
@@ -35,7 +35,7 @@ struct GenerateArray : ::testing::Test {
   }
   // Patches of 4 neurons x 3 bins, five of them; ids up to BOS = 15 have none.
   std::string patch_file() const {
-    tokenizer::PatchVocabulary v;
+    recordings::PatchVocabulary v;
     v.shape = {4, 3};
     v.vocab_size = 16;
     for (int i = 0; i < 5; ++i) {
@@ -43,7 +43,7 @@ struct GenerateArray : ::testing::Test {
       if (i > 0) patch.replace(static_cast<size_t>(i - 1) * 3, 3, {'\1', static_cast<char>(i), '\1'});
       v.references += patch;
     }
-    write_file_atomic(scratch / "x.patches", tokenizer::patch_file(v));
+    write_file_atomic(scratch / "x.patches", recordings::patch_file(v));
     return (scratch / "x.patches").string();
   }
   // counts: [neurons, bins]
@@ -194,7 +194,7 @@ TEST_F(GenerateArray, TheFilesHoldWhatIsPrintedAndThePictureShowsWhatReallyCame)
                                    "[print(*row) for row in a.T]\"",
                                    (scratch / "out.npy").string()));
   EXPECT_EQ(numpy.output, "uint8 (6, 3)\n" + lines);
-  const ArrayPrompt read = read_prompt_array(*model, prompt, 2);
+  const recordings::ArrayPrompt read = read_prompt_array(*model, prompt, 2);
   EXPECT_EQ(read.context.shape.bins, 2);
   EXPECT_EQ(read.after.shape.bins, 3);
   EXPECT_EQ(read.after.counts.size(), 18U);

@@ -210,7 +210,7 @@ TEST_F(SampleRasters, TheyAreThoseOfTheGenerateCommandFromTheSameStepNextToTheRe
     const Path file = sample.at("prompt").get<std::string>();
     EXPECT_TRUE(file.is_absolute());
     const auto row = file.filename() == "row-000000.npy" ? 0 : 2;
-    const data::SpikeArray real = data::synthetic_spikes(1, row);
+    const recordings::SpikeArray real = recordings::synthetic_spikes(1, row);
     const auto bins = [&](int64_t first, int64_t count) {
       Json list = Json::array();
       for (int64_t bin = first; bin < first + count; ++bin) {

@@ -20,8 +20,8 @@
 #include "plan/layouts/search.h"
 #include "plan/run_shape.h"
 #include "plan/step_time.h"
+#include "recordings/patch_file.h"
 #include "support/hearth_command.h"
-#include "tokenizer/arrays/patches.h"
 #include "train/tiny_run.h"
 
 namespace hearth::run {
@@ -83,11 +83,11 @@ struct Recipes : testing::TestWithParam<Path> {
   // The recipe's kind. Synthetic recordings consist of two kinds of patches.
   std::string tokenizer_name() const {
     if (opening().find("--tokenizer spikes") != std::string::npos) return "spikes";
-    tokenizer::PatchVocabulary v;
+    recordings::PatchVocabulary v;
     v.shape = {1, 15};
     v.vocab_size = 16;
     v.references = std::string(15, '\0') + std::string(15, '\1');
-    write_file_atomic(scratch / "x.patches", tokenizer::patch_file(v));
+    write_file_atomic(scratch / "x.patches", recordings::patch_file(v));
     return (scratch / "x.patches").string();
   }
   // The opening's line on that many devices of one kind.

@@ -8,8 +8,8 @@ import re
 
 # The rooms of src/, in include order: a room includes itself and what stands to its left. Rooms that no file needs yet
 # have their places: storage (local disk, S3), convert (name maps), launch (ranks, Slurm).
-CORE = ["base", "machine", "hub", "storage", "mesh", "trace", "config", "models", "plan", "formats", "tokenizer",
-        "data", "checkpoint", "runfolder", "convert", "metrics", "report", "launch", "cluster", "commands"]
+CORE = ["base", "machine", "hub", "storage", "mesh", "trace", "config", "models", "plan", "formats", "recordings",
+        "tokenizer", "data", "checkpoint", "runfolder", "convert", "metrics", "report", "launch", "cluster", "commands"]
 TORCH = ["base", "machine", "hub", "storage", "mesh", "trace", "config", "models", "plan", "comm", "kernels", "ops",
          "model", "decode", "parallel", "optim", "run", "train", "infer", "bench"]
 # The first folder is the namespace: a second level would make each use longer, and no two folders of a room need the
@@ -21,18 +21,18 @@ FOLDERS = {
     "models": ["llama"],
     "plan": ["optimizer", "layouts"],
     "comm": ["notes"],
-    "tokenizer": ["unicode", "pretokenizer", "normalizer", "bpe", "unigram", "formats", "arrays"],
+    "tokenizer": ["unicode", "pretokenizer", "normalizer", "bpe", "unigram", "formats"],
     "data": ["formats", "source", "shard", "build", "order", "batch", "export", "study"],
     "convert": ["hugging_face", "meta", "neox", "nxd", "torch"],
     "ops": ["cpu", "gpu"],
-    "commands": ["tokenizer", "data", "config", "run", "bench", "checkpoint", "hub", "cluster"],
+    "commands": ["recordings", "tokenizer", "data", "config", "run", "bench", "checkpoint", "hub", "cluster"],
 }
 MAX_MODULES = 20  # in one folder; a module is a header with its sources
 # Shared objects that are loaded on first use. They share headers with the libraries and no code; nobody includes theirs.
 OBJECTS = {"columnar": ["data", "columnar"], "s3": ["base", "s3"], "graph": ["ops", "graph"], "mpi": ["comm", "mpi"]}
 # Compiled by nvcc, hipcc and the host: knows nothing of Hearth, not even what stands to its left.
 ALONE = ["kernels"]
-TRAIN_ALSO = ["formats", "tokenizer", "data", "checkpoint", "runfolder", "convert", "metrics", "report"]
+TRAIN_ALSO = ["formats", "recordings", "tokenizer", "data", "checkpoint", "runfolder", "convert", "metrics", "report"]
 # hearth-train reads the command line that hearth checked.
 SIDES = {"main.cpp": CORE, "train_main.cpp": TORCH + TRAIN_ALSO + ["launch", "commands"]}
 

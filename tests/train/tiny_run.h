@@ -13,8 +13,8 @@
 #include "checkpoint/save.h"
 #include "config/config.h"
 #include "data/build/build.h"
-#include "data/study/synthetic_spikes.h"
 #include "metrics/jsonl.h"
+#include "recordings/synthetic.h"
 #include "run/state.h"
 #include "support/environment.h"
 #include "support/errors.h"
@@ -52,7 +52,7 @@ inline void build_tiny_data(const Path& folder, int64_t words_per_document = 400
 // FOLDER/NAME of recordings, from FOLDER/NAME-rec: six arrays of counts, each of `neurons` neurons.
 inline void build_tiny_spikes(const Path& folder, const std::string& name, int64_t neurons, uint64_t seed = 1,
                               const std::string& tokenizer = "spikes", double validation = 0.3) {
-  data::write_synthetic_spikes(folder / (name + "-rec"), seed, 6);
+  recordings::write_synthetic_spikes(folder / (name + "-rec"), seed, 6);
   data::BuildOptions options;
   options.out = folder / name;
   options.paths = {folder / (name + "-rec")};

@@ -3,15 +3,15 @@
 #include <algorithm>
 
 #include "commands/commands.h"
-#include "commands/data/array_view.h"
 #include "commands/data/split_rows.h"
 #include "commands/progress_line.h"
+#include "commands/recordings/array_view.h"
 #include "commands/shared_options.h"
 #include "data/build/build.h"
 #include "data/build/positional_split.h"
-#include "data/shard/array_stream.h"
 #include "data/source/beside_records.h"
 #include "machine/cores.h"
+#include "recordings/array_stream.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::commands {
@@ -62,8 +62,8 @@ std::string decode(const std::vector<int32_t>& ids, const tokenizer::Tokenizer& 
 }
 
 void print_first_array(const data::Split& split) {
-  fmt::print("BOS ({}) before each {}; no EOS\n", *split.arrays()->tokenizer().bos(),
-             split.arrays()->tokenizer().patch_shape().bins == 1 ? "time bin" : "column of patches");
+  fmt::print("BOS ({}) before each {}; no EOS\n", split.arrays()->vocabulary().bos(),
+             split.arrays()->vocabulary().patch_shape().bins == 1 ? "time bin" : "column of patches");
   fmt::print("first array:\n");
   print_array_labels(split, 0);
   const int64_t shown = kFirstBins * split.arrays()->column_tokens(split.array(0).shape);
@@ -157,7 +157,7 @@ void declare_rules(CommandLine& line, BuildRequest& r) {
               "\"bytes\" (256 bytes, BOS and EOS), a tokenizer.json or .model, or a folder that holds one; for arrays "
               "of counts \"spikes\" (counts 0 to 254, BOS = 255 before each time bin; \"spikes:N\": BOS = N - 1), or a "
               "tokenizer.patches");
-  line.option("--n-fixed N", &rules.n_fixed, within(0, data::kMostNeurons),
+  line.option("--n-fixed N", &rules.n_fixed, within(0, recordings::kMostNeurons),
               "read each array as N neurons: arrays with fewer repeat them; arrays with more give N neighbours, drawn "
               "in each pass; 0: as they are");
   line.option("--vocab-size N", &r.vocab_size, within(0, 1LL << 31),

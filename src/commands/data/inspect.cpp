@@ -4,6 +4,7 @@
 
 #include "commands/commands.h"
 #include "data/shard/dataset.h"
+#include "recordings/vocabulary.h"
 
 namespace hearth::commands {
 namespace {
@@ -13,7 +14,7 @@ constexpr size_t kSourcesShown = 10;
 void print_rules(const data::DatasetManifest& m) {
   fmt::print("identity    {}\n", m.identity);
   fmt::print("tokenizer   {}, {} tokens, hash {}\n", m.rules.tokenizer, m.vocab_size, m.tokenizer_hash);
-  if (tokenizer::is_name_of_arrays(m.rules.tokenizer))
+  if (recordings::is_name_of_arrays(m.rules.tokenizer))
     fmt::print(
         "arrays      {}, {}\n",
         m.rules.n_fixed > 0 ? fmt::format("{} neurons each", m.rules.n_fixed) : "each with its own number of neurons",

@@ -5,7 +5,7 @@
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
 #include "commands/commands.h"
-#include "commands/data/array_view.h"
+#include "commands/recordings/array_view.h"
 #include "config/derived.h"
 #include "config/load.h"
 #include "convert/source.h"

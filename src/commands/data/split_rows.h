@@ -6,12 +6,12 @@
 
 #include "base/quantity.h"
 #include "data/shard/manifest.h"
-#include "tokenizer/tokenizer.h"
+#include "recordings/vocabulary.h"
 
 namespace hearth::commands {
 
 inline void print_split_rows(const data::DatasetManifest& manifest) {
-  const bool arrays = tokenizer::is_name_of_arrays(manifest.rules.tokenizer);
+  const bool arrays = recordings::is_name_of_arrays(manifest.rules.tokenizer);
   const char* many = arrays ? "arrays" : "documents";
   const char* one = arrays ? "array " : "document ";
   for (const data::SplitEntry& split : manifest.splits)

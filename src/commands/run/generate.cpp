@@ -2,7 +2,7 @@
 // The options of `hearth generate`.
 #include "base/text.h"
 #include "commands/torch_options.h"
-#include "data/shard/array_stream.h"
+#include "recordings/array_stream.h"
 
 namespace hearth::commands {
 namespace {
@@ -77,7 +77,7 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
   line.option("--seed S", &options.seed, "the same seed gives the same text");
   line.option("--threads N", &options.threads, within(0, 4096), "CPU threads; 0 means all it may use");
   line.option("--device NAME", &options.device, one_of({"cpu", "cuda"}), "the device: cpu, or cuda for a GPU");
-  line.option("--n-fixed N", &options.n_fixed, within(-1, data::kMostNeurons),
+  line.option("--n-fixed N", &options.n_fixed, within(-1, recordings::kMostNeurons),
               "of spike counts: give the prompt N neurons, the first ones, or all of them repeated; 0: those that it "
               "has; -1: as many as the recordings had that the model was trained on");
   line.option("--context BINS", &options.context_bins, within(0, 1e15),

@@ -3,10 +3,10 @@
 #include <memory>
 
 #include "commands/commands.h"
+#include "commands/counted_pieces.h"
 #include "commands/progress_line.h"
+#include "commands/recordings/train_patches.h"
 #include "commands/shared_options.h"
-#include "commands/tokenizer/counted_pieces.h"
-#include "commands/tokenizer/train_patches.h"
 #include "data/source/beside_records.h"
 #include "machine/cores.h"
 #include "tokenizer/bpe/train.h"

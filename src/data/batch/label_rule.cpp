@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "data/batch/batch.h"
-#include "tokenizer/arrays/arrays.h"
+#include "recordings/vocabulary.h"
 
 namespace hearth::data {
 

@@ -13,7 +13,7 @@ namespace {
 void append_label_column(ShardWriter& writer, const std::vector<Document>& documents, size_t label) {
   size_t width = 1;
   for (const Document& document : documents) width = std::max(width, document.array->labels[label].size());
-  writer.begin_column(kLabelNames[label], ElementType::kU8, ColumnAxis::kDocument, {width});
+  writer.begin_column(recordings::kLabelNames[label], ElementType::kU8, ColumnAxis::kDocument, {width});
   for (const Document& document : documents) {
     const std::string& text = document.array->labels[label];
     std::vector<uint8_t> row(text.begin(), text.end());
@@ -25,14 +25,14 @@ void append_label_column(ShardWriter& writer, const std::vector<Document>& docum
 }  // namespace
 
 ShardHeader write_array_shard(const Path& path, const std::string& identity, const std::vector<Document>& documents,
-                              const ArrayStream& stream, BuildProgress& progress) {
+                              const recordings::ArrayStream& stream, BuildProgress& progress) {
   ShardWriter writer(path, identity);
   std::vector<uint64_t> ends, stream_ends, shapes, positions;
   std::vector<uint32_t> sources;
   uint64_t cells = 0, tokens = 0;
   writer.begin_column(kTokensColumn, ElementType::kU8, ColumnAxis::kToken);
   for (const Document& document : documents) {
-    const SpikeArray& array = *document.array;
+    const recordings::SpikeArray& array = *document.array;
     writer.append(array.counts);
     const auto added = static_cast<uint64_t>(stream.tokens(array.shape));
     ends.push_back(cells += array.counts.size());
@@ -50,7 +50,7 @@ ShardHeader write_array_shard(const Path& path, const std::string& identity, con
   writer.append(shapes);
   writer.add_column(kSourceColumn, ColumnAxis::kDocument, sources);
   writer.add_column(kSourceOffsetColumn, ColumnAxis::kDocument, positions);
-  for (size_t label = 0; label < kLabelNames.size(); ++label) append_label_column(writer, documents, label);
+  for (size_t label = 0; label < recordings::kLabelNames.size(); ++label) append_label_column(writer, documents, label);
   return writer.finish();
 }
 

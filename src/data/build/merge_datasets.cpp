@@ -11,6 +11,7 @@
 #include "data/shard/dataset.h"
 #include "data/shard/open_shard.h"
 #include "data/shard/sequence_hash.h"
+#include "recordings/vocabulary.h"
 
 namespace hearth::data {
 namespace {
@@ -224,7 +225,7 @@ MergeResult merge_datasets(const std::vector<Path>& folders, const Path& out, bo
   check_free(folders, out, overwrite);
   remove_tree(temporary);
   make_folders(temporary);
-  const bool arrays = tokenizer::is_name_of_arrays(result.manifest.rules.tokenizer);
+  const bool arrays = recordings::is_name_of_arrays(result.manifest.rules.tokenizer);
   merge.for_each_shard(result.manifest, [&](const Path& from, const ShardEntry& shard) {
     const OpenShard checked(from, shard, arrays);
     ++(link_or_copy(from, temporary / shard.file) ? result.shards_linked : result.shards_copied);

@@ -35,9 +35,9 @@ void check_rules(const BuildRules& rules, const tokenizer::Tokenizer& tokenizer)
     throw user_error(fmt::format("tokenizer \"{}\" has no EOS token", tokenizer.name()),
                      "neither its template nor its special tokens define it",
                      "name it with --eos-token TEXT, or give --eos none");
-  if (rules.n_fixed < 0 || rules.n_fixed > kMostNeurons)
+  if (rules.n_fixed < 0 || rules.n_fixed > recordings::kMostNeurons)
     throw user_error(fmt::format("--n-fixed {} is outside its range", rules.n_fixed), "",
-                     fmt::format("give 1 to {}, or 0 to keep those of each array", kMostNeurons));
+                     fmt::format("give 1 to {}, or 0 to keep those of each array", recordings::kMostNeurons));
   if (tokenizer.arrays() == nullptr && (rules.n_fixed > 0 || !rules.source_dataset.empty()))
     throw user_error(fmt::format("{} is only for arrays", rules.n_fixed > 0 ? "--n-fixed" : "--source-dataset"),
                      fmt::format("tokenizer \"{}\" is one of text", tokenizer.name()),

@@ -13,8 +13,8 @@
 #include "data/build/portion_reader.h"
 #include "data/build/portions.h"
 #include "data/build/positional_split.h"
-#include "data/shard/array_stream.h"
 #include "data/source/discover.h"
+#include "recordings/array_stream.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::data {
@@ -24,7 +24,7 @@ inline constexpr std::string_view kSplitNames[kNumSplits] = {"train", "validatio
 
 struct BuildPlan {
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
-  std::optional<ArrayStream> arrays;  // if the tokenizer is one of arrays
+  std::optional<recordings::ArrayStream> arrays;  // if the tokenizer is one of arrays
   Discovery found;
   std::vector<Portion> portions;              // of the whole corpus
   size_t first_portion = 0, end_portion = 0;  // of this part

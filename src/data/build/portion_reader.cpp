@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "data/formats/utf8.h"
 #include "data/source/discover.h"
-#include "tokenizer/arrays/spikes.h"
+#include "recordings/spike_vocabulary.h"
 
 namespace hearth::data {
 namespace {
@@ -25,7 +25,7 @@ std::string weighted_text(const Document& document) {
 PortionReader::PortionReader(const std::vector<SourceFile>& sources, const Portion& portion, const BuildRules& rules)
     : sources_(sources), portion_(portion), rules_(rules), largest_count_(255) {
   // Patches have their own ids; a plain count equal to BOS would be taken for BOS.
-  if (const auto vocab_size = tokenizer::parse_spikes_name(rules.tokenizer))
+  if (const auto vocab_size = recordings::parse_spikes_name(rules.tokenizer))
     largest_count_ = static_cast<int>(*vocab_size - 2);
 }
 
@@ -63,11 +63,12 @@ void PortionReader::check_array() {
   const auto& [shape, counts, labels] = *record_.array;
   if (shape.neurons == 0) return record_.fail(RecordProblem::kWrongType, "it has no neurons");
   for (size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i].size() > kMostLabelBytes)
-      return record_.fail(RecordProblem::kTooLong,
-                          fmt::format("its {} is longer than {} bytes", kLabelNames[i], kMostLabelBytes));
+    if (labels[i].size() > recordings::kMostLabelBytes)
+      return record_.fail(
+          RecordProblem::kTooLong,
+          fmt::format("its {} is longer than {} bytes", recordings::kLabelNames[i], recordings::kMostLabelBytes));
     if (labels[i].find('\0') != std::string::npos)
-      return record_.fail(RecordProblem::kWrongType, fmt::format("its {} has a zero byte", kLabelNames[i]));
+      return record_.fail(RecordProblem::kWrongType, fmt::format("its {} has a zero byte", recordings::kLabelNames[i]));
   }
   const auto large = std::ranges::find_if(counts, [this](int count) { return count > largest_count_; });
   if (large == counts.end()) return;
@@ -81,7 +82,7 @@ void PortionReader::check_array() {
 
 bool PortionReader::judge() {
   if (record_.array != nullptr && !rules_.source_dataset.empty() &&
-      record_.array->labels[kSourceDataset] != rules_.source_dataset) {
+      record_.array->labels[recordings::kSourceDataset] != rules_.source_dataset) {
     ++counts_.other_source_dataset;
     return false;
   }
@@ -128,7 +129,7 @@ bool PortionReader::next(Document& document) {
   }
   document.hash = xxh3_128(document.data);
   if (document.array != nullptr) {
-    const ArrayShape shape = document.array->shape;
+    const recordings::ArrayShape shape = document.array->shape;
     document.hash = xxh3_128(fmt::format("{} {} {}", shape.neurons, shape.bins, to_hex(document.hash)));
   }
   document.content = document.hash;

@@ -18,11 +18,11 @@ struct Document {
   int64_t position = 0;
   std::string_view data;  // its text, its ids in memory (u32), or its counts
   bool is_ids = false;
-  std::shared_ptr<const SpikeArray> array;  // null: text or ids
-  WeightRuns weights;                       // of its bytes or ids as labels; empty: each is 1
-  Hash128 hash;                             // of `data`; of an array also of its shape
-  Hash128 content;                          // of `hash` and the weights; equal for equal documents
-  std::shared_ptr<const void> owner;        // as in Record
+  std::shared_ptr<const recordings::SpikeArray> array;  // null: text or ids
+  WeightRuns weights;                                   // of its bytes or ids as labels; empty: each is 1
+  Hash128 hash;                                         // of `data`; of an array also of its shape
+  Hash128 content;                                      // of `hash` and the weights; equal for equal documents
+  std::shared_ptr<const void> owner;                    // as in Record
 };
 
 class PortionReader {

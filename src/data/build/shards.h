@@ -35,7 +35,7 @@ struct DocumentColumns {
 
 // A shard of arrays: their counts, shapes and labels, and each array's end in the stream of tokens that reading gives.
 ShardHeader write_array_shard(const Path& path, const std::string& identity, const std::vector<Document>& documents,
-                              const ArrayStream& stream, BuildProgress& progress);
+                              const recordings::ArrayStream& stream, BuildProgress& progress);
 
 // Tokens of the whole shard, as read.
 int64_t stream_tokens(const ShardReader& shard);

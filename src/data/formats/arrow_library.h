@@ -17,7 +17,7 @@
 
 #include "data/formats/label_weights.h"
 #include "data/formats/read_rules.h"
-#include "data/formats/spike_array.h"
+#include "recordings/spike_array.h"
 
 namespace hearth::data {
 
@@ -43,8 +43,8 @@ struct ColumnRow {
   // From labels_key and weights_key: one per id, or one for all texts. Empty: neither key is set.
   std::span<const float> weights;
   std::span<const uint8_t> counts;  // [neurons, bins] of `shape`
-  ArrayShape shape;
-  ArrayLabels labels;  // from the columns of these names, also of a wrong array; empty: no such column
+  recordings::ArrayShape shape;
+  recordings::ArrayLabels labels;  // from the columns of these names, also of a wrong array; empty: no such column
   // kMissingKey (null), kWrongType (a token that is no id, a list that is no array), kTooLong (an array), or
   // kUnreadable, which is always the last row.
   RecordProblem problem = RecordProblem::kNone;

@@ -111,10 +111,10 @@ struct Split::Arrays {
   Arrays(std::unique_ptr<tokenizer::Tokenizer> of_dataset, int64_t n_fixed)
       : tokenizer(std::move(of_dataset)), stream(*tokenizer->arrays(), n_fixed) {}
   const std::unique_ptr<tokenizer::Tokenizer> tokenizer;
-  const ArrayStream stream;
+  const recordings::ArrayStream stream;
 };
 
-const ArrayStream* Split::arrays() const { return arrays_ == nullptr ? nullptr : &arrays_->stream; }
+const recordings::ArrayStream* Split::arrays() const { return arrays_ == nullptr ? nullptr : &arrays_->stream; }
 
 Split::Split(const Path& folder, const SplitEntry& entry, std::string identity, std::shared_ptr<const Arrays> arrays)
     : entry_(entry),
@@ -304,7 +304,7 @@ Dataset Dataset::open(const Path& folder) {
   dataset.folder_ = folder;
   dataset.manifest_ = read_manifest(folder);
   std::shared_ptr<const Split::Arrays> arrays;
-  if (tokenizer::is_name_of_arrays(dataset.manifest_.rules.tokenizer))
+  if (recordings::is_name_of_arrays(dataset.manifest_.rules.tokenizer))
     arrays = std::make_shared<const Split::Arrays>(dataset.open_tokenizer(), dataset.manifest_.rules.n_fixed);
   for (const SplitEntry& entry : dataset.manifest_.splits)
     dataset.splits_.push_back(Split(folder, entry, dataset.manifest_.identity, arrays));

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/file.h"
-#include "data/shard/array_stream.h"
 #include "data/shard/manifest.h"
+#include "recordings/array_stream.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::data {
@@ -37,8 +37,8 @@ struct DocumentOrigin {
 
 // An array, without its counts.
 struct ArrayInfo {
-  ArrayShape shape;
-  ArrayLabels labels;
+  recordings::ArrayShape shape;
+  recordings::ArrayLabels labels;
 };
 
 // Decides the one random choice of reading: which neurons to take of an array that has more than n_fixed. It depends
@@ -79,7 +79,7 @@ class Split {
   DocumentOrigin origin(int64_t document) const;
 
   // How arrays become tokens; null: the documents are text or ids.
-  const ArrayStream* arrays() const;
+  const recordings::ArrayStream* arrays() const;
   ArrayInfo array(int64_t document) const;  // only if arrays() is not null
 
  private:

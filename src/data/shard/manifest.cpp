@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "data/shard/sequence_hash.h"
+#include "recordings/vocabulary.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::data {
@@ -94,7 +95,7 @@ bool is_part_manifest(std::string_view name) {
 std::string dataset_identity(const DatasetManifest& m) {
   StreamingHash hash;
   hash.update(fmt::format("dataset {} {} {}\n", m.tokenizer_hash, m.rules.bos, m.rules.eos));
-  if (tokenizer::is_name_of_arrays(m.rules.tokenizer)) hash.update(fmt::format("n_fixed {}\n", m.rules.n_fixed));
+  if (recordings::is_name_of_arrays(m.rules.tokenizer)) hash.update(fmt::format("n_fixed {}\n", m.rules.n_fixed));
   for (const SplitEntry& split : m.splits)
     hash.update(fmt::format("split {} {} {}\n", split.name, split.documents, split.content));
   return hash.digest_128_hex();

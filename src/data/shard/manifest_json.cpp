@@ -8,15 +8,14 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "data/shard/array_stream.h"
 #include "data/shard/shard_format.h"
+#include "recordings/array_stream.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::data {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using tokenizer::is_name_of_arrays;
 constexpr const char* kFormatName = "hearth dataset";  // stored on disk: never change
 
 constexpr const char* kChecksumLine = ",\n  \"checksum\": ";
@@ -83,7 +82,7 @@ std::string shard_name(const Json& json) {
 // Whether a shard of `size_bytes` can hold `tokens`. An array of one neuron gets n_fixed tokens and a BOS for every
 // bin.
 bool can_hold(int64_t size_bytes, int64_t tokens, const BuildRules& rules) {
-  const int64_t per_byte = is_name_of_arrays(rules.tokenizer) ? std::max<int64_t>(rules.n_fixed, 1) + 1 : 1;
+  const int64_t per_byte = recordings::is_name_of_arrays(rules.tokenizer) ? std::max<int64_t>(rules.n_fixed, 1) + 1 : 1;
   return tokens / per_byte <= size_bytes;
 }
 
@@ -158,7 +157,7 @@ BuildRules parse_rules(const Json& json) {
   rules.dedup_exact = json.value("dedup_exact", false);
   rules.in_place = json.value("in_place", false);
   rules.n_fixed = json.contains("n_fixed") ? count_at(json, "n_fixed") : 0;
-  if (rules.n_fixed > kMostNeurons) throw damaged(fmt::format("\"n_fixed\" is {}", rules.n_fixed));
+  if (rules.n_fixed > recordings::kMostNeurons) throw damaged(fmt::format("\"n_fixed\" is {}", rules.n_fixed));
   rules.source_dataset = json.value("source_dataset", "");
   rules.read.loss_keys = json.value("loss_keys", rules.read.loss_keys);
   rules.read.labels_key = json.value("labels_key", "");

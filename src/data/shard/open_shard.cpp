@@ -113,7 +113,7 @@ void OpenShard::read_weights(int64_t first, std::span<float> out) const {
     std::fill(out.begin(), out.end(), 1.0F);
 }
 
-ArrayShape OpenShard::shape_of(int64_t document) const {
+recordings::ArrayShape OpenShard::shape_of(int64_t document) const {
   const auto bins = element<uint64_t>(reader_, *shapes_, 2 * document);
   const auto neurons = element<uint64_t>(reader_, *shapes_, 2 * document + 1);
   const uint64_t begin = document == 0 ? 0 : element<uint64_t>(reader_, *cell_ends_, document - 1);
@@ -126,7 +126,7 @@ ArrayShape OpenShard::shape_of(int64_t document) const {
 }
 
 std::string OpenShard::label_of(int64_t document, size_t label) const {
-  const Column* column = reader_.find_column(kLabelNames[label]);
+  const Column* column = reader_.find_column(recordings::kLabelNames[label]);
   if (column == nullptr || column->axis != ColumnAxis::kDocument || column->type != ElementType::kU8 ||
       column->row_shape.size() != 1)
     return {};
@@ -136,10 +136,10 @@ std::string OpenShard::label_of(int64_t document, size_t label) const {
   return {text, ::strnlen(text, width)};
 }
 
-void OpenShard::read_array(const ArrayStream& stream, int64_t document, int64_t crop, int64_t first,
+void OpenShard::read_array(const recordings::ArrayStream& stream, int64_t document, int64_t crop, int64_t first,
                            std::span<int32_t> out) const {
   if (out.empty()) return;
-  const ArrayShape shape = shape_of(document);
+  const recordings::ArrayShape shape = shape_of(document);
   if (stream.tokens(shape) != end_of(document) - (document == 0 ? 0 : end_of(document - 1))) fail_ends();
   const uint64_t begin = document == 0 ? 0 : element<uint64_t>(reader_, *cell_ends_, document - 1);
   const auto [first_bin, end_bin] = stream.bins_of(shape, first, static_cast<int64_t>(out.size()));

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "data/shard/array_stream.h"
 #include "data/shard/manifest.h"
 #include "data/shard/shard_reader.h"
 #include "data/shard/weight_column.h"
+#include "recordings/array_stream.h"
 
 namespace hearth::data {
 
@@ -45,9 +45,9 @@ class OpenShard {
   void read_weights(int64_t first, std::span<float> out) const;
 
   // The shape of an array. The position of its counts is checked against the shape, and the shape against the tokens.
-  ArrayShape shape_of(int64_t document) const;
+  recordings::ArrayShape shape_of(int64_t document) const;
   std::string label_of(int64_t document, size_t label) const;
-  void read_array(const ArrayStream& stream, int64_t document, int64_t crop, int64_t first,
+  void read_array(const recordings::ArrayStream& stream, int64_t document, int64_t crop, int64_t first,
                   std::span<int32_t> out) const;
 
  private:

@@ -75,12 +75,13 @@ class ColumnReader final : public SourceReader {
   // A row with a problem gives only its labels: rows of other datasets are left out before the problem is reported.
   bool set_array(Record& record) {
     if (record.problem == RecordProblem::kUnreadable) return true;
-    auto array = std::make_shared<SpikeArray>();
+    auto array = std::make_shared<recordings::SpikeArray>();
     array->labels = std::move(row_.labels);
     if (record.problem == RecordProblem::kNone) {
       array->shape = row_.shape;
-      array->counts = time_major(row_.counts, row_.shape);
-      for (size_t i = 0; i < kLabelNames.size(); ++i) check_label(kLabelNames[i], array->labels[i], record);
+      array->counts = recordings::time_major(row_.counts, row_.shape);
+      for (size_t i = 0; i < recordings::kLabelNames.size(); ++i)
+        check_label(recordings::kLabelNames[i], array->labels[i], record);
     }
     record.array = std::move(array);
     return true;

@@ -20,9 +20,9 @@
 #include "base/text.h"
 #include "data/formats/indexed_file.h"
 #include "data/formats/saved_dataset.h"
-#include "data/source/array_labels.h"
 #include "data/source/beside_records.h"
 #include "data/source/label_file.h"
+#include "recordings/labels_file.h"
 
 namespace hearth::data {
 namespace {
@@ -68,7 +68,7 @@ class Walk {
       ++not_included_;
       return;
     }
-    if (!is_folder && (is_index_beside_tokens(path) || is_labels_file(path))) return;
+    if (!is_folder && (is_index_beside_tokens(path) || recordings::is_labels_file(path))) return;
     const Path real = fs::canonical(path);
     if (real == output_) return;
     if (!is_folder)
@@ -335,7 +335,9 @@ Discovery discover(const DiscoverOptions& options, HashProgress& progress) {
     else
       found.sources.push_back(std::move(file.source));
   }
-  read_labels(found.sources);
+  recordings::LabelsFiles labels;
+  for (SourceFile& source : found.sources)
+    if (source.format == Format::kNpy) source.labels = labels.labels_of(source.path);
   if (!options.labels.empty()) attach_label_files(options.paths, options.labels, found.sources);
   for (SourceFile& source : found.sources) source.beside = files_beside(source);
   drop_duplicates(found, options.threads, progress);

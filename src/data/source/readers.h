@@ -44,7 +44,7 @@ std::optional<char> csv_separator(std::string_view text, const Path& path, const
                                   bool by_content);
 
 // An array of spike counts: a .npy file of uint8, [neurons, bins]. Its labels are in a metadata.jsonl in its folder
-// (array_labels.h).
+// (recordings/labels_file.h).
 std::unique_ptr<SourceReader> open_npy_source(const SourceFile& file, const ReadRules& rules, SourceRange range);
 
 // Token files of Megatron and GPT-NeoX (indexed_file.h). `file` is NAME.bin. A record is a sequence, as in GPT training

@@ -19,7 +19,7 @@
 #include "data/formats/byte_stream.h"
 #include "data/formats/label_weights.h"
 #include "data/formats/read_rules.h"
-#include "data/formats/spike_array.h"
+#include "recordings/spike_array.h"
 
 namespace hearth::data {
 
@@ -39,7 +39,7 @@ struct SourceFile {
   Compression compression = Compression::kNone;
   int64_t modified_ns = 0;  // when it was found; not stored
   // Of an array: its labels from a file in the same folder; else null. Part of `hash`, not stored.
-  std::shared_ptr<const ArrayLabels> labels{};
+  std::shared_ptr<const recordings::ArrayLabels> labels{};
   std::string label_file{};         // of token files: their label file (label_file.h), part of `hash`; empty: no file
   std::vector<FileState> beside{};  // other files that its records need: indices, labels; not stored
   bool any_bytes = false;           // a text that the user wants to read whatever its bytes are; not stored
@@ -53,8 +53,9 @@ struct Record {
   std::string_view text;          // any bytes; empty for other kinds of records
   std::span<const uint32_t> ids;  // instead of the text, if is_ids
   bool is_ids = false;
-  WeightRuns weights;                       // of the text's bytes or of the ids; empty: each is 1
-  std::shared_ptr<const SpikeArray> array;  // instead of text and ids; else null. With a problem: at least its labels
+  WeightRuns weights;  // of the text's bytes or of the ids; empty: each is 1
+  std::shared_ptr<const recordings::SpikeArray>
+      array;  // instead of text and ids; else null. With a problem: at least its labels
   // Null: the views above are valid until the next call of next(). Otherwise they are valid as long as `owner` is held.
   std::shared_ptr<const void> owner;
   bool is_utf8 = false;  // `text` is known to be UTF-8; false: not checked

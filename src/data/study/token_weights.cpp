@@ -6,7 +6,7 @@
 #include "base/error_list.h"
 #include "data/formats/label_weights.h"
 #include "formats/npy.h"
-#include "tokenizer/arrays/arrays.h"
+#include "recordings/vocabulary.h"
 
 namespace hearth::data {
 

@@ -43,7 +43,7 @@ SourceFile source_at(const Path& path) {
 }
 
 // [neurons, bins] as lists.
-json lists_of(const SpikeArray& array) {
+json lists_of(const recordings::SpikeArray& array) {
   json lists = json::array();
   const auto bins = static_cast<size_t>(array.shape.bins), neurons = static_cast<size_t>(array.shape.neurons);
   EXPECT_EQ(array.counts.size(), neurons * bins);

@@ -7,14 +7,14 @@
 #include <sstream>
 
 #include "data/corpus_folder.h"
-#include "data/study/synthetic_spikes.h"
+#include "recordings/synthetic.h"
 
 namespace hearth::data {
 namespace {
 
 struct TokenNgram : testing::Test {
   TokenNgram() {
-    write_synthetic_spikes(scratch / "rec", 1, 6);
+    recordings::write_synthetic_spikes(scratch / "rec", 1, 6);
     BuildOptions options;
     options.out = scratch / "data";
     options.paths = {scratch / "rec"};

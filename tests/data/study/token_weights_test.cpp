@@ -8,9 +8,10 @@
 #include <limits>
 
 #include "data/batch/loader.h"
-#include "data/spike_folder.h"
+#include "recordings/spike_folder.h"
+#include "recordings/spike_vocabulary.h"
 #include "support/python.h"
-#include "tokenizer/arrays/spikes.h"
+#include "tokenizer/formats/array_tokenizer.h"
 #include "tokenizer/formats/bytes.h"
 
 namespace hearth::data {
@@ -28,7 +29,7 @@ SplitStats counted(std::vector<int64_t> counts) {
 }
 
 TEST(TokenWeights, AreOneByTheProbabilityUpToThatOfTheCapAndOneForBos) {
-  const tokenizer::SpikesTokenizer spikes(8);  // BOS = 7
+  const tokenizer::ArrayTokenizer spikes(std::make_unique<recordings::SpikeVocabulary>(8));  // BOS = 7
   EXPECT_EQ(token_weights(counted({50, 25, 10, 10, 4, 1, 0, 1000}), spikes, 3),
             (std::vector<float>{2, 4, 10, 10, 10, 10, 10, 1}));
   EXPECT_EQ(token_weights(counted({50, 25, 10, 10, 4, 1, 0, 1000}), spikes, 5),
@@ -53,7 +54,7 @@ TEST(TokenWeights, DataStatsWritesWhatNumpyMakesOfTheStream) {
   HEARTH_NEEDS_ORACLE();
   const ScratchFolder scratch;
   const auto python = [](const std::string& words) {
-    const auto result = test::run_python("tests/data/shard/spikes_reference.py " + words);
+    const auto result = test::run_python("tests/recordings/spikes_reference.py " + words);
     EXPECT_EQ(result.exit_code, 0) << result.output;
     return result.output;
   };
