@@ -89,6 +89,8 @@ void check_objective(Rules& rules, const RunConfig& c) {
                 "give an id below it");
   rules.require(!o.masked() || c.data.stride == Stride::kExact, "data.stride", "does not go with", "objective.kind",
                 "remove data.stride: masked sequences follow each other without overlap, and predict their own tokens");
+  rules.require(!o.diffuses() || c.validation.generate.empty(), "validation.generate", "does not go with",
+                "objective.kind", "remove it; `hearth generate` makes texts from the checkpoints");
 }
 
 void check_memory(Rules& rules, const Memory& m) {

@@ -28,8 +28,8 @@ enum class InitLaw { kTorchtitan, kNormal, kScaledNormal, kSmallInit, kWangInit 
 constexpr auto choice_names(InitLaw) {
   return choices("torchtitan", "normal", "scaled_normal", "small_init", "wang_init");
 }
-enum class ObjectiveKind { kCausalLm, kMaskedLm, kSpikeLm };
-constexpr auto choice_names(ObjectiveKind) { return choices("causal_lm", "masked_lm", "spike_lm"); }
+enum class ObjectiveKind { kCausalLm, kMaskedLm, kSpikeLm, kMaskedDiffusion };
+constexpr auto choice_names(ObjectiveKind) { return choices("causal_lm", "masked_lm", "spike_lm", "masked_diffusion"); }
 enum class OptimizerName { kAdamW, kAdam, kMuon };
 constexpr auto choice_names(OptimizerName) { return choices("AdamW", "Adam", "Muon"); }
 enum class OptimizerForm { kTorch, kTransformers };

@@ -67,8 +67,13 @@ struct Objective {
   double mask_replace_prob = 1, random_replace_prob = 0;
   bool mask_special_tokens = false, at_least_one_mask = true;
   bool count_bos = true;  // spike_lm
+  // masked_diffusion, with mask_token and mask_id
+  double diffusion_eps = 1e-3, random_length_prob = 0.01;
+  bool shift_logits = false;
 
-  bool masked() const { return kind == ObjectiveKind::kMaskedLm; }
+  bool diffuses() const { return kind == ObjectiveKind::kMaskedDiffusion; }
+  // Hidden tokens are predicted, from both sides.
+  bool masked() const { return kind == ObjectiveKind::kMaskedLm || diffuses(); }
 };
 
 // [[optimizer.group]]: parameters with their own learning rate or weight decay.
@@ -185,6 +190,7 @@ struct Validation {
   int64_t generate_tokens = 64;       // at most this many in each sample
   double generate_temperature = 1;    // 0: always the likeliest token
   int64_t generate_context_bins = 0;  // bins of each recording that the model reads; 0: all
+  int64_t mc_num = 128;               // masked_diffusion: draws of hidden tokens for each sequence
 };
 
 struct Metrics {

@@ -106,22 +106,24 @@ void add_initial(FieldTable& t) {
 }
 
 void add_objective(FieldTable& t) {
-  const Condition masked = is("objective.kind", ObjectiveKind::kMaskedLm);
+  const Condition masked = is("objective.kind", ObjectiveKind::kMaskedLm),
+                  diffuses = is("objective.kind", ObjectiveKind::kMaskedDiffusion),
+                  hides = is("objective.kind", ObjectiveKind::kMaskedLm, ObjectiveKind::kMaskedDiffusion);
   t.section("objective", &RunConfig::objective, {
     {"kind", &Objective::kind, kRefuse, "",
      "causal_lm predicts the next token; masked_lm hidden ones, from both sides; spike_lm the next count of a "
-     "recording"},
+     "recording; masked_diffusion hidden ones, at a random rate for each sequence (LLaDA's loss)"},
     {"z_loss", &Objective::z_loss, kMayChange, "",
      "times the square of the log of the softmax's denominator is added to each label's loss (PaLM: 1e-4); 0 means "
      "none", between(0, 1)},
     {"mlm_probability", &Objective::mlm_probability, kMayChange, "",
      "masked_lm: the share of hidden positions; each is chosen independently", above(0, 1), {masked}},
     {"mask_token", &Objective::mask_token, kRefuse, "",
-     "masked_lm: the special token that stands for a hidden one; empty means the tokenizer's [MASK] or <mask>", {},
-     {masked}},
+     "masked_lm, masked_diffusion: the special token that stands for a hidden one; empty means the tokenizer's [MASK] "
+     "or <mask>", {}, {hides}},
     {"mask_id", &Objective::mask_id, kRefuse, "",
-     "masked_lm: the id of the mask if the tokenizer has no mask token; model.vocab_size may add a row for it; -1 "
-     "means the id of mask_token", or_special(-1, between(0, 1 << 26)), {masked}},
+     "masked_lm, masked_diffusion: the id of the mask if the tokenizer has no mask token; model.vocab_size may add a "
+     "row for it; -1 means the id of mask_token", or_special(-1, between(0, 1 << 26)), {hides}},
     {"mask_replace_prob", &Objective::mask_replace_prob, kMayChange, "",
      "masked_lm: the share of hidden positions that show the mask (BERT: 0.8)", between(0, 1), {masked}},
     {"random_replace_prob", &Objective::random_replace_prob, kMayChange, "",
@@ -134,6 +136,15 @@ void add_objective(FieldTable& t) {
     {"count_bos", &Objective::count_bos, kMayChange, "",
      "spike_lm: predicting the BOS before a time bin is part of the loss", {},
      {is("objective.kind", ObjectiveKind::kSpikeLm)}},
+    {"diffusion_eps", &Objective::diffusion_eps, kMayChange, "",
+     "masked_diffusion: a sequence hides each token with the probability (1 - diffusion_eps) t + diffusion_eps, t "
+     "uniform in 0 to 1", above(0, 1), {diffuses}},
+    {"random_length_prob", &Objective::random_length_prob, kMayChange, "",
+     "masked_diffusion: the share of sequences of the training that are cut to a random length", between(0, 1),
+     {diffuses}},
+    {"shift_logits", &Objective::shift_logits, kRefuse, "",
+     "masked_diffusion: the logits of a position predict the next token, as in a causal model whose weights it began "
+     "from (Dream); a sequence's first token is never hidden", {}, {diffuses}},
   });
 }
 

@@ -155,6 +155,9 @@ void add_run(FieldTable& t) {
     {"generate_context_bins", &Validation::generate_context_bins, kMayChange, "time bins",
      "of each recording, which the model reads and continues; the report shows the bins after them next to the "
      "model's; 0 means all", at_least(0), {given("validation.generate")}},
+    {"mc_num", &Validation::mc_num, kMayChange, "",
+     "masked_diffusion: draws of hidden tokens for each sequence; the loss is their mean, a bound of the text's",
+     between(1, 1 << 20), {validates, is("objective.kind", ObjectiveKind::kMaskedDiffusion)}},
   });
   t.section("metrics", &RunConfig::metrics, {
     {"log_freq", &Metrics::log_freq, kMayChange, "steps",

@@ -57,6 +57,7 @@ struct EvalOptions {
   int64_t window = 0;           // positions of a window, with --stride; 0: the model's
   int64_t stride = 0;           // tokens between windows that overlap; 0: windows follow each other
   uint64_t seed = 0;            // for the positions that a masked model has to predict
+  int64_t mc_num = 0;           // masked_diffusion: draws of hidden tokens for each sequence; 0: 128
   int64_t batch_size = 8;       // sequences at a time
   int64_t threads = 0;          // CPU threads; 0: all that the process may use
   std::string device = "cpu";   // or "cuda"
@@ -83,6 +84,8 @@ struct GenerateOptions {
   double top_p = 1;
   double min_p = 0;                 // drops tokens less likely than this share of the likeliest one
   std::vector<std::string> stop{};  // strings that end the text
+  // masked_diffusion: forward passes, and tokens of a block; 0: max_tokens
+  int64_t steps = 0, block_length = 0;
   uint64_t seed = 0;
   int64_t threads = 0;
   std::string device = "cpu";  // or "cuda"

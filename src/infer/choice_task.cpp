@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "infer/bound.h"
 
 namespace hearth::infer {
 namespace {
@@ -98,7 +99,7 @@ void check_model(const LoadedModel& model) {
     throw user_error("--task needs a model of text",
                      fmt::format("{} was trained on {}", model.folder.string(), model.manifest.tokenizer),
                      "leave --task out");
-  if (model.config.objective.masked())
+  if (model.config.objective.masked() && !model.config.objective.diffuses())
     throw user_error("--task needs a model that predicts the next token",
                      fmt::format("{} fills in hidden tokens (objective.kind = \"masked_lm\")", model.folder.string()),
                      "leave --task out");
@@ -152,6 +153,7 @@ std::string prompt_of(const Question& question, const std::vector<Question>& exa
 
 std::vector<ChoiceReport> score_tasks(LoadedModel& model, const config::EvalOptions& options) {
   check_model(model);
+  const BoundRules bound{draws_of(model, options), options.seed, options.batch_size};
   const std::vector<Question> examples = examples_of(options);
   std::vector<ChoiceTask> tasks;
   std::set<std::string> names;
@@ -175,7 +177,9 @@ std::vector<ChoiceReport> score_tasks(LoadedModel& model, const config::EvalOpti
       }
     }
   }
-  const std::vector<LogLikelihood> all = log_likelihoods(model, texts, options.batch_size);
+  const std::vector<LogLikelihood> all = model.config.objective.diffuses()
+                                             ? log_likelihood_bounds(model, texts, bound)
+                                             : log_likelihoods(model, texts, options.batch_size);
   std::vector<ChoiceReport> reports;
   auto next = all.begin();
   for (ChoiceTask& task : tasks) {

@@ -16,6 +16,7 @@
 #include "data/batch/label_rule.h"
 #include "data/study/ngram.h"
 #include "data/study/token_ngram.h"
+#include "infer/bound.h"
 #include "infer/loaded_model.h"
 #include "infer/output_file.h"
 #include "infer/progress.h"
@@ -218,7 +219,8 @@ Json report_json(const EvalReport& report) {
   json["name"] = report.name.empty() ? Json() : Json(report.name);
   json["loss"] = e.loss();
   json["perplexity"] = report.perplexity();
-  json["predicts"] = report.masked ? "hidden" : "next";
+  json["predicts"] = report.masked ? "hidden" : report.mc_num > 0 ? "all" : "next";
+  json["mc_num"] = report.mc_num > 0 ? Json(report.mc_num) : Json();
   json[report.weighted ? "counted_weights" : "counted_tokens"] = e.counted_tokens;
   const bool has_units = report.units != EvalReport::Units::kNone && e.counted_units > 0;
   json["unit"] = !has_units ? Json() : report.units == EvalReport::Units::kSpikes ? "spike" : "byte";
@@ -262,13 +264,15 @@ std::vector<EvalReport> eval_checkpoint(const config::EvalOptions& options) {
 
 std::vector<EvalReport> eval_sets(LoadedModel& model, const config::EvalOptions& options) {
   const c10::InferenceMode no_gradients;
-  const data::LabelRule labels = data::label_rule(model.config.objective, *model.tokenizer, model.shape.V);
+  const data::LabelRule labels =
+      data::label_rule(model.config.objective, model.config.model.attention_scope, *model.tokenizer, model.shape.V)
+          .held_out(draws_of(model, options));
   const std::optional<SlidingWindow> sliding = sliding_window(model, options);
   const auto sets = open_sets(model, options);
   const int64_t order = options.ngram.empty() ? 0 : *std::max_element(options.ngram.begin(), options.ngram.end());
   std::vector<data::Dataset> counted;
   if (order > 0) {
-    check_ngram(model, labels.masking.has_value(), order);
+    check_ngram(model, labels.hides(), order);
     counted = open_counted(model, options);
     for (const auto& [wanted, dataset] : sets) check_ngram_of(wanted, dataset, counted);
   }
@@ -290,6 +294,7 @@ std::vector<EvalReport> eval_sets(LoadedModel& model, const config::EvalOptions&
     report.split = wanted.split;
     report.units = units_of(*model.tokenizer);
     report.masked = labels.masking.has_value();
+    report.mc_num = labels.diffusion ? labels.diffusion->draws : 0;
     report.weighted = split.weights() && !split.weights()->is_mask;
     report.sliding = sliding;
     std::optional<ProgressDisplay> line(std::in_place, wanted.name.empty() ? wanted.split : wanted.name, "batches");
@@ -316,10 +321,13 @@ std::string format_report(const EvalReport& report) {
   std::string text;
   if (!report.name.empty()) text += fmt::format("{}\n", report.name);
   text += fmt::format("data             {}, split \"{}\"\n", report.folder.string(), report.split);
-  text += fmt::format("loss             {:.4f} nats per {}token\n", report.validation.loss(),
-                      report.masked ? "hidden " : "");
-  text += fmt::format("perplexity       {:.4f} per {}token\n", report.perplexity(), report.masked ? "hidden " : "");
-  if (has_units) text += fmt::format("{:<16} {:.4f}\n", fmt::format("bits per {}", unit), report.bits_per_unit());
+  const char* const kind = report.masked ? "hidden " : "";
+  const char* const bound = report.mc_num > 0 ? ", at most" : "";
+  text += fmt::format("loss             {:.4f} nats per {}token{}\n", report.validation.loss(), kind, bound);
+  text += fmt::format("perplexity       {:.4f} per {}token{}\n", report.perplexity(), kind, bound);
+  if (has_units)
+    text += fmt::format("{:<16} {:.4f}{}\n", fmt::format("bits per {}", unit), report.bits_per_unit(), bound);
+  if (report.mc_num > 0) text += fmt::format("draws            {} of each sequence\n", report.mc_num);
   text += report.weighted ? fmt::format("weights counted  {:.6g}\n", report.validation.counted_tokens)
                           : fmt::format("tokens counted   {:.0f}\n", report.validation.counted_tokens);
   if (has_units)

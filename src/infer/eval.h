@@ -30,7 +30,8 @@ struct EvalReport {
   Units units = Units::kNone;
   std::optional<SlidingWindow> sliding{};  // how the loss was measured; empty: windows that follow each other
   bool masked = false;                     // hidden tokens are predicted, not the next ones
-  bool weighted = false;                   // the data weight tokens, so weights are counted, not tokens
+  int64_t mc_num = 0;  // masked_diffusion: the loss is of all tokens, and a bound from so many draws of each sequence
+  bool weighted = false;  // the data weight tokens, so weights are counted, not tokens
   // For orders 1, 2, ...: bits per byte of text, or nats per token of recordings; empty without --ngram.
   std::vector<double> ngram;
   double perplexity() const;  // per token

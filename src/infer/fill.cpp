@@ -42,17 +42,16 @@ Guess surest(LoadedModel& model, model::Transformer& transformer, const std::vec
 }  // namespace
 
 std::string mask_text(const LoadedModel& model) {
-  return data::mask_text(*model.tokenizer,
-                         data::masking_of(model.config.objective, *model.tokenizer, model.shape.V).mask_id);
+  return data::mask_text(*model.tokenizer, data::mask_id_of(model.config.objective, *model.tokenizer, model.shape.V));
 }
 
 data::MaskedPrompt masked_prompt(const LoadedModel& model, const std::string& text) {
   const config::Objective& objective = model.config.objective;
-  if (!objective.masked())
+  if (!objective.masked() || objective.diffuses())
     throw user_error(fmt::format("{} does not fill masks", model.folder.string()),
                      fmt::format("it was trained with objective.kind = \"{}\"", name_of(objective.kind)),
                      "give --prompt, which it continues");
-  const int32_t mask_id = data::masking_of(objective, *model.tokenizer, model.shape.V).mask_id;
+  const int32_t mask_id = data::mask_id_of(objective, *model.tokenizer, model.shape.V);
   data::MaskedPrompt prompt = data::masked_prompt(*model.tokenizer, model.manifest.document_bos, mask_id, text);
   if (prompt.open.empty())
     throw user_error("the text has no mask", {},

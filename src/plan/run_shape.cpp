@@ -19,7 +19,9 @@ ModelShape model_shape(const config::RunConfig& config, const DataFacts& data, W
   shape.causal = !config.objective.masked();
   if (config.objective.masked()) {
     shape.sparse_labels = true;
-    shape.counted = config.objective.mlm_probability;
+    // Diffusion hides half of the tokens on average.
+    shape.counted =
+        config.objective.diffuses() ? (1 + config.objective.diffusion_eps) / 2 : config.objective.mlm_probability;
   }
   // A recorded micro-batch passes all positions through the head (train/micro_batch_graph.h).
   const bool recorded = work == Workload::kTraining && config.training.cuda_graph;

@@ -149,8 +149,9 @@ class Check {
     if (config.validation.freq > 0) open_validation();
     if (!errors_.attempt([&] { result_.tokenizer = dataset.open_tokenizer(); }) || has_problem({"objective"})) return;
     const int64_t rows = std::max(config.model.vocab_size, vocab_size());
-    const bool labelled =
-        errors_.attempt([&] { result_.labels = data::label_rule(config.objective, *result_.tokenizer, rows); });
+    const bool labelled = errors_.attempt([&] {
+      result_.labels = data::label_rule(config.objective, config.model.attention_scope, *result_.tokenizer, rows);
+    });
     if (labelled) check_prompts();
   }
 

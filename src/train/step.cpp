@@ -88,9 +88,11 @@ StepOptions step_options(const config::RunConfig& config) {
 }
 
 double counted_weight(const data::Batch& batch) {
+  const std::vector<int32_t>& counted = batch.counted.empty() ? batch.labels : batch.counted;
+  const std::vector<float>& weights = batch.counted.empty() ? batch.weights : batch.counted_weights;
   double sum = 0;
-  for (size_t i = 0; i < batch.labels.size(); ++i)
-    if (batch.labels[i] != data::kIgnore) sum += batch.weights.empty() ? 1.0 : static_cast<double>(batch.weights[i]);
+  for (size_t i = 0; i < counted.size(); ++i)
+    if (counted[i] != data::kIgnore) sum += weights.empty() ? 1.0 : static_cast<double>(weights[i]);
   return sum;
 }
 

@@ -35,7 +35,7 @@ struct StepResult {
   double forward_backward_s = 0, norm_s = 0, update_s = 0;  // host time of this rank
 };
 
-// The batch's weight in the mean: the sum of its counted labels' weights.
+// The batch's weight in the mean: the sum of its counted labels' weights, or of all counted tokens' (Batch::counted).
 double counted_weight(const data::Batch& batch);
 std::vector<double> counted_weights(const data::StepBatch& batch);  // of each micro-batch
 

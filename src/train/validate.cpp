@@ -13,11 +13,13 @@
 namespace hearth::train {
 
 double counted_units(const data::Batch& batch, std::span<const int64_t> token_units) {
+  const std::vector<int32_t>& counted = batch.counted.empty() ? batch.labels : batch.counted;
+  const std::vector<float>& weights = batch.counted.empty() ? batch.weights : batch.counted_weights;
   double sum = 0;
-  for (size_t i = 0; !token_units.empty() && i < batch.labels.size(); ++i) {
-    if (batch.labels[i] == data::kIgnore) continue;
-    const double weight = batch.weights.empty() ? 1 : static_cast<double>(batch.weights[i]);
-    sum += weight * static_cast<double>(token_units[static_cast<size_t>(batch.labels[i])]);
+  for (size_t i = 0; !token_units.empty() && i < counted.size(); ++i) {
+    if (counted[i] == data::kIgnore) continue;
+    const double weight = weights.empty() ? 1 : static_cast<double>(weights[i]);
+    sum += weight * static_cast<double>(token_units[static_cast<size_t>(counted[i])]);
   }
   return sum;
 }
@@ -36,14 +38,16 @@ ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& w
   loading.prefetch_threads = 0;  // copying a batch is much faster than a forward pass
   loading.shuffle = false;
   loading.labels = options.labels;
-  loading.order.masked = options.labels.masking.has_value();
+  loading.order.masked = options.labels.hides();
+  // A bound is the mean over whole samples, however many rows a batch has.
+  if (options.labels.diffusion) loading.max_windows = options.max_sequences;
   loading.seed = options.seed;
   data::Loader loader(split, loading);
 
   // Gathering weights is collective, so the loader gives every rank the same number of batches, with empty ones at the
   // end.
   int64_t batches = loader.steps_left();
-  if (options.max_sequences > 0)
+  if (options.max_sequences > 0 && !options.labels.diffusion)
     batches = std::min(batches, div_ceil(options.max_sequences, loading.global_batch_size));
   ValidationResult result;
   for (int64_t left = batches; left > 0;) {
@@ -68,9 +72,10 @@ ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& w
   group.all_reduce(sums_3);
   if (comm::Group* const pipeline = weights.ranks().pipeline) pipeline->all_reduce(sums_3);
   const std::vector<double> all = ops::to_doubles(sums_3);
-  result.loss_sum = all[0];
-  result.counted_tokens = all[1];
-  result.counted_units = all[2];
+  const double rows_each = options.labels.diffusion ? static_cast<double>(options.labels.diffusion->rows()) : 1;
+  result.loss_sum = all[0] / rows_each;
+  result.counted_tokens = all[1] / rows_each;
+  result.counted_units = all[2] / rows_each;
   if (result.counted_tokens <= 0)
     throw user_error(
         fmt::format("no token of split \"{}\" counts in the loss", split.name()),
@@ -87,7 +92,7 @@ void validate(model::Transformer& model, parallel::ShardedWeights& weights, cons
   const ValidationOptions options{.seq_len = run.seq_len(),
                                   .local_batch_size = config::micro_batch_size(run.config),
                                   .max_sequences = run.config.validation.steps * run.global_batch_size,
-                                  .labels = run.labels};
+                                  .labels = run.labels.held_out(run.config.validation.mc_num)};
   ValidationResult all;
   for (const run::ValidationData& set : run.validation) {
     const ValidationResult one = validate(model, weights, set.dataset.split(set.split), options);

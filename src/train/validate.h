@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loss on held-out text: windows in order, every token after the first predicted once, one mean over all tokens. If
-// the data weight tokens, it is the weighted mean, and tokens of weight 0 are not predicted.
+// the data weight tokens, it is the weighted mean, and tokens of weight 0 are not predicted. A model of
+// masked_diffusion has a bound of this loss (data/batch/diffusion.h).
 #pragma once
 
 #include <cstdint>

@@ -332,6 +332,26 @@ TEST(Check, MasksThatCannotBe) {
   EXPECT_EQ(problems({kind, "objective.mlm_probability=0"}), one("objective.mlm_probability = 0 is out of range"));
 }
 
+TEST(Check, MaskedDiffusionTakesItsOwnKeysAndTheMask) {
+  const char* const kind = "objective.kind=masked_diffusion";
+  for (const std::string key : {"diffusion_eps=0.01", "random_length_prob=0", "shift_logits=true", "mask_id=3"})
+    EXPECT_TRUE(problems({kind, "objective." + key}).empty()) << key;
+  for (const std::string key : {"mlm_probability=0.15", "mask_replace_prob=0.8", "random_replace_prob=0.1",
+                                "mask_special_tokens=true", "at_least_one_mask=false", "count_bos=false"})
+    EXPECT_EQ(problems({kind, "objective." + key}).size(), key.starts_with("random") ? 2u : 1u) << key;
+  for (const std::string key : {"diffusion_eps=0.01", "random_length_prob=0", "shift_logits=true"})
+    EXPECT_EQ(problems({"objective.kind=masked_lm", "objective." + key}).size(), 1u) << key;
+  EXPECT_TRUE(problems({kind, "validation.freq=10", "validation.mc_num=4"}).empty());
+  EXPECT_EQ(problems({"validation.freq=10", "validation.mc_num=4"}),
+            one("validation.mc_num = 4 has no effect with objective.kind = \"causal_lm\""));
+  EXPECT_EQ(problems({kind, "validation.freq=10", "validation.generate=[\"a\"]"}),
+            one("validation.generate = [\"a\"] does not go with objective.kind = \"masked_diffusion\""));
+  EXPECT_EQ(problems({kind, "data.stride=torchtitan"}),
+            one("data.stride = \"torchtitan\" does not go with objective.kind = \"masked_diffusion\""));
+  EXPECT_EQ(problems({kind, "objective.diffusion_eps=0"}), one("objective.diffusion_eps = 0 is out of range"));
+  EXPECT_EQ(problems({kind, "training.cuda_graph=true", "training.device=cuda"}).size(), 1u);
+}
+
 TEST(Check, WhatGoesWithAListOfPromptsNeedsOne) {
   const std::vector<std::string> tokens = {"validation.freq=10", "validation.generate_tokens=5"};
   EXPECT_EQ(problems(tokens), one("validation.generate_tokens = 5 has no effect without validation.generate"));

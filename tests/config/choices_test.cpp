@@ -41,7 +41,8 @@ TEST(Choices, OfAModelHaveTheNamesOnDisk) {
 TEST(Choices, OfATrainingHaveTheNamesOnDisk) {
   expect_names<ObjectiveKind>({{ObjectiveKind::kCausalLm, "causal_lm"},
                                {ObjectiveKind::kMaskedLm, "masked_lm"},
-                               {ObjectiveKind::kSpikeLm, "spike_lm"}});
+                               {ObjectiveKind::kSpikeLm, "spike_lm"},
+                               {ObjectiveKind::kMaskedDiffusion, "masked_diffusion"}});
   expect_names<OptimizerName>(
       {{OptimizerName::kAdamW, "AdamW"}, {OptimizerName::kAdam, "Adam"}, {OptimizerName::kMuon, "Muon"}});
   expect_names<OptimizerForm>({{OptimizerForm::kTorch, "torch"}, {OptimizerForm::kTransformers, "transformers"}});

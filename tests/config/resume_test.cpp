@@ -92,6 +92,7 @@ TEST(Resume, TheShapeTheSeedAndTheWindowRefuseAndNothingElse) {
                                             "objective.kind",
                                             "objective.mask_token",
                                             "objective.mask_id",
+                                            "objective.shift_logits",
                                             "optimizer.name",
                                             "optimizer.form",
                                             "optimizer.moments_dtype",

@@ -71,10 +71,11 @@ inline const std::vector<Layout> kLayouts = {
 //               to both sides, in every second layer
 //   kSpikes     arrays with weights of tokens; frozen parameters; heads of a width of their own, with norms and biases;
 //               two layers without rotation, and two with a window
-enum class Task { kCausal, kDocuments, kMasked, kSpikes };
-inline constexpr Task kTasks[] = {Task::kCausal, Task::kDocuments, Task::kMasked, Task::kSpikes};
+//   kDiffusion  hidden tokens at a rate for each document, several a window, some windows cut; shifted logits
+enum class Task { kCausal, kDocuments, kMasked, kSpikes, kDiffusion };
+inline constexpr Task kTasks[] = {Task::kCausal, Task::kDocuments, Task::kMasked, Task::kSpikes, Task::kDiffusion};
 inline const char* name_of(Task task) {
-  constexpr const char* kNames[] = {"causal", "documents", "masked", "spikes"};
+  constexpr const char* kNames[] = {"causal", "documents", "masked", "spikes", "diffusion"};
   return kNames[static_cast<size_t>(task)];
 }
 
@@ -125,6 +126,16 @@ class Layouts : public ::testing::Test {
       config::apply(config::find_family("olmo2"), c.model);
       c.model.sliding_window = 8;
       c.model.full_attention_interval = 2;
+    }
+    if (task == Task::kDiffusion) {
+      c.data.path = "short/data";
+      c.model.attention_scope = config::AttentionScope::kDocument;
+      c.model.vocab_size = 259;  // a row for the mask
+      c.objective.kind = config::ObjectiveKind::kMaskedDiffusion;
+      c.objective.mask_id = 258;
+      c.objective.shift_logits = true;
+      c.objective.random_length_prob = 0.3;
+      c.validation.mc_num = 3;
     }
     if (task == Task::kSpikes) {
       c.data.path = "spikes";

@@ -83,10 +83,10 @@ std::string section_of(std::string_view run_file, std::string_view heading) {
   return text.substr(before + 1, text.find("\n[", before + 1) - before - 1);
 }
 
-// The section [model]. The weights of masked_lm compute something else without their objective, so it follows.
+// The section [model]. Weights for hidden tokens compute something else without their objective, so it follows.
 std::string model_section(std::string_view run_file) {
   const std::string model = section_of(run_file, "[model]"), objective = section_of(run_file, "[objective]");
-  const bool is_masked = objective.find("\nkind = \"masked_lm\"") != std::string::npos;
+  const bool is_masked = objective.find("\nkind = \"masked_") != std::string::npos;
   return is_masked ? fmt::format("{}\n{}", model, objective) : model;
 }
 
@@ -259,9 +259,10 @@ int inspect(CommandLine& line) {
       "folder of one step, RUN/checkpoints/step-..., or of Hugging Face's or Meta's weights; or RUN/flight, the last "
       "calls of ranks to each other: after a hang or a death it says which rank did not come");
   line.flag("--json", &json, "one JSON object instead of text");
-  line.flag(
-      "--model", &model,
-      "print the section [model] alone, for a run file that begins with these weights; with [objective] for masked_lm");
+  line.flag("--model", &model,
+            "print the section [model] alone, for a run file that begins with these weights; with [objective] for "
+            "masked_lm and "
+            "masked_diffusion");
   line.flag("--all", &all, "list each tensor; default: those of layers that are alike share a line");
   line.option("--last N", &last, within(1, trace::kFlightCalls), "of RUN/flight: show the last N calls of each rank");
   line.option("--picture FILE.svg", &picture,

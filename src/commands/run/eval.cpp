@@ -45,9 +45,13 @@ std::optional<config::EvalOptions> eval_options(CommandLine& line) {
   line.option("--window N", &options.window, within(2, 1e15),
               "of --stride: tokens of a window; default: training.seq_len");
   add_computation(line, options);
+  line.option("--mc-num N", &options.mc_num, within(1, 1 << 20),
+              "of a checkpoint of masked_diffusion: draws of hidden tokens for each sequence or choice, whose mean is "
+              "the bound of its likelihood; default: 128");
   line.flag("--json", &options.json,
             "print one JSON object: of each of its \"sets\" name, loss, perplexity, predicts (\"next\" or \"hidden\" "
-            "tokens), counted_tokens or counted_weights, unit (\"byte\" or \"spike\"), counted_units, bits_per_unit, "
+            "tokens, or \"all\", where the loss is a bound from mc_num draws), counted_tokens or counted_weights, unit "
+            "(\"byte\" or \"spike\"), counted_units, bits_per_unit, "
             "window, stride and ngram (orders 1, 2, ...: bits per byte, or of recordings nats per token); of each of "
             "its \"tasks\" name, questions, chance, and acc, acc_norm, acc_bytes, acc_tokens with their standard "
             "errors (acc_stderr, ...); null: not known or not asked for");

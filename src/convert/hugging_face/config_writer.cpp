@@ -21,6 +21,10 @@ const config::Family& family_with(const Description& d) {
     throw user_error("a model of spikes has no home in Hugging Face's formats",
                      "no class of transformers computes its loss or reads its tokens",
                      "keep it native; `hearth generate` and `hearth eval` read it");
+  if (d.objective == config::ObjectiveKind::kMaskedDiffusion)
+    throw user_error("a model of masked_diffusion has no home in Hugging Face's formats",
+                     "no class of transformers computes its loss or writes its texts",
+                     "keep it native; `hearth generate` and `hearth eval` read it");
   const config::Family& nearest = config::nearest_family(d.model);
   const std::vector<std::string> differences = config::differences(nearest, d.model);
   if (!differences.empty())

@@ -19,6 +19,10 @@ struct Batch {
   // hold tokens.
   std::vector<int32_t> row_tokens;
   std::vector<float> weights;  // [B, S] of each label's loss; empty: all 1. A label of weight 0 is kIgnore
+  // Where the mean is over more than the labels (masked_diffusion): its tokens at their own positions, kIgnore
+  // elsewhere, and their weights. Both [B, S]; empty: the mean is over the labels.
+  std::vector<int32_t> counted;
+  std::vector<float> counted_weights;
   // Document boundaries, as ascending offsets into [B*S]: where a document starts, or where a row continues one of
   // another row. Each row's first position is always listed. (Varlen attention's cu_seqlens without the final B*S.) A
   // token's position in its part is its offset minus the last boundary at or before it.

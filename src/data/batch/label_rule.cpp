@@ -17,9 +17,19 @@ void LabelRule::apply(uint64_t seed, uint64_t g, std::span<int32_t> tokens, std:
   if (uncounted_token >= 0) std::replace(labels.begin(), labels.end(), uncounted_token, kIgnore);
 }
 
-LabelRule label_rule(const config::Objective& objective, const tokenizer::Tokenizer& tokenizer, int64_t rows) {
+LabelRule LabelRule::held_out(int64_t mc_num) const {
+  LabelRule rule = *this;
+  if (rule.diffusion) rule.diffusion->draws = mc_num;
+  return rule;
+}
+
+LabelRule label_rule(const config::Objective& objective, config::AttentionScope scope,
+                     const tokenizer::Tokenizer& tokenizer, int64_t rows) {
   LabelRule rule;
-  if (objective.masked()) rule.masking = masking_of(objective, tokenizer, rows);
+  if (objective.diffuses())
+    rule.diffusion = diffusion_of(objective, scope, tokenizer, rows);
+  else if (objective.masked())
+    rule.masking = masking_of(objective, tokenizer, rows);
   if (objective.kind != config::ObjectiveKind::kSpikeLm) return rule;
   if (tokenizer.arrays() == nullptr)
     throw user_error("objective.kind = \"spike_lm\" needs recordings",

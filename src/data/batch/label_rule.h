@@ -7,14 +7,21 @@
 #include <span>
 
 #include "config/config.h"
+#include "data/batch/diffusion.h"
 #include "data/batch/masking.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::data {
 
 struct LabelRule {
-  std::optional<Masking> masking{};  // labels are hidden tokens; nothing: they are the next tokens
-  int32_t uncounted_token = -1;      // predicting it does not count; -1: no such token
+  // One of both: labels are hidden tokens; neither: they are the next tokens.
+  std::optional<Masking> masking{};
+  std::optional<Diffusion> diffusion{};  // diffuse_row() makes the labels, not apply()
+  int32_t uncounted_token = -1;          // predicting it does not count; -1: no such token
+
+  bool hides() const { return masking || diffusion; }
+  // The rule for a loss on held-out text: with diffusion the evidence bound, from `mc_num` draws.
+  LabelRule held_out(int64_t mc_num) const;
 
   // Applies the rule to sample `g`, whose labels are the next tokens on entry; masking also changes the tokens.
   // `weights`: the labels' weights. A label of weight 0 does not count, and masking never hides it. Empty: all 1.
@@ -22,8 +29,9 @@ struct LabelRule {
              std::span<const float> weights = {}) const;
 };
 
-// The rule of [objective], for data of this tokenizer and a model whose embedding has `rows` rows. Throws user_error if
-// they do not fit together.
-LabelRule label_rule(const config::Objective& objective, const tokenizer::Tokenizer& tokenizer, int64_t rows);
+// The rule of [objective], for data of this tokenizer and a model whose embedding has `rows` rows, and whose attention
+// has this scope. Throws user_error if they do not fit together.
+LabelRule label_rule(const config::Objective& objective, config::AttentionScope scope,
+                     const tokenizer::Tokenizer& tokenizer, int64_t rows);
 
 }  // namespace hearth::data

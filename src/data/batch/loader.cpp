@@ -35,6 +35,8 @@ struct Row {
   std::vector<int32_t> tokens, labels;   // as many as there are inputs
   std::vector<int32_t> document_starts;  // after the first position, ascending
   std::vector<float> weights;            // of each label; empty: all 1
+  std::vector<int32_t> counted;          // as in Batch, and their weights
+  std::vector<float> counted_weights;
   std::vector<RowPart> parts;
   std::vector<int32_t> read;
   std::vector<float> read_weights;
@@ -93,9 +95,26 @@ void weigh_tokens(const std::vector<float>& token_weights, bool masked, Row& row
     if (predicted[i] != kIgnore) row.weights[i] *= token_weights[static_cast<size_t>(predicted[i])];
 }
 
+// Hides tokens of row `g` by diffusion.
+void diffuse(const Diffusion& diffusion, uint64_t seed, uint64_t g, Row& row) {
+  const size_t length = kept_length(diffusion, seed, g, row.tokens.size());
+  row.tokens.resize(length);
+  row.labels.resize(length);
+  row.counted.resize(length);
+  row.weights.resize(length, 1);  // the data may have no weights
+  while (!row.document_starts.empty() && static_cast<size_t>(row.document_starts.back()) >= length)
+    row.document_starts.pop_back();
+  row.counted_weights = row.weights;
+  diffuse_row(diffusion, seed, g, {row.document_starts, row.tokens, row.labels, row.weights, row.counted});
+}
+
 // Copies a row and its labels' weights to row `index` of the batch.
 void fill_row(const Row& row, int64_t index, Batch& batch) {
   const int64_t begin = index * batch.S;
+  if (!batch.counted.empty()) {
+    std::ranges::copy(row.counted, batch.counted.begin() + begin);
+    std::ranges::copy(row.counted_weights, batch.counted_weights.begin() + begin);
+  }
   std::ranges::copy(row.tokens, batch.tokens.begin() + begin);
   std::ranges::copy(row.labels, batch.labels.begin() + begin);
   for (size_t i = 0; !batch.weights.empty() && i < row.labels.size(); ++i) {
@@ -121,11 +140,14 @@ class Loader::Prefetch {
         sampler_(sampler_of(sources, options)),
         ring_(static_cast<size_t>(options.prefetch_steps)) {
     HEARTH_CHECK(options.shuffle || sources.size() == 1);
-    HEARTH_CHECK(options.labels.masking.has_value() == options.order.masked);
-    weighs_ = !options.token_weights.empty() || std::ranges::any_of(sources, [](const Split* split) {
-      return split->weights() && !split->weights()->is_mask;
-    });
-    const auto windows = static_cast<uint64_t>(sampler_.windows(0));
+    HEARTH_CHECK(options.labels.hides() == options.order.masked);
+    weighs_ =
+        options.labels.diffusion || !options.token_weights.empty() ||
+        std::ranges::any_of(sources, [](const Split* split) { return split->weights() && !split->weights()->is_mask; });
+    if (options.labels.diffusion) rows_each_ = options.labels.diffusion->rows();
+    auto windows = static_cast<uint64_t>(sampler_.windows(0));
+    if (options.max_windows > 0) windows = std::min(windows, static_cast<uint64_t>(options.max_windows));
+    windows *= rows_each_;
     num_samples_ = options_.shuffle ? std::numeric_limits<uint64_t>::max() : windows;
     const int64_t left =
         num_samples_ <= options_.first_sample ? 0 : static_cast<int64_t>(windows - options_.first_sample);
@@ -221,6 +243,10 @@ class Loader::Prefetch {
     batch.tokens.assign(static_cast<size_t>(batch.B * batch.S), 0);
     batch.labels.assign(static_cast<size_t>(batch.B * batch.S), kIgnore);
     if (weighs_) batch.weights.assign(batch.labels.size(), 0);
+    if (options_.labels.diffusion) {
+      batch.counted.assign(batch.labels.size(), kIgnore);
+      batch.counted_weights.assign(batch.labels.size(), 0);
+    }
     Row read;
     for (int64_t row = 0; row < batch.B; ++row) {
       batch.document_starts.push_back(static_cast<int32_t>(row * batch.S));
@@ -229,7 +255,7 @@ class Loader::Prefetch {
         batch.row_tokens.push_back(0);
         continue;
       }
-      const Sample sample = sampler_.sample(g);
+      const Sample sample = sampler_.sample(g / rows_each_);
       try {
         read_row(*sources_[static_cast<size_t>(sample.source)], sampler_, sample, options_, read);
       } catch (const Error& damage) {
@@ -237,7 +263,10 @@ class Loader::Prefetch {
         substitutes.push_back(fmt::format("sample {}: {}", g, read_substitute(sample, damage, read)));
       }
       weigh_tokens(options_.token_weights, options_.order.masked, read);
-      options_.labels.apply(options_.seed, g, read.tokens, read.labels, read.weights);
+      if (options_.labels.diffusion)
+        diffuse(*options_.labels.diffusion, options_.seed, g, read);
+      else
+        options_.labels.apply(options_.seed, g, read.tokens, read.labels, read.weights);
       fill_row(read, row, batch);
     }
     return batch;
@@ -265,6 +294,7 @@ class Loader::Prefetch {
   const LoaderOptions options_;
   const Sampler sampler_;
   bool weighs_ = false;       // true: weights other than 0 and 1 are possible
+  uint64_t rows_each_ = 1;    // of a sample
   uint64_t num_samples_ = 0;  // rows after these are empty
   int64_t num_steps_ = 0;
 

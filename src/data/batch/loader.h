@@ -36,13 +36,16 @@ struct LoaderOptions {
   // Weights of the loss, by predicted token; empty: all 1. They are multiplied by the data's own weights
   // (Split::read_weights).
   std::vector<float> token_weights{};
-  LabelRule labels{};            // with masking, order.masked is true
+  // If it hides tokens, order.masked is true. If it draws several rows of each sample (Diffusion::draws), rows take the
+  // place of samples here: they are counted, and they make up a batch.
+  LabelRule labels{};
   int64_t prefetch_threads = 1;  // 0: next() prepares the step itself
   int64_t prefetch_steps = 4;    // steps kept ready, at least 1
   // true: shuffled, without end, epoch after epoch (training).
   // false: the windows in order, once (validation). Rows that do not count fill up the last step. Every token after the
   // split's first is a label exactly once over all ranks.
   bool shuffle = true;
+  int64_t max_windows = 0;  // shuffle = false: only the first ones; 0: all
 };
 
 // The sampler of a loader with these options. Reads no data.

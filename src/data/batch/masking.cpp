@@ -18,7 +18,10 @@ using tokenizer::SpecialToken;
 // A probability as a bound on 32 random bits.
 uint64_t bound_of(double probability) { return static_cast<uint64_t>(std::llround(std::ldexp(probability, 32))); }
 
-int32_t mask_id_of(const config::Objective& objective, const std::vector<SpecialToken>& special, int64_t rows) {
+}  // namespace
+
+int32_t mask_id_of(const config::Objective& objective, const tokenizer::Tokenizer& tokenizer, int64_t rows) {
+  const std::vector<SpecialToken>& special = tokenizer.special_tokens();
   if (objective.mask_id >= 0) {
     if (objective.mask_id < rows) return static_cast<int32_t>(objective.mask_id);
     throw user_error(fmt::format("objective.mask_id = {} is outside the vocabulary of {}", objective.mask_id, rows),
@@ -43,19 +46,17 @@ int32_t mask_id_of(const config::Objective& objective, const std::vector<Special
     if (const auto found = find(usual); found != special.end()) return static_cast<int32_t>(found->id);
   }
   throw user_error("the tokenizer has no mask token, and the run file names no token",
-                   "objective.kind = \"masked_lm\" shows it in place of hidden tokens",
+                   fmt::format("objective.kind = \"{}\" shows it in place of hidden tokens", name_of(objective.kind)),
                    fmt::format("name an unused special token (objective.mask_token), or add a row for it: "
                                "objective.mask_id = {}, model.vocab_size = {}",
                                rows, rows + 1))
       .about("objective.kind");
 }
 
-}  // namespace
-
 Masking masking_of(const config::Objective& objective, const tokenizer::Tokenizer& tokenizer, int64_t rows) {
   Masking masking;
   masking.probability = objective.mlm_probability;
-  masking.mask_id = mask_id_of(objective, tokenizer.special_tokens(), rows);
+  masking.mask_id = mask_id_of(objective, tokenizer, rows);
   masking.mask_share = objective.mask_replace_prob;
   masking.random_share = objective.random_replace_prob;
   masking.vocab_size = tokenizer.vocab_size();

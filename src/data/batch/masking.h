@@ -27,8 +27,11 @@ struct Masking {
   bool at_least_one = true;   // if chance hides nothing, one position is hidden
 };
 
-// The masking of [objective]; mask_id may be any of the embedding's `rows` rows. Throws user_error if the mask is no
-// token, or is neither given nor known.
+// The id of [objective]'s mask, any of the embedding's `rows` rows. Throws user_error if the mask is no token, or is
+// neither given nor known.
+int32_t mask_id_of(const config::Objective& objective, const tokenizer::Tokenizer& tokenizer, int64_t rows);
+
+// The masking of [objective]. Throws the errors of mask_id_of.
 Masking masking_of(const config::Objective& objective, const tokenizer::Tokenizer& tokenizer, int64_t rows);
 
 // By id, for an embedding of `rows` rows: true for special tokens, BOS and EOS, which are not text.

@@ -65,19 +65,22 @@ TEST(InspectCommand, TheModelAloneIsTheSectionOfARunFile) {
   EXPECT_THAT(none.output, HasSubstr("does not say the model's shape"));
 }
 
-// The model of masked_lm is of no use to a run file without the objective.
+// The model of masked_lm is of no use to a run file without the objective. Nor is that of masked_diffusion.
 TEST(InspectCommand, TheModelOfMaskedLmComesWithItsObjective) {
-  const test::ScratchFolder scratch;
-  const Path temporary = temporary_folder(scratch, 100);
-  begin_save(temporary);
-  const std::vector<std::string> items = {write_rank_file(temporary, 0, flat_pieces(example_tensors(), 0, 1))};
-  Manifest manifest = example_manifest(100, 1);
-  const std::string objective = "[objective]\nkind = \"masked_lm\"\nmask_id = 5\n";
-  manifest.config_toml = "[model]\ndim = 7\n\n" + objective + "\n[data]\npath = \"d\"\n";
-  commit(temporary, step_folder(scratch, 100), items, manifest);
-  EXPECT_EQ(run_hearth("inspect --model " + scratch.path().string()).output, "[model]\ndim = 7\n\n" + objective);
+  for (const char* kind : {"masked_lm", "masked_diffusion"}) {
+    const test::ScratchFolder scratch;
+    const Path temporary = temporary_folder(scratch, 100);
+    begin_save(temporary);
+    const std::vector<std::string> items = {write_rank_file(temporary, 0, flat_pieces(example_tensors(), 0, 1))};
+    Manifest manifest = example_manifest(100, 1);
+    const std::string objective = fmt::format("[objective]\nkind = \"{}\"\nmask_id = 5\n", kind);
+    manifest.config_toml = "[model]\ndim = 7\n\n" + objective + "\n[data]\npath = \"d\"\n";
+    commit(temporary, step_folder(scratch, 100), items, manifest);
+    EXPECT_EQ(run_hearth("inspect --model " + scratch.path().string()).output, "[model]\ndim = 7\n\n" + objective);
+  }
 
   // The same with Hugging Face's files.
+  const test::ScratchFolder scratch;
   const Path folder = scratch / "hf";
   test::write_text(folder / "config.json", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
       "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 320,

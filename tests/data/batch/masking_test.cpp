@@ -137,17 +137,19 @@ TEST(Masking, AMaskThatIsNoTokenIsAnError) {
   EXPECT_EQ(problem(o), "objective.mask_token = \"<mask>\" is not a special token of the tokenizer");
 }
 
+using enum config::AttentionScope;
+
 TEST(LabelRule, SpikesNeedRecordingsAndMayLeaveOutTheirBos) {
   config::Objective o;
   o.kind = config::ObjectiveKind::kSpikeLm;
-  EXPECT_EQ(error_of([&] { label_rule(o, *tokenizer::open_tokenizer("bytes"), 258); }).message(),
+  EXPECT_EQ(error_of([&] { label_rule(o, kWindow, *tokenizer::open_tokenizer("bytes"), 258); }).message(),
             "objective.kind = \"spike_lm\" needs recordings");
   const auto spikes = tokenizer::open_tokenizer("spikes");
   std::vector<int32_t> tokens = {255, 1, 0, 255, 2, 0}, labels = {1, 0, 255, 2, 0, 255};
-  label_rule(o, *spikes, 256).apply(1, 0, tokens, labels);
+  label_rule(o, kWindow, *spikes, 256).apply(1, 0, tokens, labels);
   EXPECT_EQ(labels, (std::vector<int32_t>{1, 0, 255, 2, 0, 255}));
   o.count_bos = false;
-  label_rule(o, *spikes, 256).apply(1, 0, tokens, labels);
+  label_rule(o, kWindow, *spikes, 256).apply(1, 0, tokens, labels);
   EXPECT_EQ(labels, (std::vector<int32_t>{1, 0, kIgnore, 2, 0, kIgnore}));
 }
 
