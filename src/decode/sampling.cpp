@@ -105,4 +105,9 @@ double certainty(std::span<const double> logits) {
   return 1 / sum;
 }
 
+double probability(std::span<const double> logits, int64_t id) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  return certainty(logits) * std::exp(logits[static_cast<size_t>(id)] - largest);
+}
+
 }  // namespace hearth::decode

@@ -19,7 +19,8 @@ struct SamplingOptions {
 // NaN counts as less than all other logits.
 int64_t sample_token(std::span<const double> logits, const SamplingOptions& options, double uniform);
 
-// The probability of the most likely token.
+// The probability of the most likely token, and of token `id`.
 double certainty(std::span<const double> logits);
+double probability(std::span<const double> logits, int64_t id);
 
 }  // namespace hearth::decode

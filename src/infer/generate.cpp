@@ -11,6 +11,7 @@
 #include "base/quantity.h"
 #include "data/batch/prompt.h"
 #include "infer/decoding.h"
+#include "infer/denoise.h"
 #include "infer/fill.h"
 #include "infer/generate_array.h"
 #include "infer/generate_prompts.h"
@@ -20,15 +21,23 @@
 #include "recordings/raster.h"
 
 namespace hearth::infer {
+namespace {
+
+std::vector<int32_t> prompt_ids_of(const LoadedModel& model, const std::string& text) {
+  std::vector<int32_t> tokens = data::prompt_tokens(*model.tokenizer, model.manifest.document_bos, text);
+  if (tokens.empty())
+    throw user_error("the prompt is empty", "the model's tokenizer has neither BOS nor EOS",
+                     "give the start of the text: --prompt TEXT");
+  return tokens;
+}
+
+}  // namespace
+
 GenerationCounts generate(LoadedModel& model, const Generation& request,
                           const std::function<void(std::string_view)>& show) {
   const c10::InferenceMode no_gradients;
   const tokenizer::Tokenizer& tokenizer = *model.tokenizer;
-  std::vector<int32_t> context = data::prompt_tokens(tokenizer, model.manifest.document_bos, request.prompt);
-  if (context.empty())
-    throw user_error("the prompt is empty", "the model's tokenizer has neither BOS nor EOS",
-                     "give the start of the text: --prompt TEXT");
-
+  std::vector<int32_t> context = prompt_ids_of(model, request.prompt);
   GenerationCounts counts{static_cast<int64_t>(context.size()), 0, false};
   const WritingRules rules{request.max_tokens, request.sampling, request.stop};
   TextWriter writer(tokenizer, rules, request.seed);
@@ -61,7 +70,19 @@ void check_options(const LoadedModel& model, const config::GenerateOptions& opti
   if (arrays && !options.stop.empty())
     throw user_error("--stop is for text", fmt::format("{} continues recordings", model.folder.string()),
                      "leave it out");
-  if (options.fill.empty() && (options.prompts.empty() || arrays) && model.config.objective.masked())
+  const config::Objective& objective = model.config.objective;
+  if (objective.diffuses() && arrays)
+    throw user_error(fmt::format("{} does not continue recordings", model.folder.string()),
+                     "objective.kind = \"masked_diffusion\" makes texts", {});
+  if (!objective.diffuses()) {
+    for (const auto& [given, option] : {std::pair(options.steps, "--steps"), {options.block_length, "--block-length"}})
+      if (given > 0)
+        throw user_error(
+            fmt::format("{} is for models of masked_diffusion", option),
+            fmt::format("{} was trained with objective.kind = \"{}\"", model.folder.string(), name_of(objective.kind)),
+            "leave it out");
+  }
+  if (options.fill.empty() && (options.prompts.empty() || arrays) && objective.masked() && !objective.diffuses())
     throw user_error(fmt::format("{} does not continue a text", model.folder.string()),
                      "it was trained to fill in hidden tokens (objective.kind = \"masked_lm\")",
                      fmt::format("give --fill \"... {} ...\"", mask_text(model)));
@@ -104,6 +125,11 @@ ExitCode run_generate(const config::GenerateOptions& options) {
     recordings::write_generated(options.out, options.picture, prompt, generated);
     what = fmt::format("{} time bins of {} neurons, ",
                        static_cast<int64_t>(generated.bins.size()) - prompt.context.shape.bins, generated.neurons);
+  } else if (model->config.objective.diffuses()) {
+    const DenoisedText made = denoised_text(*model, prompt_ids_of(*model, options.prompt), denoising_rules(options),
+                                            options.stop, options.seed);
+    counts = made.counts;
+    print_text(options.prompt + made.text + "\n");
   } else {
     counts = generate(*model, {options.prompt, options.max_tokens, sampling, options.seed, options.stop}, print_text);
     print_text("\n");  // comes before the text on stderr if both go to one terminal

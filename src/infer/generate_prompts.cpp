@@ -19,6 +19,7 @@
 #include "data/formats/stream_buffer.h"
 #include "data/formats/utf8.h"
 #include "infer/decoding.h"
+#include "infer/denoise.h"
 #include "infer/fill.h"
 #include "infer/generate_array.h"
 #include "infer/output_file.h"
@@ -120,20 +121,25 @@ class TextCount {
 };
 
 Object settings_of(const LoadedModel& model, const config::GenerateOptions& o) {
-  return {{"settings_of", "hearth generate"},
-          {"checkpoint", absolute_path(model.folder).string()},
-          {"manifest", xxh3_128_hex(read_file(model.folder / checkpoint::kManifestFile))},
-          {"prompts", xxh3_128_hex(read_file(o.prompts))},
-          {"max_tokens", o.max_tokens},
-          {"temperature", o.temperature},
-          {"top_k", o.top_k},
-          {"top_p", o.top_p},
-          {"min_p", o.min_p},
-          {"stop", o.stop},
-          {"n_fixed", o.n_fixed},
-          {"context", o.context_bins},
-          {"seed", o.seed}};
+  Object settings{{"settings_of", "hearth generate"},
+                  {"checkpoint", absolute_path(model.folder).string()},
+                  {"manifest", xxh3_128_hex(read_file(model.folder / checkpoint::kManifestFile))},
+                  {"prompts", xxh3_128_hex(read_file(o.prompts))},
+                  {"max_tokens", o.max_tokens},
+                  {"temperature", o.temperature},
+                  {"top_k", o.top_k},
+                  {"top_p", o.top_p},
+                  {"min_p", o.min_p},
+                  {"stop", o.stop},
+                  {"n_fixed", o.n_fixed},
+                  {"context", o.context_bins},
+                  {"seed", o.seed}};
+  if (model.config.objective.diffuses()) settings.update({{"steps", o.steps}, {"block_length", o.block_length}});
+  return settings;
 }
+
+// The model fills in the masks of a text that has some.
+bool fills(const LoadedModel& model) { return model.config.objective.masked() && !model.config.objective.diffuses(); }
 
 void check_memory(const LoadedModel& model, int64_t rows, int64_t capacity) {
   const plan::ModelShape& s = model.shape;
@@ -179,16 +185,19 @@ recordings::ArrayPrompt recording_of(const LoadedModel& model, const config::Gen
 
 // What is not done for several prompts at a time has no use for the options of that.
 void check_useless_options(const LoadedModel& model, const config::GenerateOptions& options) {
-  const bool masked = model.config.objective.masked(), arrays = model.tokenizer->arrays() != nullptr;
-  const std::tuple<bool, const char*, bool> useless[] = {{options.batch_size > 0, "--batch-size", masked || arrays},
-                                                         {options.max_tokens_given, "--max-tokens", masked},
-                                                         {!options.stop.empty(), "--stop", masked}};
+  const bool masked = fills(model), diffuses = model.config.objective.diffuses(),
+             arrays = model.tokenizer->arrays() != nullptr;
+  const std::tuple<bool, const char*, bool> useless[] = {
+      {options.batch_size > 0, "--batch-size", masked || diffuses || arrays},
+      {options.max_tokens_given, "--max-tokens", masked},
+      {!options.stop.empty(), "--stop", masked}};
   for (const auto& [given, name, is_useless] : useless)
     if (given && is_useless)
-      throw user_error(
-          fmt::format("{} has no effect with {}", name, model.folder.string()),
-          masked ? "it fills masks in, one text after the other" : "it continues recordings, one after the other",
-          "leave it out");
+      throw user_error(fmt::format("{} has no effect with {}", name, model.folder.string()),
+                       masked     ? "it fills masks in, one text after the other"
+                       : diffuses ? "it makes one text after the other"
+                                  : "it continues recordings, one after the other",
+                       "leave it out");
 }
 
 }  // namespace
@@ -258,7 +267,8 @@ void continue_prompts(LoadedModel& model, const std::vector<std::vector<int32_t>
 }
 
 ExitCode run_generate_prompts(LoadedModel& model, const config::GenerateOptions& options) {
-  const bool masked = model.config.objective.masked(), arrays = model.tokenizer->arrays() != nullptr;
+  const bool masked = fills(model), diffuses = model.config.objective.diffuses(),
+             arrays = model.tokenizer->arrays() != nullptr;
   if (!arrays && !model.tokenizer->has_text())
     throw user_error("--prompts needs a model of text or of recordings",
                      fmt::format("{} was trained on {}", model.folder.string(), model.manifest.tokenizer), {});
@@ -304,6 +314,12 @@ ExitCode run_generate_prompts(LoadedModel& model, const config::GenerateOptions&
     for (size_t i = file.next(); i < lines.size(); ++i) {
       const Filled filled = fill_masks(model, {lines[i].text, rules.sampling, options.seed + i});
       add(i, "text", filled.text, std::ssize(filled.positions), "filled");
+    }
+  } else if (diffuses) {
+    const DenoisingRules denoising = denoising_rules(options);
+    for (size_t i = file.next(); i < lines.size(); ++i) {
+      const DenoisedText made = denoised_text(model, prompts[i], denoising, rules.stop, options.seed + i);
+      add(i, "text", made.text, made.counts.generated_tokens, made.stop);
     }
   } else {
     continue_prompts(model, prompts, file.next(), rules, options.seed, options.batch_size > 0 ? options.batch_size : 8,

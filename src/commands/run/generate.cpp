@@ -11,7 +11,8 @@ void check_fill(const CommandLine& line, const config::GenerateOptions& options)
   if (options.fill.empty())
     throw user_error("the text of --fill is empty", {},
                      "write [MASK] for each token to be filled in: \"To [MASK] or not\"");
-  for (const char* option : {"--max-tokens", "--n-fixed", "--context", "--out", "--picture", "--stop"}) {
+  for (const char* option :
+       {"--max-tokens", "--n-fixed", "--context", "--out", "--picture", "--stop", "--steps", "--block-length"}) {
     if (line.given(option))
       throw user_error(fmt::format("{} has no effect with --fill", option),
                        "one token is filled in for each mask of the text", fmt::format("leave out {}", option));
@@ -74,6 +75,12 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
   line.option("--min-p P", &options.min_p, within(0, 1),
               "choose among the tokens that have at least this part of the most likely one's probability; 0 means all");
   line.option("--stop TEXT", &options.stop, "end the text before this string; may be given several times");
+  line.option("--steps N", &options.steps, within(1, 1e15),
+              "of a checkpoint of masked_diffusion: forward passes for the --max-tokens masks after the prompt, which "
+              "fill in equal numbers, the most certain ones first; default: one for each token");
+  line.option("--block-length N", &options.block_length, within(1, 1e15),
+              "of a checkpoint of masked_diffusion: tokens of a block; a block is complete before the next one begins; "
+              "default: one block");
   line.option("--seed S", &options.seed, "the same seed gives the same text");
   line.option("--threads N", &options.threads, within(0, 4096), "CPU threads; 0 means all it may use");
   line.option("--device NAME", &options.device, one_of({"cpu", "cuda"}), "the device: cpu, or cuda for a GPU");
