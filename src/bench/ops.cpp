@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/quantity.h"
 #include "base/random.h"
 #include "metrics/throughput.h"
+#include "models/flops.h"
 #include "ops/adamw.h"
 #include "ops/attention.h"
 #include "ops/cross_entropy.h"
@@ -274,8 +276,9 @@ void time_float8(Bench& bench, const std::string& layer, int64_t T, int64_t N, i
                    [&] { ops::matmul_weight_gradient_float8(dw, y, x, /*accumulate=*/true); });
 }
 
-void time_attention(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S) {
-  const double flops = 4 * static_cast<double>(B * s.H * S) * static_cast<double>(S * s.K) * (s.causal ? 0.5 : 1);
+void time_attention(Bench& bench, const plan::ModelShape& s, const models::Layer& layer, int64_t B, int64_t S) {
+  const int64_t reach = s.reach(layer);
+  const double flops = 4 * static_cast<double>(B * s.H * S * s.K) * models::visible_keys(S, s.causal, reach);
   for (const DType dtype : bench.dtypes()) {
     const at::Tensor qkv = bench.random({B, S, s.H + 2 * s.G, s.K}, dtype), dqkv = bench.empty(qkv.sizes(), dtype);
     const at::Tensor out = bench.empty({B, S, s.H, s.K}, dtype), dout = bench.random({B, S, s.H, s.K}, dtype);
@@ -283,8 +286,9 @@ void time_attention(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t 
     const auto part = [&](const at::Tensor& packed, int64_t first, int64_t n) { return packed.narrow(2, first, n); };
     const at::Tensor q = part(qkv, 0, s.H), k = part(qkv, s.H, s.G), v = part(qkv, s.H + s.G, s.G);
     const at::Tensor dq = part(dqkv, 0, s.H), dk = part(dqkv, s.H, s.G), dv = part(dqkv, s.H + s.G, s.G);
-    const ops::AttentionMask mask{.causal = s.causal};
-    const std::string name = with_dtype("attention", dtype);
+    const ops::AttentionMask mask{.causal = s.causal, .reach = reach};
+    const std::string window = layer.window > 0 ? fmt::format("attention, window {}", layer.window) : "attention";
+    const std::string name = with_dtype(window, dtype);
     bench.arithmetic(name, flops, [&] { ops::attention_forward(out, lse, q, k, v, mask); });
     bench.arithmetic(name + ", backward", 2.5 * flops,
                      [&] { ops::attention_backward(dq, dk, dv, dout, out, lse, q, k, v, mask); });
@@ -318,7 +322,9 @@ OpsTiming time_ops(const config::BenchStepOptions& options) {
   time_float8(bench, "w1 and w3", B * S, 2 * s.F(), s.D);
   time_float8(bench, "w2", B * S, s.D, s.F());
   time_linear(bench, "logits", chunk_tokens, s.V, s.D);
-  time_attention(bench, s, B, S);
+  std::set<int64_t> windows;
+  for (const models::Layer& layer : s.layers)
+    if (windows.insert(layer.window).second) time_attention(bench, s, layer, B, S);
   timing.kernels = std::move(bench.kernels);
   return timing;
 }
