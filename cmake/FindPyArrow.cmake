@@ -5,8 +5,7 @@
 # Input, the first that is set wins:
 #   HEARTH_ARROW         (cache or environment) a folder with include/ and libarrow.so.N: .../site-packages/pyarrow
 #   .deps/arrow/pyarrow  where scripts/setup.sh puts the pinned wheel
-# Output: imported target PyArrow::PyArrow, PyArrow_VERSION, PyArrow_DIR_USED, PyArrow_LIBRARIES (files), and
-# PyArrow_S3_LIBRARY (empty if the wheel has none).
+# Output: imported target PyArrow::PyArrow, PyArrow_VERSION, PyArrow_DIR_USED, PyArrow_LIBRARIES (files).
 include(FindPackageHandleStandardArgs)
 
 if(HEARTH_ARROW)
@@ -23,7 +22,6 @@ foreach(_name arrow parquet)
   file(GLOB _found CONFIGURE_DEPENDS "${_arrow_folder}/lib${_name}.so.*")
   list(APPEND PyArrow_LIBRARIES ${_found})
 endforeach()
-file(GLOB PyArrow_S3_LIBRARY CONFIGURE_DEPENDS "${_arrow_folder}/libarrow_s3.so.*")
 list(LENGTH PyArrow_LIBRARIES _count)
 set(_arrow_header "${_arrow_folder}/include/arrow/util/config.h")
 if(_count EQUAL 2 AND EXISTS "${_arrow_header}")

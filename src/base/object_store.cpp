@@ -14,11 +14,10 @@ const ObjectStore* load_store() {
   const std::string what = "paths that begin with s3:// cannot be used here";
   const auto place = beside_program(kS3Object);
   if (!place)
-    throw user_error(what, fmt::format("{} is not in the program's folder: Hearth was built without Arrow", kS3Object),
-                     "run scripts/setup.sh, and build again");
-  void* entry = load_entry(
-      *place, HEARTH_ENTRY_NAME(HEARTH_S3_ENTRY), what,
-      "copy the libraries from the build's bin/ folder, which also has libarrow_s3; libcurl.so.4 is the system's");
+    throw user_error(what, fmt::format("{} is not in the program's folder", kS3Object),
+                     "copy all files of the build's bin/ folder");
+  void* entry = load_entry(*place, HEARTH_ENTRY_NAME(HEARTH_S3_ENTRY), what,
+                           "copy the library from the build's bin/ folder; libcurl.so.4 is the system's");
   StoreResult result;
   const ObjectStore* store = reinterpret_cast<OpenObjectStore>(entry)(result);
   if (store == nullptr) throw user_error(what, result.why, "check the AWS_ variables and ~/.aws/config");

@@ -72,6 +72,20 @@ std::string element(std::string_view xml, std::string_view name) {
   return {};
 }
 
+std::vector<std::string_view> insides(std::string_view xml, std::string_view name) {
+  const std::string begin = "<" + std::string(name) + ">", end = "</" + std::string(name) + ">";
+  std::vector<std::string_view> found;
+  for (;;) {
+    const size_t first = xml.find(begin);
+    if (first == std::string_view::npos) return found;
+    xml.remove_prefix(first + begin.size());
+    const size_t last = xml.find(end);
+    if (last == std::string_view::npos) return found;
+    found.push_back(xml.substr(0, last));
+    xml.remove_prefix(last + end.size());
+  }
+}
+
 std::string escaped(std::string_view text) {
   std::string xml;
   for (const char c : text) {

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/object_store.h"
 
@@ -14,6 +15,9 @@ namespace hearth::s3 {
 // bytes of it; empty without such an element. Not a whole parser: the answers that we read have no element twice, and
 // no CDATA.
 std::string element(std::string_view xml, std::string_view name);
+
+// What is inside the elements of this name, in order, as it stands. They have none of the same name inside.
+std::vector<std::string_view> insides(std::string_view xml, std::string_view name);
 
 // The text as the content of an element.
 std::string escaped(std::string_view text);

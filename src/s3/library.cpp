@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// libhearth_s3.so. This file alone uses Arrow's S3 (the pyarrow wheel): for reads, lists and credentials. The other
-// sources of this folder are also linked with tests.
-#include <arrow/buffer.h>
-#include <arrow/filesystem/s3fs.h>
-#include <arrow/io/interfaces.h>
-#include <arrow/util/future.h>
-#include <arrow/util/key_value_metadata.h>
-
+// libhearth_s3.so. The other sources of this folder are also linked with tests.
+#include <curl/curl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <deque>
+#include <atomic>
+#include <charconv>
+#include <csignal>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <utility>
 
 #include "base/object_store.h"
+#include "s3/credentials.h"
+#include "s3/list.h"
 #include "s3/request.h"
 #include "s3/settings.h"
 #include "s3/upload.h"
@@ -26,108 +24,76 @@ namespace {
 
 using Kind = StoreResult::Kind;
 
-// Requests for one range: as many side by side as Arrow has threads for I/O.
+// Requests for one range, side by side.
 constexpr int64_t kRequestBytes = int64_t{8} << 20;
-constexpr size_t kRequestsAtOnce = 8;
+constexpr int64_t kRequestsAtOnce = 8;
 
-// What Arrow says, in one line and without the request's details.
-std::string text_of(const arrow::Status& status) {
-  std::string text = status.message();
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  if (text.size() > 500) text = text.substr(0, 500) + "...";
-  return text;
+std::string bucket_of(const std::string& name) { return name.substr(0, name.find('/')); }
+// Without the bucket; empty for the bucket itself.
+std::string key_of(const std::string& name) {
+  const size_t slash = name.find('/');
+  return slash == std::string::npos ? "" : name.substr(slash + 1);
+}
+std::string last_part(const std::string& name) { return name.substr(name.rfind('/') + 1); }
+// What the keys of everything under a folder begin with; empty for a bucket.
+std::string prefix_of(const std::string& name) {
+  const std::string key = key_of(name);
+  return key.empty() ? "" : key + "/";
 }
 
-// Arrow gives the kind of an error of the SDK only as a part of its message.
-StoreResult result_of(const arrow::Status& status) {
-  if (status.ok()) return {};
-  const std::string text = text_of(status);
-  const auto says_one_of = [&](std::initializer_list<std::string_view> words) {
-    return std::ranges::any_of(words, [&](std::string_view word) { return text.find(word) != std::string::npos; });
-  };
-  if (says_one_of({"NoSuchKey", "NoSuchBucket", "NO_SUCH_KEY", "NO_SUCH_BUCKET", "RESOURCE_NOT_FOUND",
-                   "HTTP status 404", "does not exist"}))
-    return {Kind::kMissing, text};
-  const bool is_refused = says_one_of({"ACCESS_DENIED", "AccessDenied", "INVALID_ACCESS_KEY_ID", "InvalidAccessKeyId",
-                                       "SIGNATURE_DOES_NOT_MATCH", "SignatureDoesNotMatch", "INVALID_CLIENT_TOKEN_ID",
-                                       "MISSING_AUTHENTICATION", "HTTP status 403", "HTTP status 401",
-                                       "HTTP status 301", "ExpiredToken", "InvalidBucketName", "No credentials"});
-  return {is_refused || status.IsInvalid() || status.IsNotImplemented() ? Kind::kRefused : Kind::kUnreachable, text};
-}
-
-ObjectInfo info_of(const arrow::fs::FileInfo& file) {
-  const bool is_folder = file.type() == arrow::fs::FileType::Directory;
-  return {.name = file.base_name(), .is_folder = is_folder, .bytes = is_folder ? 0 : file.size()};
-}
-
-class Reader final : public ObjectReader {
+// Connections of this process that no request uses.
+class Connections {
  public:
-  Reader(std::shared_ptr<arrow::io::RandomAccessFile> file, int64_t size_bytes, std::string version)
-      : file_(std::move(file)), size_bytes_(size_bytes), version_(std::move(version)) {}
-  int64_t size_bytes() const override { return size_bytes_; }
-  const std::string& version() const override { return version_; }
-
-  StoreResult read(int64_t offset, std::span<std::byte> bytes) override {
-    struct Part {
-      std::span<std::byte> to;
-      arrow::Future<std::shared_ptr<arrow::Buffer>> from;
-    };
-    std::deque<Part> parts;
-    StoreResult result;
-    while (!bytes.empty() || !parts.empty()) {
-      if (!bytes.empty() && parts.size() < kRequestsAtOnce) {
-        const auto to = bytes.first(std::min(bytes.size(), static_cast<size_t>(kRequestBytes)));
-        parts.push_back({to, file_->ReadAsync(arrow::io::default_io_context(), offset, std::ssize(to))});
-        bytes = bytes.subspan(to.size());
-        offset += std::ssize(to);
-        continue;
-      }
-      const Part part = std::move(parts.front());
-      parts.pop_front();
-      const auto buffer = part.from.result();  // waits
-      if (!buffer.ok()) {
-        result = result_of(buffer.status());
-        bytes = {};  // the requests under way are waited for
-      } else if ((*buffer)->size() != std::ssize(part.to)) {
-        result = {Kind::kUnreachable, "the store sent fewer bytes than it has"};
-        bytes = {};
-      } else {
-        std::memcpy(part.to.data(), (*buffer)->data(), part.to.size());
-      }
-    }
-    return result;
+  std::unique_ptr<Connection> take() {
+    const std::lock_guard lock(mutex_);
+    // A rank may be forked from a process that has used the store already. It opens connections of its own: two
+    // processes on one would read each other's answers. The old ones are never closed: they are the parent's.
+    if (std::exchange(owner_, ::getpid()) != ::getpid())
+      for (std::unique_ptr<Connection>& parents : std::exchange(free_, {})) parents.release();
+    if (free_.empty()) return std::make_unique<Connection>();
+    std::unique_ptr<Connection> connection = std::move(free_.back());
+    free_.pop_back();
+    return connection;
+  }
+  void give_back(std::unique_ptr<Connection> connection) {
+    const std::lock_guard lock(mutex_);
+    if (owner_ == ::getpid() && std::ssize(free_) < kRequestsAtOnce) free_.push_back(std::move(connection));
   }
 
  private:
-  std::shared_ptr<arrow::io::RandomAccessFile> file_;
-  const int64_t size_bytes_;
-  const std::string version_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Connection>> free_;
+  pid_t owner_ = ::getpid();
 };
 
 class Store final : public ObjectStore {
  public:
-  Store(std::shared_ptr<arrow::fs::S3FileSystem> files, Settings settings)
-      : files_(std::move(files)), settings_(std::move(settings)) {}
+  Store(Settings settings, std::string region) : settings_(std::move(settings)), credentials_(std::move(region)) {}
   Store(const Store&) = delete;
 
   StoreResult find(const std::string& name, ObjectInfo& info) const override {
-    const auto file = files()->GetFileInfo(name);
-    if (!file.ok()) return result_of(file.status());
-    if (file->type() == arrow::fs::FileType::NotFound) return {Kind::kMissing, name};
-    info = info_of(*file);
+    Answer answer;
+    const bool is_bucket = key_of(name).empty();
+    const StoreResult head = send({.method = "HEAD", .name = name}, answer);
+    info = {.name = last_part(name), .is_folder = is_bucket, .bytes = 0};
+    if (head.is_done() && !is_bucket) return size_of(answer, info.bytes);
+    if (head.kind != Kind::kMissing || is_bucket) return head;
+    Listing listing;
+    const StoreResult listed = list_objects(place(name), bucket_of(name), prefix_of(name), /*flat=*/true, 1, listing);
+    if (!listed.is_done()) return listed;
+    if (listing.objects.empty()) return {Kind::kMissing, name};
+    info.is_folder = true;
     return {};
   }
 
   StoreResult open(const std::string& name, std::unique_ptr<ObjectReader>& reader) const override {
-    const auto file = files()->OpenInputFile(name);
-    if (!file.ok()) return result_of(file.status());
-    const auto size = (*file)->GetSize();
-    const auto metadata = (*file)->ReadMetadata();
-    if (!size.ok()) return result_of(size.status());
-    if (!metadata.ok()) return result_of(metadata.status());
-    const auto tag = *metadata == nullptr ? arrow::Result<std::string>("") : (*metadata)->Get("ETag");
-    reader = std::make_unique<Reader>(*file, *size, tag.ok() ? *tag : "");
-    return {};
+    if (key_of(name).empty()) return {Kind::kRefused, "a bucket is no object"};
+    Answer answer;
+    int64_t bytes = 0;
+    StoreResult result = send({.method = "HEAD", .name = name}, answer);
+    if (result.is_done()) result = size_of(answer, bytes);
+    if (result.is_done()) reader = std::make_unique<Reader>(*this, name, bytes, answer.headers["etag"]);
+    return result;
   }
 
   StoreResult create(const std::string& name, const std::string& replaced_version,
@@ -144,11 +110,18 @@ class Store final : public ObjectStore {
   }
 
   StoreResult list(const std::string& name, std::vector<ObjectInfo>& found) const override {
-    arrow::fs::FileSelector under;
-    under.base_dir = name;
-    const auto listed = files()->GetFileInfo(under);
-    if (!listed.ok()) return result_of(listed.status());
-    for (const arrow::fs::FileInfo& file : *listed) found.push_back(info_of(file));
+    Listing listing;
+    const std::string prefix = prefix_of(name);
+    if (StoreResult result = list_objects(place(name), bucket_of(name), prefix, /*flat=*/false, 0, listing);
+        !result.is_done())
+      return result;
+    const bool is_there = prefix.empty() || !listing.objects.empty() || !listing.folders.empty();
+    if (!is_there) return {Kind::kMissing, name};
+    for (const ListedObject& object : listing.objects)
+      if (object.key != prefix)  // other programs mark a folder by an empty object of its name
+        found.push_back({.name = last_part(object.key), .is_folder = false, .bytes = object.bytes});
+    for (const std::string& folder : listing.folders)
+      found.push_back({.name = last_part(folder.substr(0, folder.size() - 1)), .is_folder = true, .bytes = 0});
     std::sort(found.begin(), found.end(), [](const ObjectInfo& a, const ObjectInfo& b) { return a.name < b.name; });
     return {};
   }
@@ -156,36 +129,97 @@ class Store final : public ObjectStore {
   StoreResult remove(const std::string& name) const override { return s3::remove(place(name), name); }
 
   StoreResult remove_folder(const std::string& name) const override {
-    arrow::fs::FileSelector under;
-    under.base_dir = name;
-    under.recursive = true;
-    under.allow_not_found = true;
-    const auto listed = files()->GetFileInfo(under);
-    if (!listed.ok()) return result_of(listed.status());
-    const StoreAccess at = place(name);
-    for (const arrow::fs::FileInfo& file : *listed) {
-      // Other programs mark a folder by an empty object of its name.
-      const StoreResult result = s3::remove(at, file.path() + (file.IsDirectory() ? "/" : ""));
+    if (key_of(name).empty()) return {Kind::kRefused, "a bucket is not removed"};
+    Listing listing;
+    StoreResult result = list_objects(place(name), bucket_of(name), prefix_of(name), /*flat=*/true, 0, listing);
+    if (result.kind == Kind::kMissing) return {};
+    for (const ListedObject& object : listing.objects) {
       if (!result.is_done()) return result;
+      result = remove(bucket_of(name) + "/" + object.key);
     }
-    const StoreResult result = s3::remove(at, name + "/");
-    return result.is_done() ? s3::remove(at, name) : result;
+    if (result.is_done()) result = remove(name + "/");  // a mark that the store does not list
+    return result.is_done() ? remove(name) : result;
   }
 
  private:
+  class Reader final : public ObjectReader {
+   public:
+    Reader(const Store& store, std::string name, int64_t size_bytes, std::string version)
+        : store_(store), name_(std::move(name)), size_bytes_(size_bytes), version_(std::move(version)) {}
+    int64_t size_bytes() const override { return size_bytes_; }
+    const std::string& version() const override { return version_; }
+
+    StoreResult read(int64_t offset, std::span<std::byte> bytes) override {
+      const int64_t parts = (std::ssize(bytes) + kRequestBytes - 1) / kRequestBytes;
+      std::atomic<int64_t> next{0};
+      std::atomic<bool> stop{false};
+      const auto work = [&] { return read_parts(offset, bytes, next, stop); };
+      std::vector<std::future<StoreResult>> others;
+      for (int64_t i = 1; i < std::min(parts, kRequestsAtOnce); ++i)
+        others.push_back(std::async(std::launch::async, work));
+      StoreResult result = parts > 0 ? work() : StoreResult{};
+      for (std::future<StoreResult>& other : others) {
+        // The first failure stops the others, whose results then say less.
+        if (StoreResult theirs = other.get(); result.is_done() || result.why == kStopped) {
+          if (!theirs.is_done()) result = std::move(theirs);
+        }
+      }
+      return result;
+    }
+
+   private:
+    StoreResult read_parts(int64_t offset, std::span<std::byte> bytes, std::atomic<int64_t>& next,
+                           std::atomic<bool>& stop) const {
+      std::unique_ptr<Connection> connection = store_.connections_.take();
+      StoreResult result;
+      while (result.is_done()) {
+        const int64_t at = next++ * kRequestBytes;
+        if (at >= std::ssize(bytes)) break;
+        const auto part = bytes.subspan(static_cast<size_t>(at),
+                                        static_cast<size_t>(std::min(kRequestBytes, std::ssize(bytes) - at)));
+        result = get_range(*connection, store_.place(name_), name_, offset + at, part, stop);
+      }
+      if (!result.is_done()) stop = true;
+      store_.connections_.give_back(std::move(connection));
+      return result;
+    }
+
+    const Store& store_;
+    const std::string name_;
+    const int64_t size_bytes_;
+    const std::string version_;
+  };
+
   StoreAccess place(const std::string& name) const {
-    const std::shared_ptr<arrow::fs::S3FileSystem> there = files();
-    const arrow::fs::S3Options options = there->options();
-    const std::string region = there->region();
+    std::string no_credentials;
+    Credentials credentials = credentials_.get(no_credentials);
     // A certificate of Amazon's holds for one more name before its own, and a bucket with a dot has two.
-    const bool is_virtual = settings_.is_amazon() && name.substr(0, name.find('/')).find('.') == std::string::npos;
-    return {.endpoint =
-                options.scheme + "://" + (settings_.is_amazon() ? "s3." + region + ".amazonaws.com" : settings_.host),
+    const bool is_virtual = settings_.is_amazon() && bucket_of(name).find('.') == std::string::npos;
+    return {.endpoint = settings_.is_amazon() ? "https://s3." + credentials.region + ".amazonaws.com"
+                                              : settings_.scheme + "://" + settings_.host,
             .is_virtual = is_virtual,
-            .credentials = {options.GetAccessKey(), options.GetSecretKey(), options.GetSessionToken(), region},
+            .credentials = std::move(credentials),
+            .no_credentials = std::move(no_credentials),
             .attempts = settings_.attempts,
             .connect_timeout_s = settings_.connect_timeout_s,
             .request_timeout_s = settings_.request_timeout_s};
+  }
+
+  StoreResult send(const StoreCall& call, Answer& answer) const {
+    std::unique_ptr<Connection> connection = connections_.take();
+    StoreResult result = connection->send(place(call.name), call, answer);
+    connections_.give_back(std::move(connection));
+    return result;
+  }
+
+  static StoreResult size_of(const Answer& answer, int64_t& bytes) {
+    const auto header = answer.headers.find("content-length");
+    if (header == answer.headers.end()) return {Kind::kRefused, "the store does not say how large the object is"};
+    const std::string& text = header->second;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+    const bool is_number = error == std::errc() && end == text.data() + text.size() && bytes >= 0;
+    return is_number ? StoreResult{}
+                     : StoreResult{Kind::kRefused, "the store says that the object has " + text + " bytes"};
   }
 
   bool holds(const std::string& name, std::string_view content) const {
@@ -195,60 +229,34 @@ class Store final : public ObjectStore {
     return reader->read(0, std::as_writable_bytes(std::span(there))).is_done() && there == content;
   }
 
-  // A rank may be forked from a process that has used the store already. It has connections of its own: two processes
-  // on one would read each other's answers.
-  std::shared_ptr<arrow::fs::S3FileSystem> files() const {
-    const std::lock_guard lock(mutex_);
-    if (owner_ != ::getpid()) {
-      auto fresh = arrow::fs::S3FileSystem::Make(files_->options());
-      // The old one is never destroyed: its connections are the parent's.
-      if (fresh.ok()) {
-        new std::shared_ptr<arrow::fs::S3FileSystem>(std::exchange(files_, *fresh));
-        owner_ = ::getpid();
-      }
-    }
-    return files_;
-  }
-
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<arrow::fs::S3FileSystem> files_;
-  mutable pid_t owner_ = ::getpid();
   const Settings settings_;
+  mutable CredentialSource credentials_;
+  mutable Connections connections_;
 };
 
-arrow::fs::S3Options options_of(const Settings& settings) {
-  arrow::fs::S3Options options;
-  options.ConfigureDefaultCredentials();
-  options.region = settings.region;
-  if (!settings.is_amazon()) {
-    options.scheme = settings.scheme;
-    options.endpoint_override = settings.host;
-  }
-  options.connect_timeout = static_cast<double>(settings.connect_timeout_s);
-  options.request_timeout = static_cast<double>(settings.request_timeout_s);  // without any byte
-  options.retry_strategy = arrow::fs::S3RetryStrategy::GetAwsStandardRetryStrategy(settings.attempts);
-  return options;
+// A write to a connection that the store has closed would end the program. A handler, because programs that this one
+// starts would inherit that the signal is ignored.
+void outlive_closed_connections() {
+  struct sigaction action {};
+  ::sigaction(SIGPIPE, nullptr, &action);
+  if (action.sa_handler != SIG_DFL) return;
+  action.sa_handler = [](int) {};
+  ::sigaction(SIGPIPE, &action, nullptr);
 }
 
 const ObjectStore* open_store(StoreResult& result) {
-  const auto fail = [&](std::string why) {
+  Settings settings;
+  if (std::string why = read_settings(settings); !why.empty()) {
     result = {Kind::kRefused, std::move(why)};
     return nullptr;
-  };
-  Settings settings;
-  if (std::string why = read_settings(settings); !why.empty()) return fail(std::move(why));
-  arrow::fs::S3GlobalOptions global{.log_level = arrow::fs::S3LogLevel::Off};
-  global.install_sigpipe_handler = true;
-  if (const arrow::Status status = arrow::fs::InitializeS3(global); !status.ok()) return fail(text_of(status));
-  const auto files = arrow::fs::S3FileSystem::Make(options_of(settings));
-  if (!files.ok()) return fail(text_of(files.status()));
-  // Arrow's threads end before the program does, or it may crash at its end.
-  static const pid_t owner = ::getpid();
-  std::atexit([] {
-    if (owner == ::getpid()) static_cast<void>(arrow::fs::EnsureS3Finalized());
-  });
-  // Never destroyed: at the program's end Arrow's part of it is gone already.
-  return new Store(*files, std::move(settings));
+  }
+  curl_global_init(CURL_GLOBAL_DEFAULT);
+  outlive_closed_connections();
+  std::string region = settings.region;
+  if (region.empty()) region = region_of_machine();
+  if (region.empty()) region = "us-east-1";
+  // Never destroyed: threads may still use it at the program's end.
+  return new Store(std::move(settings), std::move(region));
 }
 
 }  // namespace

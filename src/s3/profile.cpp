@@ -2,6 +2,9 @@
 #include "s3/profile.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 namespace hearth::s3 {
 namespace {
@@ -41,6 +44,27 @@ std::string profile_value(std::string_view text, std::string_view profile, std::
       return std::string(trimmed(line.substr(equals + 1)));
   }
   return {};
+}
+
+std::string variable(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? otherwise : value;
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string profile_name() { return variable("AWS_PROFILE", variable("AWS_DEFAULT_PROFILE", "default")); }
+
+std::string in_config(const char* key) {
+  return profile_value(content_of(variable("AWS_CONFIG_FILE", variable("HOME") + "/.aws/config")), profile_name(), key);
+}
+
+std::string in_credentials(const char* key) {
+  const std::string path = variable("AWS_SHARED_CREDENTIALS_FILE", variable("HOME") + "/.aws/credentials");
+  return profile_value(content_of(path), profile_name(), key);
 }
 
 }  // namespace hearth::s3

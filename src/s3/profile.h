@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file ~/.aws/config of the AWS tools: https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html
+// The files of the AWS tools, ~/.aws/config and ~/.aws/credentials, and their environment variables:
+// https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html
 #pragma once
 
 #include <string>
@@ -10,5 +11,17 @@ namespace hearth::s3 {
 // The value of a key in a profile's section; empty if it is missing. Indented keys belong to another key, and are
 // skipped. If a key is there twice, the first one counts. `text` is the file's content.
 std::string profile_value(std::string_view text, std::string_view profile, std::string_view key);
+
+// An environment variable; `otherwise` if it is unset or empty.
+std::string variable(const char* name, const std::string& otherwise = {});
+
+// The profile's name: AWS_PROFILE, AWS_DEFAULT_PROFILE, or "default".
+std::string profile_name();
+// The value of a key of the profile, in AWS_CONFIG_FILE or ~/.aws/config; empty if it is missing.
+std::string in_config(const char* key);
+// The same, in AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials.
+std::string in_credentials(const char* key);
+// A file's content; empty if it cannot be read.
+std::string content_of(const std::string& path);
 
 }  // namespace hearth::s3

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "s3/request.h"
 
-#include <curl/curl.h>
-
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -20,55 +17,6 @@ using Kind = StoreResult::Kind;
 
 constexpr int64_t kMostDelayMs = 20'000;
 
-size_t append(const char* bytes, size_t size, size_t count, void* text) {
-  static_cast<std::string*>(text)->append(bytes, size * count);
-  return size * count;
-}
-
-size_t add_header(const char* bytes, size_t size, size_t count, void* headers) {
-  const std::string_view line(bytes, size * count);
-  const size_t colon = line.find(':');
-  if (colon != std::string_view::npos) {
-    std::string name(line.substr(0, colon));
-    std::transform(name.begin(), name.end(), name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
-    std::string_view value = line.substr(colon + 1);
-    while (!value.empty() && value.front() == ' ') value.remove_prefix(1);
-    while (!value.empty() && std::string_view(" \r\n").find(value.back()) != std::string_view::npos)
-      value.remove_suffix(1);
-    static_cast<std::map<std::string, std::string>*>(headers)->insert_or_assign(name, std::string(value));
-  }
-  return size * count;
-}
-
-// When the last byte came or went. curl's own limit (CURLOPT_LOW_SPEED_TIME) looks at the mean of five seconds, and so
-// takes five seconds more.
-struct Watch {
-  using Clock = std::chrono::steady_clock;
-  const std::chrono::seconds most;
-  bool is_connected = false;  // before that, CURLOPT_CONNECTTIMEOUT counts
-  curl_off_t bytes = 0;
-  Clock::time_point moved = {};
-};
-
-int begin_watch(void* of_request, char* /*their_address*/, char* /*our_address*/, int /*their_port*/,
-                int /*our_port*/) {
-  Watch& seen = *static_cast<Watch*>(of_request);
-  seen.is_connected = true;
-  seen.moved = Watch::Clock::now();
-  return CURL_PREREQFUNC_OK;
-}
-
-// curl calls it about once a second, and when bytes move. Another result than 0 ends the request.
-int watch(void* of_request, curl_off_t /*down_all*/, curl_off_t down, curl_off_t /*up_all*/, curl_off_t up) {
-  Watch& seen = *static_cast<Watch*>(of_request);
-  const auto now = Watch::Clock::now();
-  if (down + up != seen.bytes) {
-    seen.bytes = down + up;
-    seen.moved = now;
-  }
-  return seen.is_connected && now - seen.moved > seen.most ? 1 : 0;
-}
-
 // Twice as long each time, and not at the same moment as other ranks.
 void wait_before(int64_t attempt, const std::atomic<bool>* stop) {
   thread_local std::minstd_rand random(std::random_device{}());
@@ -78,15 +26,10 @@ void wait_before(int64_t attempt, const std::atomic<bool>* stop) {
     std::this_thread::sleep_for(std::chrono::milliseconds(std::min<int64_t>(left_ms, 100)));
 }
 
-// Errors of curl that stay the same at another try.
-bool is_final(CURLcode code) {
-  return code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_PEER_FAILED_VERIFICATION ||
-         code == CURLE_SSL_CACERT_BADFILE;
-}
-
 Request request_of(const StoreAccess& place, const StoreCall& call, std::string& url) {
-  const size_t slash = call.name.find('/'), host = place.endpoint.find("://") + 3;
-  const std::string bucket = call.name.substr(0, slash), key = call.name.substr(slash + 1);
+  const size_t slash = std::min(call.name.find('/'), call.name.size()), host = place.endpoint.find("://") + 3;
+  const std::string bucket = call.name.substr(0, slash);
+  const std::string key = slash < call.name.size() ? call.name.substr(slash + 1) : "";
   const std::string authority = (place.is_virtual ? bucket + "." : "") + place.endpoint.substr(host);
   Request request{.method = call.method,
                   .path = "/" + percent_encoded(place.is_virtual ? key : call.name, true),
@@ -100,73 +43,41 @@ Request request_of(const StoreAccess& place, const StoreCall& call, std::string&
   return request;
 }
 
-// Returns what curl says: empty if there was an answer.
-std::string send_once(CURL* curl, const StoreAccess& place, const std::string& url, const Request& request,
-                      Answer& answer, CURLcode& code) {
-  curl_slist* list = nullptr;
-  for (const auto& [name, value] : request.headers) list = curl_slist_append(list, (name + ": " + value).c_str());
-  list = curl_slist_append(list, "Expect:");
-  if (!request.headers.contains("content-type")) list = curl_slist_append(list, "Content-Type:");
-  const std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(list, &curl_slist_free_all);
-  answer.status = 0;
-  answer.body.clear();
-  answer.headers.clear();
-  curl_easy_reset(curl);  // of options: the connection stays open
-  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
-  if (request.method == "HEAD") {
-    curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
-  } else {
-    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.body.data());
-  }
-  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, append);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer.body);
-  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, add_header);
-  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &answer.headers);
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(place.connect_timeout_s));
-  Watch seen{std::chrono::seconds(place.request_timeout_s)};
-  curl_easy_setopt(curl, CURLOPT_PREREQFUNCTION, begin_watch);
-  curl_easy_setopt(curl, CURLOPT_PREREQDATA, &seen);
-  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, watch);
-  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &seen);
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-  std::array<char, CURL_ERROR_SIZE> why{};
-  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why.data());
-  code = curl_easy_perform(curl);
-  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, nullptr);
-  if (code == CURLE_ABORTED_BY_CALLBACK) return "no answer for " + std::to_string(seen.most.count()) + " s";
-  if (code != CURLE_OK) return why[0] != '\0' ? why.data() : curl_easy_strerror(code);
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer.status);
-  return {};
-}
-
 }  // namespace
-
-Connection::Connection() : curl_(curl_easy_init(), curl_easy_cleanup) {}
 
 StoreResult Connection::send(const StoreAccess& place, const StoreCall& call, Answer& answer,
                              const std::atomic<bool>* stop) {
-  if (call.name.find('/') == std::string::npos) return {Kind::kRefused, "a bucket is no object"};
+  const bool is_bucket = call.name.find('/') == std::string::npos;
+  if (is_bucket && call.method != "GET" && call.method != "HEAD") return {Kind::kRefused, "a bucket is no object"};
   std::string url;
   const Request unsigned_request = request_of(place, call, url);
   StoreResult result;
   for (answer.tries = 0; answer.tries < place.attempts; ++answer.tries) {
     if (answer.tries > 0) wait_before(answer.tries, stop);
-    if (stop != nullptr && *stop) return {Kind::kUnreachable, "another part of the upload failed"};
+    if (stop != nullptr && *stop) return {Kind::kUnreachable, kStopped};
     Request request = unsigned_request;
-    sign(request, place.credentials, utc_now("%Y%m%dT%H%M%SZ"));
-    CURLcode code = CURLE_OK;
-    if (std::string why = send_once(curl_.get(), place, url, request, answer, code); code != CURLE_OK) {
-      result = {is_final(code) ? Kind::kRefused : Kind::kUnreachable, std::move(why)};
-      if (is_final(code)) return result;
+    if (place.credentials.are_there()) sign(request, place.credentials, utc_now("%Y%m%dT%H%M%SZ"));
+    http_.send({.method = request.method,
+                .url = url,
+                .headers = request.headers,
+                .body = request.body,
+                .into = call.into,
+                .connect_timeout_s = place.connect_timeout_s,
+                .request_timeout_s = place.request_timeout_s},
+               answer);
+    if (!answer.failure.empty()) {
+      result = {answer.is_final ? Kind::kRefused : Kind::kUnreachable, answer.failure};
+      if (answer.is_final) return result;
       continue;
     }
     AnswerMeaning verdict = verdict_of(answer.status, answer.body);
     answer.code = verdict.code;
     result = std::move(verdict.result);
+    if (result.is_done() && !call.into.empty() && answer.received_bytes != std::ssize(call.into)) {
+      result = {Kind::kUnreachable, "the store sent fewer bytes than it has"};
+      continue;
+    }
+    if (result.kind == Kind::kRefused && !place.credentials.are_there()) result.why += "; " + place.no_credentials;
     if (!verdict.try_again) return result;
   }
   return result;
@@ -191,6 +102,19 @@ StoreResult find_ours(const StoreAccess& place, const std::string& name, int64_t
   const StoreResult found = Connection().send(place, {.method = "HEAD", .name = name}, there);
   if (found.kind == Kind::kUnreachable) return found;
   return found.is_done() && there.headers["content-length"] == std::to_string(bytes) ? StoreResult{} : otherwise;
+}
+
+StoreResult get_range(Connection& connection, const StoreAccess& place, const std::string& name, int64_t offset,
+                      std::span<std::byte> bytes, const std::atomic<bool>& stop) {
+  Answer answer;
+  const std::string range = std::to_string(offset) + "-" + std::to_string(offset + std::ssize(bytes) - 1);
+  StoreResult result = connection.send(
+      place, {.method = "GET", .name = name, .headers = {{"range", "bytes=" + range}}, .into = bytes}, answer, &stop);
+  // A store that takes no ranges sends more bytes, which send() refuses. rclone sends a range with the status 200.
+  const auto sent = answer.headers.find("content-range");
+  if (result.is_done() && sent != answer.headers.end() && !sent->second.starts_with("bytes " + range + "/"))
+    return {Kind::kRefused, "the store sends another range than the one that was asked for: " + sent->second};
+  return result;
 }
 
 StoreResult put(const StoreAccess& place, const std::string& name, std::string_view content,

@@ -1,55 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests that Arrow cannot make, or for which it does more than we want.
+// The requests of S3, with their tries.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/object_store.h"
+#include "s3/http.h"
 #include "s3/signature.h"
 
 namespace hearth::s3 {
 
 struct StoreAccess {
-  std::string endpoint;     // "https://HOST"
-  bool is_virtual = false;  // the bucket goes before the host
-  Credentials credentials;
+  std::string endpoint;             // "https://HOST"
+  bool is_virtual = false;          // the bucket goes before the host
+  Credentials credentials;          // none: requests are not signed, as public buckets want
+  std::string no_credentials = {};  // why nothing was found
   int64_t attempts = 10, connect_timeout_s = 10, request_timeout_s = 30;  // see settings.h
 };
 
 struct StoreCall {
-  std::string method, name;                         // the name is BUCKET/KEY
+  std::string method, name;                         // BUCKET/KEY; to read and list also BUCKET
   std::map<std::string, std::string> query = {};    // not encoded
   std::map<std::string, std::string> headers = {};  // lower-case names
   std::string_view body = {};
+  std::span<std::byte> into = {};  // as in HttpCall; the answer must fill it
 };
 
-struct Answer {
-  long status = 0;  // HTTP's; 0 without an answer. curl_easy_getinfo writes a long
-  std::string body;
-  std::map<std::string, std::string> headers;  // lower-case names
-  std::string code;                            // S3's code of an error
+struct Answer : HttpAnswer {
+  std::string code;  // S3's code of an error
   int64_t tries = 0;
 };
+
+// What a result says if `stop` ended the request.
+inline constexpr const char* kStopped = "another part of the transfer failed";
 
 // A connection to the store, which one request after the other uses. For one thread at a time.
 class Connection {
  public:
-  Connection();
   // Tries until the request succeeds, another try cannot help, `stop` is set, or all attempts are used up.
   StoreResult send(const StoreAccess& place, const StoreCall& call, Answer& answer,
                    const std::atomic<bool>* stop = nullptr);
 
  private:
-  std::shared_ptr<void> curl_;
+  HttpConnection http_;
 };
 
-// What a write may replace: nothing, or the content with this ETag. Arrow cannot ask for it:
+// Reads bytes [offset, offset + bytes.size()) of an object; not empty, and inside the object.
+StoreResult get_range(Connection& connection, const StoreAccess& place, const std::string& name, int64_t offset,
+                      std::span<std::byte> bytes, const std::atomic<bool>& stop);
+
+// What a write may replace: nothing, or the content with this ETag:
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 struct Precondition {
   std::string etag = {};  // empty: there must be no object
@@ -64,7 +70,7 @@ StoreResult put(const StoreAccess& place, const std::string& name, std::string_v
 // `otherwise`. The callers compare the content.
 StoreResult find_ours(const StoreAccess& place, const std::string& name, int64_t bytes, const StoreResult& otherwise);
 
-// Deletes an object; missing is fine. Arrow would also write an empty object for its folder.
+// Deletes an object; missing is fine.
 StoreResult remove(const StoreAccess& place, const std::string& name);
 
 // An upload in parts: https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html. The object is not visible

@@ -2,9 +2,6 @@
 #include "s3/settings.h"
 
 #include <charconv>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "s3/profile.h"
@@ -14,19 +11,6 @@ namespace {
 
 constexpr int64_t kMostAttempts = 1000;
 constexpr int64_t kMostSeconds = 3600;
-
-std::string variable(const char* name, const std::string& otherwise = {}) {
-  const char* value = std::getenv(name);
-  return value == nullptr || *value == '\0' ? otherwise : value;
-}
-
-// The value of a key of the profile; empty: none.
-std::string of_profile(const char* key) {
-  const std::string profile = variable("AWS_PROFILE", variable("AWS_DEFAULT_PROFILE", "default"));
-  std::ifstream file(variable("AWS_CONFIG_FILE", variable("HOME") + "/.aws/config"));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return profile_value(text, profile, key);
-}
 
 // Returns an error message, or nothing. An empty text leaves the number as it is.
 std::string read_number(const std::string& name, const std::string& text, int64_t most, int64_t& number) {
@@ -40,7 +24,7 @@ std::string read_number(const std::string& name, const std::string& text, int64_
 }
 
 std::string read_endpoint(Settings& settings) {
-  const std::string url = variable("AWS_ENDPOINT_URL_S3", variable("AWS_ENDPOINT_URL", of_profile("endpoint_url")));
+  const std::string url = variable("AWS_ENDPOINT_URL_S3", variable("AWS_ENDPOINT_URL", in_config("endpoint_url")));
   if (url.empty()) return {};
   const size_t slashes = url.find("://");
   settings.scheme = slashes == std::string::npos ? "" : url.substr(0, slashes);
@@ -49,7 +33,7 @@ std::string read_endpoint(Settings& settings) {
   settings.host = url.substr(slashes + 3);
   while (settings.host.ends_with('/')) settings.host.pop_back();
   if (settings.host.empty()) return "the endpoint " + url + " names no host";
-  // The SDK would ask Amazon's metadata server for the region of another store.
+  // Amazon's metadata server does not know the region of another store.
   if (settings.region.empty()) settings.region = "us-east-1";
   return {};
 }
@@ -57,12 +41,12 @@ std::string read_endpoint(Settings& settings) {
 }  // namespace
 
 std::string read_settings(Settings& settings) {
-  settings.region = variable("AWS_REGION", variable("AWS_DEFAULT_REGION", of_profile("region")));
+  settings.region = variable("AWS_REGION", variable("AWS_DEFAULT_REGION", in_config("region")));
   std::string why = read_endpoint(settings);
   const std::string attempts = variable("AWS_MAX_ATTEMPTS");
   if (why.empty())
     why = attempts.empty()
-              ? read_number("max_attempts of the profile", of_profile("max_attempts"), kMostAttempts, settings.attempts)
+              ? read_number("max_attempts of the profile", in_config("max_attempts"), kMostAttempts, settings.attempts)
               : read_number("AWS_MAX_ATTEMPTS", attempts, kMostAttempts, settings.attempts);
   for (const auto& [name, seconds] : {std::pair{"HEARTH_S3_CONNECT_TIMEOUT", &settings.connect_timeout_s},
                                       std::pair{"HEARTH_S3_REQUEST_TIMEOUT", &settings.request_timeout_s}})

@@ -8,11 +8,13 @@
 namespace hearth::s3 {
 
 // https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html. "The profile" is AWS_PROFILE in
-// AWS_CONFIG_FILE. Credentials are read by the AWS SDK in Arrow.
+// AWS_CONFIG_FILE. credentials.h reads the credentials.
 struct Settings {
   // AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or endpoint_url of the profile, as scheme and host. Empty: Amazon's.
   std::string scheme, host;
-  std::string region;  // AWS_REGION, AWS_DEFAULT_REGION, or region of the profile. Empty: the SDK looks for it.
+  // AWS_REGION, AWS_DEFAULT_REGION, or region of the profile. Empty: Amazon's metadata server may know it
+  // (credentials.h).
+  std::string region;
   // How often a request is made before its failure counts: AWS_MAX_ATTEMPTS, or max_attempts of the profile. Each try
   // waits longer than the one before, at most 20 s: ten bridge about a minute.
   int64_t attempts = 10;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signature version 4 of AWS, for the requests that Arrow does not make:
+// Signature version 4 of AWS:
 // https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 #pragma once
 
@@ -18,6 +18,7 @@ struct Request {
 
 struct Credentials {
   std::string access_key, secret_key, session_token, region;
+  bool are_there() const { return !access_key.empty(); }
 };
 
 // RFC 3986: all but letters, digits and "-._~". "/" stays in a path.

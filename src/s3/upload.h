@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // An object that is written from begin to end, of any size: in one request, or in parts that are sent side by side.
-//
-// Arrow's own stream is not used: all its parts have 10 MiB, so an object is limited to 10,000 of them, and any number
-// of parts may wait in memory.
 #pragma once
 
 #include <atomic>

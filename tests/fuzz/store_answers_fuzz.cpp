@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "s3/answer.h"
+#include "s3/list.h"
 #include "s3/profile.h"
 #include "target.h"
 
@@ -43,12 +44,22 @@ void check_profile(std::string_view text) {
   }
 }
 
+void check_list(std::string_view xml) {
+  s3::Listing listing;
+  s3::add_answer(xml, listing);
+  size_t bytes = 0;
+  for (const s3::ListedObject& object : listing.objects) bytes += object.key.size();
+  for (const std::string& folder : listing.folders) bytes += folder.size();
+  require(bytes <= xml.size(), "names that the answer does not have");
+}
+
 }  // namespace
 
 void run(std::string_view input) {
   for (const char* name : {"Code", "UploadId", "ETag"}) check_element(input, name);
   check_verdicts(input);
   check_profile(input);
+  check_list(input);
 }
 
 std::vector<std::string> seeds() {
@@ -61,6 +72,9 @@ std::vector<std::string> seeds() {
       "  \n<CompleteMultipartUploadResult><Location/><ETag>&#34;3858f62230ac3c915f300c664312c11f-9&#34;</ETag>"
       "</CompleteMultipartUploadResult>",
       "<Error><Code>InternalError</Code></Error>",
+      "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>1/x=&amp;</NextContinuationToken>"
+      "<Contents><Key>a/b &amp; c</Key><Size>12</Size></Contents><Contents><Size>3</Size><Key>a/d</Key></Contents>"
+      "<CommonPrefixes><Prefix>a/e/</Prefix></CommonPrefixes></ListBucketResult>",
       "# comment\n[default]\nregion = eu-west-1\nendpoint_url = http://127.0.0.1:1\nmax_attempts=5\ns3 =\n  "
       "max_concurrent = 4"
       "\n  endpoint_url = nested\n\n[profile mine]\r\nendpoint_url=https://store.example:9000\r\n[mine ]\n; end\n"};

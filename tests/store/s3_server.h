@@ -133,7 +133,7 @@ class S3Server {
 #define HEARTH_NEEDS_STORE()                                                                 \
   do {                                                                                       \
     HEARTH_NEEDS_ORACLE();                                                                   \
-    if (!::hearth::beside_program("libhearth_s3.so")) GTEST_SKIP() << "built without Arrow"; \
+    if (!::hearth::beside_program("libhearth_s3.so")) GTEST_SKIP() << "no libhearth_s3";     \
     if (!::hearth::test::S3Server::has_server()) {                                           \
       if (std::getenv("CI") != nullptr) FAIL() << "no server of S3";                         \
       GTEST_SKIP() << "no server of S3: run scripts/setup.sh --oracle";                      \
