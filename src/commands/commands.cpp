@@ -108,6 +108,10 @@ constexpr Command kCommands[] = {
      "checkpoints list runs/quickstart", checkpoints_list},
     {"Checkpoints", "checkpoints prune", "delete the checkpoints of a run that its rules do not keep",
      "checkpoints prune runs/quickstart --keep-latest 2 --keep-best 1", checkpoints_prune},
+    {"Checkpoints", "checkpoints average", "write the mean of several checkpoints",
+     "checkpoints average --out checkpoints/mean runs/quickstart/checkpoints/step-00000900 "
+     "runs/quickstart/checkpoints/step-00001000",
+     checkpoints_average},
     {"Checkpoints", "convert", "convert weights from and to the formats of other programs",
      "convert --to native SmolLM2-135M checkpoints/smollm2\n"
      "convert --to hf --verify runs/quickstart exported\n"

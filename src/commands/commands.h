@@ -15,7 +15,7 @@ CommandBody data_synthetic, bench_data, bench_tokenizer;
 CommandBody tokenizer_train, tokenizer_import, tokenizer_encode, tokenizer_decode, tokenizer_info, tokenizer_compare;
 CommandBody plan, report, compare, inspect_trace;
 CommandBody submit, status, top, stop, logs, job;
-CommandBody inspect, verify, checkpoints_list, checkpoints_prune, copy, fetch;
+CommandBody inspect, verify, checkpoints_list, checkpoints_prune, checkpoints_average, copy, fetch;
 CommandBody config_show, config_check, config_import, config_diff, config_docs;
 
 // These check their options and become `hearth-train`, because they need LibTorch (`convert` and `push` only for

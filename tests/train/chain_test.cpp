@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "checkpoint/average.h"
 #include "checkpoint/save.h"
 #include "poisoned.h"
 #include "run/state.h"
@@ -68,6 +69,36 @@ TEST_F(Chain, FromLanguageToSpikesWithFreshInputAndOutput) {
     const bool fresh = name == "tok_embeddings.weight" || name == "output.weight";
     EXPECT_EQ(bytes, fresh ? initial.at(name) : first.at(name)) << name;
   }
+}
+
+TEST_F(Chain, FromTheMeanOfTwoCheckpoints) {
+  config::RunConfig first = named("first");
+  first.checkpoint.interval = 6;
+  train(first);
+  checkpoint::AverageProgress progress;
+  const std::vector<checkpoint::AverageInput> inputs = {{step_of(first, 6)}, {step_of(first, 12)}};
+  checkpoint::average_checkpoints(inputs, scratch / "mean", progress);
+  config::RunConfig c = after("second");
+  c.checkpoint.initial_load_path = "mean";
+  const auto begun = beginning(c), early = tensors_of(step_of(first, 6)), late = tensors_of(step_of(first, 12));
+  size_t weights = 0;
+  for (const auto& [name, bytes] : begun) {
+    if (name.starts_with("optimizer")) continue;
+    ++weights;
+    EXPECT_NE(early.at(name), late.at(name)) << name;
+    for (size_t i = 0; i + sizeof(float) <= bytes.size(); i += sizeof(float)) {
+      float mean = 0, a = 0, b = 0;
+      std::memcpy(&mean, bytes.data() + i, sizeof mean);
+      std::memcpy(&a, early.at(name).data() + i, sizeof a);
+      std::memcpy(&b, late.at(name).data() + i, sizeof b);
+      ASSERT_EQ(mean, static_cast<float>((double{a} + double{b}) / 2)) << name << " " << i;
+    }
+  }
+  EXPECT_EQ(weights, checkpoint::Reader::open(scratch / "mean").tensors().size());
+  // It has no state of a training: no run goes on with it.
+  c.checkpoint.initial_load_model_only = false;
+  c.job.dump_folder = "third";
+  EXPECT_EQ(error_of([&] { run_training(c, {}); }).code(), ExitCode::kUser);
 }
 
 TEST_F(Chain, FromOneDatasetToAnotherKeepsTheMomentsAndCountsBothFromTheStart) {

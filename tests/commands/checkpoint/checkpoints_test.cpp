@@ -98,5 +98,35 @@ TEST_F(CheckpointsCommand, PruneTakesTheRulesOfTheRunFile) {
   EXPECT_THAT(none.output, HasSubstr("has no good checkpoint"));
 }
 
+TEST_F(CheckpointsCommand, AverageTakesANumberForEachCheckpoint) {
+  const auto save = [&](int64_t step, float value) {
+    const Path temporary = temporary_folder(scratch / "pair", step);
+    begin_save(temporary);
+    const mesh::TensorInfo info{"w", DType::kFloat32, {1}};
+    const std::vector<mesh::TensorPiece> pieces = {{info, whole_box({1}), std::as_bytes(std::span(&value, 1))}};
+    const std::vector<std::string> items = {write_rank_file(temporary, 0, pieces)};
+    Manifest manifest = example_manifest(step, 1);
+    manifest.config_toml.clear();
+    manifest.tokenizer_hash = tokenizer::open_tokenizer("bytes")->content_hash();
+    commit(temporary, step_folder(scratch / "pair", step), items, manifest);
+  };
+  save(1, 1), save(2, 5);
+  const std::string both = " {0}/pair/step-00000001 {0}/pair/step-00000002";
+  const test::CommandResult made = run("average --weights 3,1 --out {0}/mean" + both);
+  EXPECT_EQ(made.exit_code, 0) << made.output;
+  EXPECT_THAT(made.output, HasSubstr("the mean of 2 checkpoints, 1 weight, 4 B, step 2"));
+  Reader reader = Reader::open(scratch / "mean");
+  float mean = 0;
+  reader.read("w", whole_box({1}), std::as_writable_bytes(std::span(&mean, 1)));
+  EXPECT_EQ(mean, 2);  // (3 * 1 + 5) / 4
+  for (const char* wrong : {"1", "1,2,3", "1,", "1,x", "1,-2", "1,0", "1,nan", ","}) {
+    const test::CommandResult refused = run(fmt::format("average --weights {} --out {{0}}/other", wrong) + both);
+    EXPECT_EQ(refused.exit_code, 2) << refused.output;
+    EXPECT_THAT(refused.output, HasSubstr("--weights")) << wrong;
+  }
+  EXPECT_EQ(run("average --out {0}/mean" + both).exit_code, 2);
+  EXPECT_FALSE(path_exists(scratch / "other"));
+}
+
 }  // namespace
 }  // namespace hearth::checkpoint
