@@ -13,6 +13,7 @@
 namespace hearth::config {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 using LoadTest = RunFileTest;
@@ -142,32 +143,26 @@ TEST_F(LoadTest, ACheckpointToBeginWithIsLookedForWhereTheTrainingLooksForIt) {
 
 TEST_F(LoadTest, ValuesOfTorchtitansHaveOurNames) {
   const std::string base = kComplete;
-  EXPECT_EQ(error_of(base + "[model]\nnorm_type = \"fused_rmsnorm\"\n"),
-            "error: run.toml:8: model.norm_type = \"fused_rmsnorm\" is not a choice\n"
-            "  fix: write \"rmsnorm\": the same norm, of which there is one implementation");
-  EXPECT_EQ(error_of(base + "[checkpoint]\nasync_mode = \"async_with_pinned_mem\"\n"),
-            "error: run.toml:8: checkpoint.async_mode = \"async_with_pinned_mem\" is not a choice\n"
-            "  fix: write \"async\": the copy of a GPU's memory is always pinned");
-  EXPECT_EQ(error_of(base + "[checkpoint]\nlast_save_model_only = true\nexport_dtype = \"float16\"\n"),
-            "error: run.toml:9: checkpoint.export_dtype = \"float16\" is not a choice\n"
-            "  fix: write \"bfloat16\", or \"float32\" and then `hearth convert --to hf --dtype float16`: Hearth's own "
-            "checkpoints have no float16");
-  EXPECT_EQ(
-      error_of(base + "[model]\nname = \"llama\"\n"),
-      "error: run.toml:8: model.name = \"llama\" is not a choice\n"
-      "  fix: write \"llama2\" for the shapes of Llama 1 and 2, \"llama3\" for those of Llama 3 (3.1 and 3.2 have "
-      "their own)");
+  EXPECT_THAT(error_of(base + "[model]\nnorm_type = \"fused_rmsnorm\"\n"),
+              AllOf(HasSubstr("run.toml:8: model.norm_type = \"fused_rmsnorm\""), HasSubstr("write \"rmsnorm\"")));
+  EXPECT_THAT(
+      error_of(base + "[checkpoint]\nasync_mode = \"async_with_pinned_mem\"\n"),
+      AllOf(HasSubstr("run.toml:8: checkpoint.async_mode = \"async_with_pinned_mem\""), HasSubstr("write \"async\"")));
+  EXPECT_THAT(error_of(base + "[checkpoint]\nlast_save_model_only = true\nexport_dtype = \"float16\"\n"),
+              AllOf(HasSubstr("run.toml:9: checkpoint.export_dtype = \"float16\""),
+                    HasSubstr("hearth convert --to hf --dtype float16")));
+  EXPECT_THAT(error_of(base + "[model]\nname = \"llama\"\n"),
+              AllOf(HasSubstr("run.toml:8: model.name = \"llama\""), HasSubstr("\"llama2\""), HasSubstr("\"llama3\"")));
 }
 
 TEST_F(LoadTest, AnExportNeedsTheLastSaveToBeOfTheModelOnly) {
   const std::string base = kComplete;
-  EXPECT_EQ(error_of(base + "[checkpoint]\nlast_save_in_hf = true\n"),
-            "error: run.toml:8: checkpoint.last_save_in_hf = true has no effect with checkpoint.last_save_model_only = "
-            "false\n  fix: remove it, or set checkpoint.last_save_model_only = true");
-  EXPECT_EQ(error_of(base + "[checkpoint]\nexport_dtype = \"bfloat16\"\n"),
-            "error: run.toml:8: checkpoint.export_dtype = \"bfloat16\" has no effect with "
-            "checkpoint.last_save_model_only = false\n"
-            "  fix: remove it, or set checkpoint.last_save_model_only = true");
+  EXPECT_THAT(error_of(base + "[checkpoint]\nlast_save_in_hf = true\n"),
+              AllOf(HasSubstr("run.toml:8: checkpoint.last_save_in_hf = true"),
+                    HasSubstr("checkpoint.last_save_model_only = true")));
+  EXPECT_THAT(error_of(base + "[checkpoint]\nexport_dtype = \"bfloat16\"\n"),
+              AllOf(HasSubstr("run.toml:8: checkpoint.export_dtype = \"bfloat16\""),
+                    HasSubstr("checkpoint.last_save_model_only = true")));
   EXPECT_EQ(error_of(base + "[checkpoint]\nlast_save_model_only = true\nlast_save_in_hf = true\n"), "no error");
 }
 

@@ -21,6 +21,7 @@ namespace hearth::infer {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -196,14 +197,15 @@ TEST_F(Prompts, WrongFilesAreErrorsWithTheirLine) {
     EXPECT_FALSE(path_exists(o.out.string() + ".partial"));
     return fmt::format("{}: {}", e.message().substr(e.message().find(name)), e.why());
   };
-  EXPECT_EQ(error("a.jsonl", "{\"prompt\": \"a\"}\n\nka\n"),
-            "a.jsonl:3: this is not a prompt: the line is not a JSON object");
-  EXPECT_EQ(error("a.jsonl", "{\"text\": \"a\"}\n"), "a.jsonl:1: this is not a prompt: \"prompt\" is missing");
-  EXPECT_EQ(error("a.jsonl", "{\"prompt\": 3}\n"), "a.jsonl:1: this is not a prompt: \"prompt\" is not a text");
-  EXPECT_EQ(error("a.txt", "a\n\xFF\n"), "a.txt:2: this is not a prompt: the line has bytes that are no UTF-8");
+  EXPECT_THAT(error("a.jsonl", "{\"prompt\": \"a\"}\n\nka\n"),
+              AllOf(HasSubstr("a.jsonl:3: "), HasSubstr("JSON object")));
+  EXPECT_THAT(error("a.jsonl", "{\"text\": \"a\"}\n"),
+              AllOf(HasSubstr("a.jsonl:1: "), HasSubstr("\"prompt\" is missing")));
+  EXPECT_THAT(error("a.jsonl", "{\"prompt\": 3}\n"),
+              AllOf(HasSubstr("a.jsonl:1: "), HasSubstr("\"prompt\" is not a text")));
+  EXPECT_THAT(error("a.txt", "a\n\xFF\n"), AllOf(HasSubstr("a.txt:2: "), HasSubstr("UTF-8")));
   EXPECT_EQ(error("a.txt", "\n \n"), "a.txt has no prompts: ");
-  EXPECT_EQ(error("a.json", "[{\"prompt\": \"a\"}]\n"),
-            "a.json is JSON, and no lines of prompts: prompts are lines of text, or objects in the lines of a .jsonl");
+  EXPECT_THAT(error("a.json", "[{\"prompt\": \"a\"}]\n"), AllOf(HasSubstr("a.json is JSON"), HasSubstr(".jsonl")));
   // Lines of text are taken as they are.
   convert::write_text(*scratch / "a.txt", "{\"prompt\": 3}\r\n\n  ka \n");
   const std::vector<PromptLine> lines = read_prompts(*scratch / "a.txt");

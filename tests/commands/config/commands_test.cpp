@@ -15,6 +15,7 @@
 namespace hearth::commands {
 namespace {
 
+using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
@@ -52,29 +53,21 @@ class ConfigCommandsTest : public ::testing::Test {
 TEST_F(ConfigCommandsTest, GenerateTakesOneTextAndNothingThatItWouldNotObey) {
   HEARTH_NEEDS_TRAINER();
   const auto error = [&](const std::string& words) { return run("generate --checkpoint none " + words).output; };
-  EXPECT_EQ(error(""), "error: neither --prompt nor --fill nor --prompts is given\n  fix: give one of them\n");
-  EXPECT_EQ(error("--prompt '' --fill ''"), "error: --prompt and --fill are both given\n  fix: give one of them\n");
-  EXPECT_EQ(error("--fill ''"),
-            "error: the text of --fill is empty\n"
-            "  fix: write [MASK] for each token to be filled in: \"To [MASK] or not\"\n");
+  EXPECT_THAT(error(""), AllOf(HasSubstr("--prompt"), HasSubstr("--fill"), HasSubstr("--prompts")));
+  EXPECT_THAT(error("--prompt '' --fill ''"), HasSubstr("error: --prompt and --fill"));
+  EXPECT_THAT(error("--fill ''"), AllOf(HasSubstr("--fill is empty"), HasSubstr("[MASK]")));
   for (const char* option :
        {"--max-tokens 200", "--n-fixed 3", "--context 2", "--out a.npy", "--picture a.png", "--stop x"}) {
     const std::string name = std::string(option).substr(0, std::string(option).find(' '));
-    EXPECT_EQ(error(fmt::format("--fill '[MASK]' {}", option)),
-              fmt::format("error: {} has no effect with --fill\n  why: one token is filled in for each mask of the "
-                          "text\n  fix: leave out {}\n",
-                          name, name));
+    EXPECT_THAT(error(fmt::format("--fill '[MASK]' {}", option)),
+                AllOf(HasSubstr(fmt::format("error: {} ", name)), HasSubstr("--fill"), HasSubstr("leave out ")));
   }
-  EXPECT_EQ(error("--prompt a --prompts b --fill c"),
-            "error: --prompt and --prompts and --fill are all given\n  fix: give one of them\n");
-  EXPECT_EQ(error("--prompts a"),
-            "error: --prompts is given without --out\n  fix: give a file for the texts: --out FILE.jsonl\n");
-  EXPECT_EQ(
-      error("--prompts a --out b --picture c.png"),
-      "error: --picture has no effect with --prompts\n  why: it shows one recording\n  fix: leave out --picture\n");
-  EXPECT_EQ(error("--prompt a --batch-size 3"),
-            "error: --batch-size goes with --prompts\n  why: one text is made\n  fix: leave it out\n");
-  EXPECT_EQ(error("--prompt a --stop ''"), "error: a text of --stop is empty\n  fix: leave it out\n");
+  EXPECT_THAT(error("--prompt a --prompts b --fill c"), HasSubstr("error: --prompt and --prompts and --fill"));
+  EXPECT_THAT(error("--prompts a"), AllOf(HasSubstr("error: --prompts"), HasSubstr("--out FILE.jsonl")));
+  EXPECT_THAT(error("--prompts a --out b --picture c.png"),
+              AllOf(HasSubstr("error: --picture"), HasSubstr("--prompts")));
+  EXPECT_THAT(error("--prompt a --batch-size 3"), AllOf(HasSubstr("error: --batch-size"), HasSubstr("--prompts")));
+  EXPECT_THAT(error("--prompt a --stop ''"), HasSubstr("--stop is empty"));
   for (const char* words : {"--prompt ''", "--fill '[MASK]' --seed 1 --temperature 0"})
     EXPECT_THAT(error(words), Not(HasSubstr(" --"))) << error(words);  // the error is about the missing checkpoint
 }
@@ -96,9 +89,7 @@ TEST_F(ConfigCommandsTest, AnImportIsARunFileThatCheckAccepts) {
   EXPECT_EQ(run("config import theirs.toml").output, read_file(folder_ / "run.toml"));
   const CommandResult again = run("config import theirs.toml --out run.toml");
   EXPECT_EQ(again.exit_code, 2);
-  EXPECT_EQ(again.output,
-            "error: run.toml exists\n  why: an import does not replace a file\n"
-            "  fix: give another name, or remove the file\n");
+  EXPECT_THAT(again.output, HasSubstr("error: run.toml exists"));
   EXPECT_EQ(run("config import theirs.toml --ranks 3").exit_code, 2);
   EXPECT_THAT(run("config import none.toml").output, HasSubstr("none.toml"));
   // A command comes from stdin, too; a script does not.

@@ -16,6 +16,7 @@
 namespace hearth {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -289,9 +290,7 @@ TEST(DataBuild, AnEmptyCorpusIsAUserError) {
   const CommandResult result = run_hearth(
       fmt::format("data build --out {} --include '*.txt' {}", text(scratch / "out"), text(scratch / "text")));
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_EQ(result.output,
-            "error: there is no text to build from\n  why: no file was found\n"
-            "  fix: give other paths, or another --include pattern\n");
+  EXPECT_THAT(result.output, AllOf(HasSubstr("no text"), HasSubstr("--include")));
 }
 
 }  // namespace

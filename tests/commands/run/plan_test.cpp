@@ -13,6 +13,7 @@
 namespace hearth::commands {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -211,11 +212,8 @@ TEST_F(PlanCommand, SaysThatItDoesNotFitAndWhatWouldHelp) {
 TEST_F(PlanCommand, AMachineThatNobodyKnowsIsRefused) {
   const CommandResult result = run("run.toml --device MI25");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_EQ(result.output,
-            "error: --device MI25 is not known\n"
-            "  why: did you mean MI250X GCD?\n"
-            "  fix: give cpu, for this machine, one of A100, H100, H200, MI250X GCD, MI300X, or a cluster file "
-            "(frontier, local, slurm_cpu, slurm_nvidia)\n");
+  EXPECT_THAT(result.output, AllOf(HasSubstr("--device MI25 "), HasSubstr("did you mean MI250X GCD?"),
+                                   HasSubstr("H200"), HasSubstr("slurm_nvidia")));
   const CommandResult other = run("run.toml --device abacus");
   EXPECT_THAT(other.output, Not(HasSubstr("did you mean"))) << other.output;
 }

@@ -12,6 +12,7 @@
 namespace hearth::commands {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 using test::CommandResult;
@@ -49,9 +50,7 @@ TEST_F(TokenizerCommands, EncodeReadsStandardInputAndParsesSpecialTextWhenAsked)
   EXPECT_EQ(run_hearth(command + " < /dev/null").output, "\n");
   result = run_hearth(command + " 'a text'");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_EQ(result.output,
-            "error: there is no file a text\n"
-            "  fix: give files, or a text on standard input: echo \"a text\" | hearth tokenizer ...\n");
+  EXPECT_THAT(result.output, AllOf(HasSubstr("no file a text"), HasSubstr("standard input")));
 }
 
 TEST_F(TokenizerCommands, ABosThatTheTokenizerDoesNotHaveIsAUserErrorAndCanBeNamed) {
@@ -59,15 +58,10 @@ TEST_F(TokenizerCommands, ABosThatTheTokenizerDoesNotHaveIsAUserErrorAndCanBeNam
       fmt::format("tokenizer encode --tokenizer {} --bos document {}", path("tokenizer.json"), path("text"));
   const CommandResult result = run_hearth(command);
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_EQ(result.output,
-            "error: the tokenizer has no BOS token\n"
-            "  why: neither its template nor its special tokens define it\n"
-            "  fix: name it with --bos-token TEXT, or give --bos none\n");
+  EXPECT_THAT(result.output, AllOf(HasSubstr("no BOS"), HasSubstr("--bos-token"), HasSubstr("--bos none")));
   EXPECT_EQ(output_of(command + " --bos-token '</s>'"), "257 256 32 60 47 115 62 257\n");
-  EXPECT_EQ(run_hearth(command + " --bos-token '</S>'").output,
-            fmt::format(
-                "error: {} has no special token \"</S>\"\n  why: its special tokens: </s>\n  fix: did you mean </s>?\n",
-                path("tokenizer.json")));
+  EXPECT_THAT(run_hearth(command + " --bos-token '</S>'").output,
+              AllOf(HasSubstr(path("tokenizer.json")), HasSubstr("\"</S>\""), HasSubstr("did you mean </s>?")));
 }
 
 TEST_F(TokenizerCommands, DecodeGivesEveryByteBack) {
@@ -81,8 +75,8 @@ TEST_F(TokenizerCommands, DecodeGivesEveryByteBack) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.output.substr(0, 38), "error: \"ab\" is not a token id\n  fix: g");
   write_file_atomic(scratch / "wrong", "258\n");
-  EXPECT_EQ(run_hearth("tokenizer decode" + with + path("wrong")).output,
-            "error: token 258 is outside the vocabulary\n  why: the tokenizer has 258 tokens\n");
+  EXPECT_THAT(run_hearth("tokenizer decode" + with + path("wrong")).output,
+              AllOf(HasSubstr("error: token 258"), HasSubstr("258 tokens")));
 }
 
 TEST_F(TokenizerCommands, InfoShowsKindSizeAndEnds) {
