@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "metrics/throughput.h"
 #include "models/flops.h"
+#include "ops/activation.h"
 #include "ops/adamw.h"
 #include "ops/attention.h"
 #include "ops/cross_entropy.h"
@@ -25,7 +26,6 @@
 #include "ops/rope.h"
 #include "ops/runtime.h"
 #include "ops/step_decision.h"
-#include "ops/swiglu.h"
 #include "ops/tensor.h"
 #include "plan/run_shape.h"
 #include "run/compute_device.h"
@@ -174,11 +174,13 @@ void time_rows(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S, DT
                    table = ops::rope_table(S, s.K, s.rope, dtype, bench.device);
   bench.memory(named("rope"), {{heads, table}, {heads}}, [&] { ops::rope_forward(heads, table, s.rope.halves); });
 
-  const at::Tensor gate_up = bench.random({T, 2 * s.F()}, dtype), dgate_up = bench.empty({T, 2 * s.F()}, dtype);
+  const int64_t width = s.ffn_width();
+  const at::Tensor gate_up = bench.random({T, width}, dtype), dgate_up = bench.empty({T, width}, dtype);
   const at::Tensor gated = bench.empty({T, s.F()}, dtype);
-  bench.memory(named("swiglu"), {{gate_up}, {gated}}, [&] { ops::swiglu_forward(gated, gate_up); });
-  bench.memory(named("swiglu", ", backward"), {{gated, gate_up}, {dgate_up}},
-               [&] { ops::swiglu_backward(dgate_up, gated, gate_up); });
+  const char* name = s.gated_ffn && s.activation == plan::Activation::kSilu ? "swiglu" : "activation";
+  bench.memory(named(name), {{gate_up}, {gated}}, [&] { ops::activation_forward(s.activation, gated, gate_up); });
+  bench.memory(named(name, ", backward"), {{gated, gate_up}, {dgate_up}},
+               [&] { ops::activation_backward(s.activation, dgate_up, gated, gate_up); });
 
   // A batch uses T rows of the table, so `rows` counts the traffic of their gradient, which is float32.
   const at::Tensor tokens = random_tokens(bench, T, s.V), table_VD = bench.random({s.V, s.D}, dtype);
@@ -317,9 +319,9 @@ OpsTiming time_ops(const config::BenchStepOptions& options) {
   time_update(bench, num_parameters);
   time_casts(bench, num_parameters);
   time_linear(bench, "qkv", B * S, (s.H + 2 * s.G) * s.K, s.D);
-  time_linear(bench, "w1 and w3", B * S, 2 * s.F(), s.D);
+  time_linear(bench, "w1 and w3", B * S, s.ffn_width(), s.D);
   time_linear(bench, "w2", B * S, s.D, s.F());
-  time_float8(bench, "w1 and w3", B * S, 2 * s.F(), s.D);
+  time_float8(bench, "w1 and w3", B * S, s.ffn_width(), s.D);
   time_float8(bench, "w2", B * S, s.D, s.F());
   time_linear(bench, "logits", chunk_tokens, s.V, s.D);
   std::set<int64_t> windows;

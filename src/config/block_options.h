@@ -9,18 +9,31 @@
 
 namespace hearth::config {
 
-// Where a block has its norms: on its branches' inputs, or on their outputs (OLMo 2).
-enum class NormPlacement { kInputs, kOutputs };
-constexpr auto choice_names(NormPlacement) { return choices("inputs", "outputs"); }
+// Where a block has its norms: on its branches' inputs, on their outputs (OLMo 2), or on both (Gemma 2).
+enum class NormPlacement { kInputs, kOutputs, kBoth };
+constexpr auto choice_names(NormPlacement) { return choices("inputs", "outputs", "both"); }
 // What qk_norm norms as one row: each head, or all query heads together and all key heads together (OLMo 2).
 enum class QkNormScope { kHead, kAllHeads };
 constexpr auto choice_names(QkNormScope) { return choices("head", "all_heads"); }
 
+// The function between the matrices of the feed-forward (ops/activation.h).
+enum class Activation { kSilu, kGelu, kGeluTanh, kRelu2 };
+constexpr auto choice_names(Activation) { return choices("silu", "gelu", "gelu_tanh", "relu2"); }
+
 struct BlockOptions {
   NormPlacement norm_placement = NormPlacement::kInputs;
-  bool qkv_bias = false;  // q, k and v have biases
-  bool qk_norm = false;   // queries and keys are normed before their rotation
+  bool qkv_bias = false;     // q, k and v have biases
+  bool output_bias = false;  // attention's output matrix has a bias
+  bool ffn_bias = false;     // the matrices of the feed-forward have biases
+  bool qk_norm = false;      // queries and keys are normed before their rotation
   QkNormScope qk_norm_scope = QkNormScope::kHead;
+  Activation activation = Activation::kSilu;
+  bool gated_ffn = true;                    // w2 (f(w1 y) w3 y); else w2 f(w1 y)
+  double embedding_multiplier = 1;          // of token embeddings
+  bool round_embedding_multiplier = false;  // to the type of the activations (Gemma)
+  double residual_multiplier = 1;           // of both branches, where they join the stream
+  double attention_multiplier = 0;          // of the scores; 0: 1 / sqrt(head width)
+  double logits_divisor = 1;
   int64_t no_rope_layer_interval = 0;  // every n-th layer does not rotate queries and keys (SmolLM3); 0: all rotate
   bool operator==(const BlockOptions&) const = default;
 };

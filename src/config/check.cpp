@@ -50,7 +50,8 @@ void check_model(Rules& rules, const Model& m) {
   rules.require(m.n_heads % kv_heads == 0, {"model.n_kv_heads", "model.n_heads"},
                 fmt::format("model.n_kv_heads = {} does not divide model.n_heads = {}", kv_heads, m.n_heads),
                 "every key/value head serves n_heads / n_kv_heads query heads");
-  rules.require(!m.qk_norm || m.norm_type == NormType::kRmsNorm, {"model.qk_norm", "model.norm_type"},
+  const bool is_rms = m.norm_type == NormType::kRmsNorm || m.norm_type == NormType::kRmsNorm1p;
+  rules.require(!m.qk_norm || is_rms, {"model.qk_norm", "model.norm_type"},
                 fmt::format("model.qk_norm does not go with model.norm_type = \"{}\"", name_of(m.norm_type)),
                 "the norm of a head is an RMSNorm: set model.norm_type = \"rmsnorm\", or leave model.qk_norm out");
   rules.require(m.hidden_dim == 0 || m.ffn_dim_multiplier == 0, {"model.ffn_dim_multiplier", "model.hidden_dim"},

@@ -18,8 +18,10 @@ constexpr std::array<std::string_view, sizeof...(Texts)> choices(Texts... texts)
   return {texts...};
 }
 
-enum class NormType { kRmsNorm, kLayerNorm, kNpLayerNorm, kRmsNormNeox };
-constexpr auto choice_names(NormType) { return choices("rmsnorm", "layernorm", "np_layernorm", "rmsnorm_neox"); }
+enum class NormType { kRmsNorm, kLayerNorm, kNpLayerNorm, kRmsNormNeox, kRmsNorm1p };
+constexpr auto choice_names(NormType) {
+  return choices("rmsnorm", "layernorm", "np_layernorm", "rmsnorm_neox", "rmsnorm_1p");
+}
 enum class RopePairs { kInterleaved, kHalves };
 constexpr auto choice_names(RopePairs) { return choices("interleaved", "halves"); }
 enum class AttentionScope { kWindow, kDocument };

@@ -114,11 +114,12 @@ void Decoder::attend(int64_t layer, const Places& places, const at::Tensor& out,
   const LayerCache& cache = caches_[static_cast<size_t>(layer)];
   if (!places.slots.empty()) {
     if (rotates) ops::rope_forward(turned, places.rope_NK, s.rope.halves);
-    return cache.attend_to_each(out_NHK, q.squeeze(0), k.squeeze(0), v.squeeze(0), places.slots.at(cache.length()));
+    return cache.attend_to_each(out_NHK, q.squeeze(0), k.squeeze(0), v.squeeze(0), places.slots.at(cache.length()),
+                                s.attention_multiplier);
   }
   const int64_t before = size(places.row);
   if (rotates) ops::rope_forward(turned, rope_CK_, s.rope.halves, {}, {.first = before});
-  cache.attend(out_NHK.unsqueeze(0), q, k, v, places.row, before);
+  cache.attend(out_NHK.unsqueeze(0), q, k, v, places.row, before, s.attention_multiplier);
 }
 
 }  // namespace hearth::decode

@@ -263,22 +263,22 @@ int with_max_width(int64_t K, const Body& body) {
 }
 
 Attention arguments_of(const Heads& q, const Places& places, int32_t causal, int64_t reach, const int32_t* starts_N,
-                       int64_t N) {
+                       int64_t N, float scale) {
   Attention arguments = {};
   arguments.q = q;
   arguments.places = places;
   arguments.documents = {N > 0 ? starts_N : nullptr, N, places.S};
   arguments.causal = causal != 0;
   arguments.reach = reach < 0 ? places.S : reach;
-  arguments.scale = 1 / sqrtf(static_cast<float>(q.K));
+  arguments.scale = scale > 0 ? scale : 1 / sqrtf(static_cast<float>(q.K));
   return arguments;
 }
 
 }  // namespace
 
 int attention_forward(void* stream, Type type, Heads out, float* lse, Heads q, Heads k, Heads v, Places places,
-                      int32_t causal, int64_t reach, const int32_t* starts_N, int64_t N) {
-  Attention arguments = arguments_of(q, places, causal, reach, starts_N, N);
+                      int32_t causal, int64_t reach, const int32_t* starts_N, int64_t N, float scale) {
+  Attention arguments = arguments_of(q, places, causal, reach, starts_N, N, scale);
   arguments.out = out;
   arguments.k = k;
   arguments.v = v;
@@ -294,8 +294,8 @@ int64_t attention_scratch(int64_t B, int64_t S, int64_t H) { return B * S * H; }
 
 int attention_backward(void* stream, Type type, Heads dq, Heads dk, Heads dv, Heads dout, Heads out, const float* lse,
                        Heads q, Heads k, Heads v, Places places, int32_t causal, int64_t reach, const int32_t* starts_N,
-                       int64_t N, float* scratch) {
-  Attention arguments = arguments_of(q, places, causal, reach, starts_N, N);
+                       int64_t N, float scale, float* scratch) {
+  Attention arguments = arguments_of(q, places, causal, reach, starts_N, N, scale);
   arguments.out = out;
   arguments.k = k;
   arguments.v = v;

@@ -82,10 +82,10 @@ bool heads_aligned(const Heads& x) {
 }  // namespace
 
 int decode_attention(void* stream, Type type, Heads out, Heads q, Heads k_cache, Heads v_cache, int64_t length,
-                     int64_t reach, const int32_t* rows_B, const int32_t* lengths_B) {
+                     int64_t reach, const int32_t* rows_B, const int32_t* lengths_B, float scale) {
   if (q.K > kMaxK) return kTooWide;
-  const float scale = 1 / sqrtf(static_cast<float>(q.K));
-  const Decode arguments = {out, q, k_cache, v_cache, length, reach, rows_B, lengths_B, scale};
+  const float factor = scale > 0 ? scale : 1 / sqrtf(static_cast<float>(q.K));
+  const Decode arguments = {out, q, k_cache, v_cache, length, reach, rows_B, lengths_B, factor};
   return with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const bool aligned =

@@ -42,7 +42,10 @@ struct Places {
 };
 
 // plan::NormType, in its order.
-enum class NormKind : int32_t { kRmsNorm, kLayerNorm, kNpLayerNorm, kRmsNormNeox };
+enum class NormKind : int32_t { kRmsNorm, kLayerNorm, kNpLayerNorm, kRmsNormNeox, kRmsNorm1p };
+
+// plan::Activation, in its order.
+enum class ActivationKind : int32_t { kSilu, kGelu, kGeluTanh, kRelu2 };
 
 // One AdamW update; ops/adamw.h. Values that change from step to step are in device memory, in Decision.
 struct AdamWUpdate {
@@ -92,23 +95,24 @@ struct Table {
   int64_t (*norm_backward_scratch)(int64_t T, int64_t D);
   // Norms of rows of which ranks have parts (ops/norm.h). dots = sum of a b w over a row (times its scale);
   // weight_D and scale_T may be null. `scratch`: norm_backward_scratch(T, D) floats.
-  int (*norm_part_dots)(void* stream, Type, float* dots_T, ConstRows a_TD, ConstRows b_TD, const void* weight_D,
-                        const float* scale_T);
-  int (*norm_part_forward)(void* stream, Type, double eps, int64_t width, Rows y_TD, float* statistics_T,
+  int (*norm_part_dots)(void* stream, Type, NormKind, float* dots_T, ConstRows a_TD, ConstRows b_TD,
+                        const void* weight_D, const float* scale_T);
+  int (*norm_part_forward)(void* stream, Type, NormKind, double eps, int64_t width, Rows y_TD, float* statistics_T,
                            ConstRows x_TD, const void* weight_D);
-  int (*norm_part_backward)(void* stream, Type, int64_t width, Rows dx_TD, float* dweight_D, ConstRows dy_TD,
+  int (*norm_part_backward)(void* stream, Type, NormKind, int64_t width, Rows dx_TD, float* dweight_D, ConstRows dy_TD,
                             ConstRows x_TD, const float* statistics_T, const float* dots_T, const void* weight_D,
                             float* scratch);
 
   // Exact attention for cases that the vendors' kernels do not take (float32, odd head widths): out, lse [B, H, S]
   // float32 and the gradients, which are overwritten, as in ops/attention.h; K up to 256. `places`: of q. starts_N:
   // ascending int32 places in [B * S], including each sequence's first place; null: a sequence is one document.
-  // `reach`: as in ops::AttentionMask. `scratch`: attention_scratch(B, S, H) floats, S of q.
+  // `reach`: as in ops::AttentionMask. `scale`: of the scores; 0: 1 / sqrt(K). `scratch`: attention_scratch(B, S, H)
+  // floats, S of q.
   int (*attention_forward)(void* stream, Type, Heads out, float* lse, Heads q, Heads k, Heads v, Places places,
-                           int32_t causal, int64_t reach, const int32_t* starts_N, int64_t N);
+                           int32_t causal, int64_t reach, const int32_t* starts_N, int64_t N, float scale);
   int (*attention_backward)(void* stream, Type, Heads dq, Heads dk, Heads dv, Heads dout, Heads out, const float* lse,
                             Heads q, Heads k, Heads v, Places places, int32_t causal, int64_t reach,
-                            const int32_t* starts_N, int64_t N, float* scratch);
+                            const int32_t* starts_N, int64_t N, float scale, float* scratch);
   int64_t (*attention_scratch)(int64_t B, int64_t S, int64_t H);
 
   // y += bias, in each row.
@@ -121,9 +125,11 @@ struct Table {
   int (*rope)(void* stream, Type, Heads x, Places places, const float* table, int32_t halves, const int32_t* starts_N,
               int64_t N, float direction);
 
-  int (*swiglu_forward)(void* stream, Type, Rows a_TF, ConstRows gate_up_T2F);
-  // a_TF absent: not written. dgate_up may be gate_up, a may be da.
-  int (*swiglu_backward)(void* stream, Type, Rows dgate_up_T2F, ConstRows da_TF, ConstRows gate_up_T2F, Rows a_TF);
+  // x [T, F], or [T, 2F] with a gate.
+  int (*activation_forward)(void* stream, Type, ActivationKind, Rows a_TF, ConstRows x_TN);
+  // a_TF absent: not written. dx may be x, a may be da.
+  int (*activation_backward)(void* stream, Type, ActivationKind, Rows dx_TN, ConstRows da_TF, ConstRows x_TN,
+                             Rows a_TF);
 
   // sums[0] += the weighted losses, sums[1] += the weighted squares of log sum exp. With scale_1, the gradient
   // overwrites the logits. weights_C null: all 1. `scratch`: 2 * C doubles.
@@ -156,7 +162,7 @@ struct Table {
   // q [B, N, H, K] with caches [B, C, G, K] of `length` filled rows: ops::decode_attention. With rows_B and lengths_B,
   // and N = 1: ops::decode_attention_of_rows; null: query b has cache b, of `length` rows.
   int (*decode_attention)(void* stream, Type, Heads out, Heads q, Heads k_cache, Heads v_cache, int64_t length,
-                          int64_t reach, const int32_t* rows_B, const int32_t* lengths_B);
+                          int64_t reach, const int32_t* rows_B, const int32_t* lengths_B, float scale);
 
   // x [R, C] to float8 e4m3fn with one factor a row: out[r][c] = x[r][c] * (1 / scale[r]), scale[r] = max |x[r]| / 448
   // (at least 1e-12). Transposed: out [C, R], one factor for each column of x. Both at once read x twice, not four

@@ -10,13 +10,15 @@ namespace hearth::kernels {
 namespace {
 
 struct Norm {
-  float eps;
+  float eps, one;  // `one` is added to weights
   bool is_centred, eps_outside;
   int32_t heads;  // rows that follow each other, for one stride
 };
 
+float added_one(NormKind kind) { return kind == NormKind::kRmsNorm1p ? 1 : 0; }
+
 Norm norm_of(NormKind kind, double eps, int64_t heads) {
-  return {static_cast<float>(eps), kind == NormKind::kLayerNorm || kind == NormKind::kNpLayerNorm,
+  return {static_cast<float>(eps), added_one(kind), kind == NormKind::kLayerNorm || kind == NormKind::kNpLayerNorm,
           kind == NormKind::kRmsNormNeox, static_cast<int32_t>(heads)};
 }
 
@@ -84,7 +86,7 @@ __global__ void __launch_bounds__(1024) norm_forward_kernel(Norm norm, Rows h, R
   for_packs<W, kCount>(D, [&](int64_t col, int j) {
     Pack<T, W> pack = again(col, j), w;
     if (weight != nullptr) w = load<W>(weight + col);
-    for (int k = 0; k < W; ++k) pack.set(k, (pack[k] - mean) * scale * (weight == nullptr ? 1 : w[k]));
+    for (int k = 0; k < W; ++k) pack.set(k, (pack[k] - mean) * scale * (weight == nullptr ? 1 : w[k] + norm.one));
     store<W>(to + col, pack);
   });
 }
@@ -121,7 +123,7 @@ __global__ void __launch_bounds__(512, 1) norm_backward_kernel(Backward a, const
       Pack<T, W> w;
       if (weight != nullptr) w = load<W>(weight + col);
       for (int k = 0; k < W; ++k) {
-        const float gn = g[k] * ((row[k] - mean) * r), factor = weight == nullptr ? 1 : w[k];
+        const float gn = g[k] * ((row[k] - mean) * r), factor = weight == nullptr ? 1 : w[k] + a.norm.one;
         if (kCount > 0) {
           dw[j][k] += gn;
         } else if (partial != nullptr) {
@@ -142,7 +144,7 @@ __global__ void __launch_bounds__(512, 1) norm_backward_kernel(Backward a, const
       if (weight != nullptr) w = load<W>(weight + col);
       if (a.accumulate) out = load<W>(dx + col);
       for (int k = 0; k < W; ++k) {
-        const float n = (row[k] - mean) * r, weighted = weight == nullptr ? g[k] : g[k] * w[k];
+        const float n = (row[k] - mean) * r, weighted = weight == nullptr ? g[k] : g[k] * (w[k] + a.norm.one);
         out.set(k, fmaf(r, fmaf(-n, along, weighted - even), a.accumulate ? out[k] : 0));
       }
       store<W>(dx + col, out);
@@ -251,7 +253,7 @@ __device__ void for_columns(int64_t D, const Body& body) {
 
 template <class T, int W>
 __global__ void __launch_bounds__(kPartThreads)
-    part_dots_kernel(float* dots_T, ConstRows a, ConstRows b, const T* weight, const float* scale_T) {
+    part_dots_kernel(float one, float* dots_T, ConstRows a, ConstRows b, const T* weight, const float* scale_T) {
   const int64_t t = blockIdx.x;
   const T *left = row_of<T>(a, t), *right = row_of<T>(b, t);
   float sum = 0;
@@ -259,7 +261,7 @@ __global__ void __launch_bounds__(kPartThreads)
     const Pack<T, W> l = load<W>(left + col), r = load<W>(right + col);
     Pack<T, W> w;
     if (weight != nullptr) w = load<W>(weight + col);
-    for (int k = 0; k < W; ++k) sum = fmaf(l[k] * r[k], weight == nullptr ? 1 : w[k], sum);
+    for (int k = 0; k < W; ++k) sum = fmaf(l[k] * r[k], weight == nullptr ? 1 : w[k] + one, sum);
   });
   sum = block_sum(sum);
   if (threadIdx.x == 0) dots_T[t] = scale_T == nullptr ? sum : sum * scale_T[t];
@@ -267,7 +269,7 @@ __global__ void __launch_bounds__(kPartThreads)
 
 template <class T, int W>
 __global__ void __launch_bounds__(kPartThreads)
-    part_forward_kernel(float eps, float width, Rows y, float* statistics_T, ConstRows x, const T* weight) {
+    part_forward_kernel(float one, float eps, float width, Rows y, float* statistics_T, ConstRows x, const T* weight) {
   const int64_t t = blockIdx.x;
   const float r = 1 / sqrtf(statistics_T[t] / width + eps);
   __syncthreads();  // all threads have read the sum
@@ -277,7 +279,7 @@ __global__ void __launch_bounds__(kPartThreads)
   for_columns<W>(x.cols, [&](int64_t col) {
     Pack<T, W> pack = load<W>(from + col);
     const Pack<T, W> w = load<W>(weight + col);
-    for (int k = 0; k < W; ++k) pack.set(k, pack[k] * r * w[k]);
+    for (int k = 0; k < W; ++k) pack.set(k, pack[k] * r * (w[k] + one));
     store<W>(to + col, pack);
   });
 }
@@ -285,7 +287,7 @@ __global__ void __launch_bounds__(kPartThreads)
 // A thread always has the same columns: its row of `partial` [blocks, D] needs no other thread.
 template <class T, int W>
 __global__ void __launch_bounds__(kPartThreads)
-    part_backward_kernel(float width, Rows dx, ConstRows dy, ConstRows x, const float* statistics_T,
+    part_backward_kernel(float one, float width, Rows dx, ConstRows dy, ConstRows x, const float* statistics_T,
                          const float* dots_T, const T* weight, float* partial) {
   float* dw = partial + blockIdx.x * x.cols;
   for (int64_t t = blockIdx.x; t < x.rows; t += gridDim.x) {
@@ -298,7 +300,7 @@ __global__ void __launch_bounds__(kPartThreads)
       for (int k = 0; k < W; ++k) {
         const float n = v[k] * r;
         dw[col + k] = (t == static_cast<int64_t>(blockIdx.x) ? 0 : dw[col + k]) + g[k] * n;
-        out.set(k, r * fmaf(-n, along, g[k] * w[k]));
+        out.set(k, r * fmaf(-n, along, g[k] * (w[k] + one)));
       }
       store<W>(to + col, out);
     });
@@ -320,34 +322,36 @@ int threads_of(int64_t D, int W) { return threads_for(ceil_div(D, W), kPartThrea
 
 }  // namespace
 
-int norm_part_dots(void* stream, Type type, float* dots_T, ConstRows a_TD, ConstRows b_TD, const void* weight_D,
-                   const float* scale_T) {
+int norm_part_dots(void* stream, Type type, NormKind kind, float* dots_T, ConstRows a_TD, ConstRows b_TD,
+                   const void* weight_D, const float* scale_T) {
   const auto body = [&](auto zero, auto W) {
     using T = decltype(zero);
-    return launch(stream, &part_dots_kernel<T, W()>, a_TD.rows, threads_of(a_TD.cols, W()), dots_T, a_TD, b_TD,
-                  static_cast<const T*>(weight_D), scale_T);
+    return launch(stream, &part_dots_kernel<T, W()>, a_TD.rows, threads_of(a_TD.cols, W()), added_one(kind), dots_T,
+                  a_TD, b_TD, static_cast<const T*>(weight_D), scale_T);
   };
   return with_packs(type, a_TD.cols, weight_D, body, a_TD, b_TD);
 }
 
-int norm_part_forward(void* stream, Type type, double eps, int64_t width, Rows y_TD, float* statistics_T,
+int norm_part_forward(void* stream, Type type, NormKind kind, double eps, int64_t width, Rows y_TD, float* statistics_T,
                       ConstRows x_TD, const void* weight_D) {
   const auto body = [&](auto zero, auto W) {
     using T = decltype(zero);
-    return launch(stream, &part_forward_kernel<T, W()>, x_TD.rows, threads_of(x_TD.cols, W()), static_cast<float>(eps),
-                  static_cast<float>(width), y_TD, statistics_T, x_TD, static_cast<const T*>(weight_D));
+    return launch(stream, &part_forward_kernel<T, W()>, x_TD.rows, threads_of(x_TD.cols, W()), added_one(kind),
+                  static_cast<float>(eps), static_cast<float>(width), y_TD, statistics_T, x_TD,
+                  static_cast<const T*>(weight_D));
   };
   return with_packs(type, x_TD.cols, weight_D, body, y_TD, x_TD);
 }
 
-int norm_part_backward(void* stream, Type type, int64_t width, Rows dx_TD, float* dweight_D, ConstRows dy_TD,
-                       ConstRows x_TD, const float* statistics_T, const float* dots_T, const void* weight_D,
-                       float* scratch) {
+int norm_part_backward(void* stream, Type type, NormKind kind, int64_t width, Rows dx_TD, float* dweight_D,
+                       ConstRows dy_TD, ConstRows x_TD, const float* statistics_T, const float* dots_T,
+                       const void* weight_D, float* scratch) {
   const int64_t T = x_TD.rows, D = x_TD.cols, blocks = norm_backward_scratch(T, D) / (D > 0 ? D : 1);
   const auto body = [&](auto zero, auto W) {
     using Value = decltype(zero);
-    return launch(stream, &part_backward_kernel<Value, W()>, blocks, threads_of(D, W()), static_cast<float>(width),
-                  dx_TD, dy_TD, x_TD, statistics_T, dots_T, static_cast<const Value*>(weight_D), scratch);
+    return launch(stream, &part_backward_kernel<Value, W()>, blocks, threads_of(D, W()), added_one(kind),
+                  static_cast<float>(width), dx_TD, dy_TD, x_TD, statistics_T, dots_T,
+                  static_cast<const Value*>(weight_D), scratch);
   };
   const int code = with_packs(type, D, weight_D, body, dx_TD, dy_TD, x_TD);
   return code != 0 || T == 0 ? code : add_partial_rows(stream, dweight_D, scratch, blocks, D);

@@ -6,13 +6,13 @@
 
 #include "base/error.h"
 #include "model/context_parallel.h"
+#include "ops/activation.h"
 #include "ops/embedding.h"
 #include "ops/float8.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
 #include "ops/rope.h"
 #include "ops/rows.h"
-#include "ops/swiglu.h"
 #include "ops/tensor.h"
 
 namespace hearth::model {
@@ -74,13 +74,13 @@ class Executor {
   void operator()(const models::NormPartSquares& op) const { ops::norm_part_squares(a(op.statistics), a(op.x)); }
   void operator()(const models::SumOverRanks& op) const { a.tensor->all_reduce(a(op.sums)); }
   void operator()(const models::NormPartForward& op) const {
-    ops::norm_part_forward(op.norm.eps, op.width, a(op.out), a(op.statistics), a(op.x), unit.weight(op.weight));
+    ops::norm_part_forward(op.norm, op.width, a(op.out), a(op.statistics), a(op.x), unit.weight(op.weight));
   }
   void operator()(const models::NormPartDots& op) const {
-    ops::norm_part_dots(a(op.dots), a(op.dy), a(op.x), a(op.statistics), unit.weight(op.weight));
+    ops::norm_part_dots(op.norm, a(op.dots), a(op.dy), a(op.x), a(op.statistics), unit.weight(op.weight));
   }
   void operator()(const models::NormPartGradient& op) const {
-    ops::norm_part_backward(op.width, a(op.dx), unit.gradient(op.weight), a(op.dy), a(op.x), a(op.statistics),
+    ops::norm_part_backward(op.norm, op.width, a(op.dx), unit.gradient(op.weight), a(op.dy), a(op.x), a(op.statistics),
                             a(op.dots), unit.weight(op.weight));
   }
 
@@ -115,6 +115,7 @@ class Executor {
   void operator()(const models::BiasGradient& op) const { ops::bias_gradient(unit.gradient(op.weight), a(op.dx)); }
 
   void operator()(const models::Copy& op) const { ops::copy_(a(op.to), a(op.from)); }
+  void operator()(const models::Scale& op) const { ops::scale(a(op.to), a(op.from), op.factor); }
   void operator()(const models::Add& op) const { ops::add_(a(op.to), a(op.from)); }
   void operator()(const models::GatherRows& op) const { a.tensor->all_gather(a(op.all), a(op.own)); }
   void operator()(const models::SumRows& op) const { a.tensor->reduce_scatter(a(op.own), a(op.summands)); }
@@ -130,17 +131,17 @@ class Executor {
   }
   void operator()(const models::Attention& op) const {
     ops::attention_forward(a.heads(op.out), a(op.log_sum_exp), a.heads(op.q), a.heads(op.k), a.heads(op.v),
-                           mask(op.reach));
+                           mask(op.reach), op.scale);
   }
   void operator()(const models::AttentionGradient& op) const {
     ops::attention_backward(a.heads(op.dq), a.heads(op.dk), a.heads(op.dv), a.heads(op.dout), a.heads(op.out),
-                            a(op.log_sum_exp), a.heads(op.q), a.heads(op.k), a.heads(op.v), mask(op.reach));
+                            a(op.log_sum_exp), a.heads(op.q), a.heads(op.k), a.heads(op.v), mask(op.reach), op.scale);
   }
   void operator()(const models::CachedAttention& op) const { inputs.attend_cached(a(op.out), a(op.qkv)); }
 
-  void operator()(const models::SwiGlu& op) const { ops::swiglu_forward(a(op.out), a(op.gate_up)); }
-  void operator()(const models::SwiGluGradient& op) const {
-    ops::swiglu_backward(a(op.gate_up), a(op.dout), a(op.gate_up), a(op.again));
+  void operator()(const models::Activate& op) const { ops::activation_forward(op.function, a(op.out), a(op.x)); }
+  void operator()(const models::ActivateGradient& op) const {
+    ops::activation_backward(op.function, a(op.x), a(op.dout), a(op.x), a(op.again));
   }
 
   void operator()(const models::Loss& op) const {

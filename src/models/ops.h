@@ -100,12 +100,14 @@ struct NormPartForward {
 // The gradient of that norm, in three ops, too: `dots` are partial sums until the ranks have added them up. dx may be
 // dy.
 struct NormPartDots {
+  Norm norm;
   Ref dots, dy, x, statistics;
   Weight weight;
   Refs reads() const { return {dy, x, statistics}; }
   Refs writes() const { return {dots}; }
 };
 struct NormPartGradient {
+  Norm norm;
   int64_t width;
   Ref dx, dy, x, statistics, dots;
   Weight weight;
@@ -158,6 +160,13 @@ struct BiasGradient {
 
 struct Copy {
   Ref to, from;
+  Refs reads() const { return {from}; }
+  Refs writes() const { return {to}; }
+};
+// to = factor from. to may be from.
+struct Scale {
+  Ref to, from;
+  double factor;
   Refs reads() const { return {from}; }
   Refs writes() const { return {to}; }
 };
@@ -215,15 +224,18 @@ struct Rotate {
 };
 
 // Scaled dot-product attention. q, k and v are heads of `width` elements beside each other. The mask is the batch's,
-// and a query sees at most `reach` positions before and behind it (ModelShape::reach).
+// and a query sees at most `reach` positions before and behind it (ModelShape::reach). `scale`: of the scores; 0: 1 /
+// sqrt(width).
 struct Attention {
   int64_t reach;
+  double scale;
   Ref out, log_sum_exp, q, k, v;
   Refs reads() const { return {q, k, v}; }
   Refs writes() const { return {out, log_sum_exp}; }
 };
 struct AttentionGradient {
   int64_t reach;
+  double scale;
   Ref dq, dk, dv, dout, out, log_sum_exp, q, k, v;
   Refs reads() const { return {q, k, v, dout, out, log_sum_exp}; }
   Refs writes() const { return {dq, dk, dv}; }
@@ -235,18 +247,20 @@ struct CachedAttention {
   Refs writes() const { return {out}; }
 };
 
-// out = silu(g) u, where gate_up is [g | u].
-struct SwiGlu {
-  Ref out, gate_up;
-  Refs reads() const { return {gate_up}; }
+// out = f(x); or out = f(g) u, where x is [g | u] and twice as wide.
+struct Activate {
+  config::Activation function;
+  Ref out, x;
+  Refs reads() const { return {x}; }
   Refs writes() const { return {out}; }
 };
-// gate_up becomes its gradient. `again`: if it exists, it receives the output of forward, which backward computes
-// again; may be dout.
-struct SwiGluGradient {
-  Ref gate_up, dout, again;
-  Refs reads() const { return {dout, gate_up}; }
-  Refs writes() const { return again.exists() ? Refs{gate_up, again} : Refs{gate_up}; }
+// x becomes its gradient. `again`: if it exists, it receives the output of forward, which backward computes again; may
+// be dout.
+struct ActivateGradient {
+  config::Activation function;
+  Ref x, dout, again;
+  Refs reads() const { return {dout, x}; }
+  Refs writes() const { return again.exists() ? Refs{x, again} : Refs{x}; }
 };
 
 // The output matrix and the loss, for as many positions at a time as `logits` has rows. `counted`, `dcounted`: only if
@@ -267,7 +281,7 @@ struct Loss {
 using Op = std::variant<Embedding, EmbeddingGradient, Receive, NormForward, AddNormForward, NormGradient,
                         NormPartSquares, SumOverRanks, NormPartForward, NormPartDots, NormPartGradient, Linear,
                         LinearInputGradient, LinearWeightGradient, SharedLinearGradients, AddBias, BiasGradient, Copy,
-                        Add, GatherRows, SumRows, RowsToHeads, HeadsToRows, GatherKeys, SumKeyGradients, Rotate,
-                        Attention, AttentionGradient, CachedAttention, SwiGlu, SwiGluGradient, Loss>;
+                        Scale, Add, GatherRows, SumRows, RowsToHeads, HeadsToRows, GatherKeys, SumKeyGradients, Rotate,
+                        Attention, AttentionGradient, CachedAttention, Activate, ActivateGradient, Loss>;
 
 }  // namespace hearth::models

@@ -30,6 +30,7 @@ struct Rope {
 };
 
 // A norm of ops/norm.h; eps is added to a row's mean square or variance.
+using config::Activation;
 using config::NormType;
 struct Norm {
   NormType type = NormType::kRmsNorm;
@@ -37,6 +38,8 @@ struct Norm {
   bool operator==(const Norm&) const = default;
 };
 constexpr bool has_weight(NormType type) { return type != NormType::kNpLayerNorm; }
+// The norm multiplies by 1 + its weight, which begins at zero.
+constexpr bool adds_one(NormType type) { return type == NormType::kRmsNorm1p; }
 constexpr bool is_centred(NormType type) { return type == NormType::kLayerNorm || type == NormType::kNpLayerNorm; }
 
 // The law of initial weights: torchtitan's, or N(0, std). wo and w2, which write to the residual stream, get N(0,
@@ -100,6 +103,8 @@ struct ModelShape : config::BlockOptions {
   int64_t reach(const Layer& layer) const {
     return layer.window == 0 ? -1 : causal ? layer.window - 1 : layer.window / 2;
   }
+  // Columns of the feed-forward's first product: w1's, and w3's beside them.
+  int64_t ffn_width() const { return (gated_ffn ? 2 : 1) * F(); }
   // A layer as a stage of its own: what its block is built from.
   ModelShape layer(int64_t index) const;
   bool has_embedding() const { return stage.first == 0; }
@@ -108,7 +113,7 @@ struct ModelShape : config::BlockOptions {
   int64_t qk_heads() const { return H + G; }  // the heads that are rotated, next to each other in a row
   int64_t qkv_width() const { return (H + 2 * G) * K; }
   // The norm of a head: [K] for queries, [K] for keys.
-  Norm head_norm() const { return {NormType::kRmsNorm, norm.eps}; }
+  Norm head_norm() const { return {adds_one(norm.type) ? norm.type : NormType::kRmsNorm, norm.eps}; }
   // The heads of a rank in attention. If there are more head ranks than key/value heads, several ranks have the same
   // key/value head.
   int64_t attention_heads() const { return H / head_ranks(); }

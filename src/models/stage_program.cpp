@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -25,7 +26,10 @@ std::vector<UnitSpec> unit_specs(const ModelShape& s) {
   for (int64_t layer = 0; layer < s.L(); ++layer)
     units.push_back({fmt::format("layers.{}.", layer), make_block(s.layer(layer))->parameters()});
   UnitSpec& last = units.emplace_back();
-  if (has_weight(s.norm.type)) last.parameters.push_back({"norm.weight", {s.D}});
+  if (has_weight(s.norm.type)) {
+    const Law law = {adds_one(s.norm.type) ? Init::kZeros : Init::kOnes};
+    last.parameters.push_back({"norm.weight", {s.D}, Cut::kNothing, law});
+  }
   if (!s.tied) last.parameters.push_back({"output.weight", {s.V, s.D}, Cut::kRows, output});
   return units;
 }
@@ -33,6 +37,12 @@ std::vector<UnitSpec> unit_specs(const ModelShape& s) {
 namespace {
 
 constexpr Weight kTokenEmbeddings{0, 1};
+
+// To nearest, ties to even.
+double rounded_to_bfloat16(double x) {
+  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
+  return static_cast<double>(std::bit_cast<float>((bits + 0x7FFFU + (bits >> 16 & 1U)) & 0xFFFF0000U));
+}
 
 // Writes the program of a stage, section by section.
 class StageWriter {
@@ -50,6 +60,7 @@ class StageWriter {
       p_.step("embedding");
       p_.add(Embedding{kTokenEmbeddings, p_.summands(stream_.front())});
       p_.sum_rows(stream_.front());
+      scale(stream_.front(), embedding_multiplier());
     } else {
       p_.step("input");
       p_.add(Receive{stream_.front()});
@@ -64,6 +75,8 @@ class StageWriter {
       p_.step("last norm");
       p_.add(
           AddNormForward{s_.norm, stream_.back(), p_.final_input, final_statistics_, stream.x, stream.branch, norm_});
+      // Logits are products with these rows: a quotient of them is that of the logits, and cheaper.
+      scale(p_.final_input, 1 / s_.logits_divisor);
     } else {
       p_.step("output");
       p_.add(Copy{p_.dstream, stream.x});
@@ -83,6 +96,7 @@ class StageWriter {
     p_.add(Loss{output_, p_.all_rows(p_.final_input), p_.logits, head_input_, head_gradient_,
                 p_.summands(input_gradient_)});
     p_.sum_rows(input_gradient_);
+    scale(input_gradient_, 1 / s_.logits_divisor);
     // A training is validated by the same program: this section in place of the one above.
     p_.begin_beside(Section::kLoss);
     p_.add(Loss{output_, p_.all_rows(p_.final_input), p_.logits, head_input_});
@@ -100,6 +114,7 @@ class StageWriter {
     if (s_.has_embedding()) {
       p_.begin(Pass::kBackward, Section::kEmbeddingGradient);
       p_.step("embedding's gradient");
+      scale(p_.dstream, embedding_multiplier());
       p_.add(EmbeddingGradient{kTokenEmbeddings, p_.all_rows(p_.dstream)});
     }
     if (!p_.in_halves()) return;
@@ -110,6 +125,14 @@ class StageWriter {
   }
 
  private:
+  void scale(const Ref& rows, double factor) {
+    if (factor != 1) p_.add(Scale{rows, rows, factor});
+  }
+  // transformers' Gemma keeps the multiplier in the type of its weights.
+  double embedding_multiplier() const {
+    const bool rounds = s_.round_embedding_multiplier && p_.size.dtype == DType::kBFloat16;
+    return rounds ? rounded_to_bfloat16(s_.embedding_multiplier) : s_.embedding_multiplier;
+  }
   Block& block(int64_t layer) { return *blocks_[static_cast<size_t>(layer)]; }
 
   void add_buffers() {

@@ -26,9 +26,8 @@ namespace hearth::ops::HWY_NAMESPACE {
 // One query of one head against `length` cached rows; `p` is scratch of that length.
 template <class T>
 HWY_INLINE void decode_row(T* out, const T* q, const T* k, const T* v, int64_t stride_k, int64_t stride_v,
-                           int64_t length, int64_t K, float* p) {
+                           int64_t length, int64_t K, float scale, float* p) {
   const F32 d;
-  const float scale = 1 / std::sqrt(static_cast<float>(K));
   float largest = -std::numeric_limits<float>::infinity();
   for (int64_t j = 0; j < length; ++j) {
     V32 dot = hn::Zero(d);
@@ -53,12 +52,12 @@ HWY_INLINE void decode_row(T* out, const T* q, const T* k, const T* v, int64_t s
 }
 
 void decode_f32(float* out, const float* q, const float* k, const float* v, int64_t stride_k, int64_t stride_v,
-                int64_t length, int64_t K, float* p) {
-  decode_row(out, q, k, v, stride_k, stride_v, length, K, p);
+                int64_t length, int64_t K, float scale, float* p) {
+  decode_row(out, q, k, v, stride_k, stride_v, length, K, scale, p);
 }
 void decode_bf16(c10::BFloat16* out, const c10::BFloat16* q, const c10::BFloat16* k, const c10::BFloat16* v,
-                 int64_t stride_k, int64_t stride_v, int64_t length, int64_t K, float* p) {
-  decode_row(out, q, k, v, stride_k, stride_v, length, K, p);
+                 int64_t stride_k, int64_t stride_v, int64_t length, int64_t K, float scale, float* p) {
+  decode_row(out, q, k, v, stride_k, stride_v, length, K, scale, p);
 }
 
 }  // namespace hearth::ops::HWY_NAMESPACE
@@ -120,8 +119,9 @@ auto decode_kernel(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(decode_bf16); }
 
 template <class T>
 void decode(const HeadTensor<T>& out, const HeadTensor<const T>& q, const HeadTensor<const T>& k,
-            const HeadTensor<const T>& v, int64_t length, int64_t reach) {
+            const HeadTensor<const T>& v, int64_t length, int64_t reach, double given_scale) {
   const int64_t H = q.N, N = q.S, group = H / k.N;
+  const float scale = given_scale > 0 ? static_cast<float>(given_scale) : 1 / std::sqrt(static_cast<float>(q.K));
   const auto kernel = decode_kernel(T());
   parallel(q.B * H * N, 2 * length * q.K, [&](int64_t begin, int64_t end) {
     std::vector<float> scores(static_cast<size_t>(length));
@@ -129,7 +129,7 @@ void decode(const HeadTensor<T>& out, const HeadTensor<const T>& q, const HeadTe
       const int64_t b = item / (H * N), h = item / N % H, i = item % N;
       const int64_t last = length - N + i, first = reach < 0 ? 0 : std::max<int64_t>(0, last - reach);
       kernel(out.at(b, i, h), q.at(b, i, h), k.at(b, first, h / group), v.at(b, first, h / group), k.stride_s,
-             v.stride_s, last + 1 - first, q.K, scores.data());
+             v.stride_s, last + 1 - first, q.K, scale, scores.data());
     }
   });
 }
@@ -137,22 +137,24 @@ void decode(const HeadTensor<T>& out, const HeadTensor<const T>& q, const HeadTe
 }  // namespace
 
 void attention_forward(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, const at::Tensor& q_BQHK,
-                       const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask) {
+                       const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask, double scale) {
   const trace::SpanScope span(trace::SpanKind::kOp, "attention_forward");
   check_shapes(q_BQHK, k_BSGK, v_BSGK);
   const int64_t B = q_BQHK.size(0), Q = q_BQHK.size(1), H = q_BQHK.size(2), S = k_BSGK.size(1);
   HEARTH_CHECK(out_BQHK.sizes() == q_BQHK.sizes() && lse_BHQ.sizes() == at::IntArrayRef({B, H, Q}));
   check_queries(mask.queries, Q, S);
   if (q_BQHK.numel() == 0) return;
-  if (on_gpu(q_BQHK)) return gpu::attention_forward(out_BQHK, lse_BHQ, q_BQHK, k_BSGK, v_BSGK, without_idle(mask, S));
+  if (on_gpu(q_BQHK)) {
+    return gpu::attention_forward(out_BQHK, lse_BHQ, q_BQHK, k_BSGK, v_BSGK, without_idle(mask, S), scale);
+  }
   const VisibleKeys* visible = visible_keys(mask, B, Q, S);
   with_element_type(q_BQHK, [&]<class T>(T) {
     const auto out = heads<T>(out_BQHK);
     const auto q = heads<const T>(q_BQHK), k = heads<const T>(k_BSGK), v = heads<const T>(v_BSGK);
     if constexpr (std::is_same_v<T, double>) {
-      reference::attention_forward(out, flat<double>(lse_BHQ, B * H * Q), q, k, v, visible);
+      reference::attention_forward(out, flat<double>(lse_BHQ, B * H * Q), q, k, v, visible, scale);
     } else {
-      flash_forward(FlashForward<T>{out, flat<float>(lse_BHQ, B * H * Q), q, k, v, visible});
+      flash_forward(FlashForward<T>{out, flat<float>(lse_BHQ, B * H * Q), q, k, v, visible, static_cast<float>(scale)});
     }
   });
 }
@@ -160,7 +162,7 @@ void attention_forward(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, co
 void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
                         const at::Tensor& dout_BQHK, const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ,
                         const at::Tensor& q_BQHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
-                        const AttentionMask& mask) {
+                        const AttentionMask& mask, double scale) {
   const trace::SpanScope span(trace::SpanKind::kOp, "attention_backward");
   check_shapes(q_BQHK, k_BSGK, v_BSGK);
   check_shapes(dq_BQHK, dk_BSGK, dv_BSGK);
@@ -172,7 +174,7 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
   if (q_BQHK.numel() == 0) return;
   if (on_gpu(q_BQHK)) {
     return gpu::attention_backward(dq_BQHK, dk_BSGK, dv_BSGK, dout_BQHK, out_BQHK, lse_BHQ, q_BQHK, k_BSGK, v_BSGK,
-                                   without_idle(mask, S));
+                                   without_idle(mask, S), scale);
   }
   const VisibleKeys* visible = visible_keys(mask, B, Q, S);
   with_element_type(q_BQHK, [&]<class T>(T) {
@@ -182,16 +184,16 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
     if constexpr (std::is_same_v<T, double>) {
       for (const at::Tensor& gradient : {dq_BQHK, dk_BSGK, dv_BSGK}) gradient.zero_();  // the reference adds to them
       const double* lse = flat<const double>(lse_BHQ, B * H * Q);
-      reference::attention_backward(dq, dk, dv, dout, out, lse, q, k, v, visible);
+      reference::attention_backward(dq, dk, dv, dout, out, lse, q, k, v, visible, scale);
     } else {
       const float* lse = flat<const float>(lse_BHQ, B * H * Q);
-      flash_backward(FlashBackward<T>{dq, dk, dv, dout, out, lse, q, k, v, visible});
+      flash_backward(FlashBackward<T>{dq, dk, dv, dout, out, lse, q, k, v, visible, static_cast<float>(scale)});
     }
   });
 }
 
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
-                      const at::Tensor& v_cache_BCGK, int64_t length, int64_t reach) {
+                      const at::Tensor& v_cache_BCGK, int64_t length, int64_t reach, double scale) {
   const trace::SpanScope span(trace::SpanKind::kOp, "decode_attention");
   check_shapes(q_BNHK, k_cache_BCGK, v_cache_BCGK);
   const int64_t B = q_BNHK.size(0), N = q_BNHK.size(1), H = q_BNHK.size(2);
@@ -204,39 +206,42 @@ void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, cons
     }
     reference::attention_forward<double>(heads<double>(out_BNHK), nullptr, heads<const double>(q_BNHK),
                                          heads<const double>(k_cache_BCGK), heads<const double>(v_cache_BCGK),
-                                         visible.data());
+                                         visible.data(), scale);
     return;
   }
   if (N == length && N > 1) {  // a prompt: as in training
     const at::Tensor lse_BHS = at::empty({B, H, N}, q_BNHK.options().dtype(at::kFloat));
     attention_forward(out_BNHK, lse_BHS, q_BNHK, k_cache_BCGK.narrow(1, 0, N), v_cache_BCGK.narrow(1, 0, N),
-                      {.causal = true, .reach = reach});
+                      {.causal = true, .reach = reach}, scale);
     return;
   }
-  if (on_gpu(q_BNHK)) return gpu::decode_attention(out_BNHK, q_BNHK, k_cache_BCGK, v_cache_BCGK, length, reach, {}, {});
+  if (on_gpu(q_BNHK)) {
+    return gpu::decode_attention(out_BNHK, q_BNHK, k_cache_BCGK, v_cache_BCGK, length, reach, {}, {}, scale);
+  }
   with_element_type(q_BNHK, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, double>) {
       decode(heads<T>(out_BNHK), heads<const T>(q_BNHK), heads<const T>(k_cache_BCGK), heads<const T>(v_cache_BCGK),
-             length, reach);
+             length, reach, scale);
     }
   });
 }
 
 void decode_attention_of_rows(const at::Tensor& out_NHK, const at::Tensor& q_NHK, const at::Tensor& k_cache_RCGK,
-                              const at::Tensor& v_cache_RCGK, const at::Tensor& rows_N, const at::Tensor& lengths_N) {
+                              const at::Tensor& v_cache_RCGK, const at::Tensor& rows_N, const at::Tensor& lengths_N,
+                              double scale) {
   const int64_t N = q_NHK.size(0);
   HEARTH_CHECK(rows_N.numel() == N && lengths_N.numel() == N);
   if (on_gpu(q_NHK)) {
     const trace::SpanScope span(trace::SpanKind::kOp, "decode_attention");
     return gpu::decode_attention(out_NHK.unsqueeze(1), q_NHK.unsqueeze(1), k_cache_RCGK, v_cache_RCGK, 0, -1, rows_N,
-                                 lengths_N);
+                                 lengths_N, scale);
   }
   for (int64_t n = 0; n < N; ++n) {
     const int64_t row = flat<const int32_t>(rows_N, N)[n];
     decode_attention(out_NHK.narrow(0, n, 1).unsqueeze(0), q_NHK.narrow(0, n, 1).unsqueeze(0),
                      k_cache_RCGK.narrow(0, row, 1), v_cache_RCGK.narrow(0, row, 1),
-                     flat<const int32_t>(lengths_N, N)[n]);
+                     flat<const int32_t>(lengths_N, N)[n], scale);
   }
 }
 

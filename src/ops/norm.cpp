@@ -19,6 +19,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
+// The factors of elements i and on: the weights, or 1 + the weights.
+template <class T>
+HWY_INLINE V32 factors(F32 d, const T* weight, int64_t i, int64_t count, V32 one) {
+  return hn::Add(load(d, weight + i, count), one);
+}
+V32 added_one(F32 d, plan::Norm norm) { return hn::Set(d, plan::adds_one(norm.type) ? 1.0f : 0.0f); }
+
 // `mean` is null for norms without one, `weight` if it is 1.
 template <class T>
 void forward_row(T* y, const T* x, const T* weight, int64_t D, plan::Norm norm, float* statistic, float* mean) {
@@ -40,10 +47,10 @@ void forward_row(T* y, const T* x, const T* weight, int64_t D, plan::Norm norm, 
   const bool eps_outside = norm.type == plan::NormType::kRmsNormNeox;
   const float r = 1 / (eps_outside ? std::sqrt(mean_square) + eps : std::sqrt(mean_square + eps));
   *statistic = eps_outside ? std::sqrt(mean_square) : r;
-  const V32 vr = hn::Set(d, r);
+  const V32 vr = hn::Set(d, r), one = added_one(d, norm);
   for_lanes(d, D, [&](int64_t i, int64_t count) HWY_ATTR {
     const V32 n = hn::Mul(hn::Sub(load(d, x + i, count), vm), vr);
-    store(weight == nullptr ? n : hn::Mul(n, load(d, weight + i, count)), d, y + i, count);
+    store(weight == nullptr ? n : hn::Mul(n, factors(d, weight, i, count, one)), d, y + i, count);
   });
 }
 
@@ -66,14 +73,14 @@ void backward_row(T* dx, float* partial_dw, const T* dy, const T* x, const T* we
   const float r = eps_outside ? 1 / (statistic + eps) : statistic;
   const float c = !eps_outside ? 1 : statistic > 0 ? (statistic + eps) / statistic : 0;
   const float m = mean != nullptr ? *mean : 0;
-  const V32 vr = hn::Set(d, r), vm = hn::Set(d, m);
+  const V32 vr = hn::Set(d, r), vm = hn::Set(d, m), one = added_one(d, norm);
   const auto weighted = [&](V32 g, int64_t i, int64_t count)
-                            HWY_ATTR { return weight == nullptr ? g : hn::Mul(g, load(d, weight + i, count)); };
+                            HWY_ATTR { return weight == nullptr ? g : hn::Mul(g, factors(d, weight, i, count, one)); };
   V32 dot = hn::Zero(d), total = hn::Zero(d);
   for_lanes(d, D, [&](int64_t i, int64_t count) HWY_ATTR {
     const V32 g = load(d, dy + i, count), n = hn::Mul(hn::Sub(load(d, x + i, count), vm), vr), gn = hn::Mul(g, n);
     if (partial_dw != nullptr) store(hn::Add(load(d, partial_dw + i, count), gn), d, partial_dw + i, count);
-    dot = weight == nullptr ? hn::Add(dot, gn) : hn::MulAdd(gn, load(d, weight + i, count), dot);
+    dot = weight == nullptr ? hn::Add(dot, gn) : hn::MulAdd(gn, factors(d, weight, i, count, one), dot);
     if (mean != nullptr) total = hn::Add(total, weighted(g, i, count));
   });
   const V32 along = hn::Set(d, c * sum(d, dot) / size), even = hn::Set(d, sum(d, total) / size);

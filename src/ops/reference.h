@@ -21,6 +21,11 @@ void add(HeadRows<T> h, HeadRows<const T> x, HeadRows<const T> r) {
   }
 }
 
+template <class T>
+double norm_factor(const plan::Norm& norm, const T* weight, int64_t d) {
+  return weight == nullptr ? 1 : double(weight[d]) + (plan::adds_one(norm.type) ? 1 : 0);
+}
+
 // Statistics of a row in A: `size` as in ops/norm.h, `mean` or null; `weight` null: 1.
 template <class T, class A>
 void norm_forward(const plan::Norm& norm, HeadRows<T> y, A* size, A* mean, HeadRows<const T> x, const T* weight) {
@@ -37,7 +42,7 @@ void norm_forward(const plan::Norm& norm, HeadRows<T> y, A* size, A* mean, HeadR
     const double r = 1 / (eps_outside ? std::sqrt(squares) + norm.eps : std::sqrt(squares + norm.eps));
     size[t] = A(eps_outside ? std::sqrt(squares) : r);
     for (int64_t d = 0; d < x.cols; ++d) {
-      y.row(t)[d] = T((double(x.row(t)[d]) - m) * r * (weight == nullptr ? 1 : double(weight[d])));
+      y.row(t)[d] = T((double(x.row(t)[d]) - m) * r * norm_factor(norm, weight, d));
     }
   }
 }
@@ -56,7 +61,7 @@ void norm_backward(const plan::Norm& norm, HeadRows<T> dx, A* dweight, HeadRows<
     double dot = 0, total = 0;
     for (int64_t d = 0; d < x.cols; ++d) {
       const double n = (double(x.row(t)[d]) - m) * r, dyd = double(dy.row(t)[d]);
-      const double g = dyd * (weight == nullptr ? 1 : double(weight[d]));
+      const double g = dyd * norm_factor(norm, weight, d);
       dw[static_cast<size_t>(d)] += dyd * n;
       dot += g * n;
       total += g;
@@ -67,7 +72,7 @@ void norm_backward(const plan::Norm& norm, HeadRows<T> dx, A* dweight, HeadRows<
     total = mean == nullptr ? 0 : total / double(x.cols);
     for (int64_t d = 0; d < x.cols; ++d) {
       const double n = (double(x.row(t)[d]) - m) * r;
-      const double g = double(dy.row(t)[d]) * (weight == nullptr ? 1 : double(weight[d]));
+      const double g = double(dy.row(t)[d]) * norm_factor(norm, weight, d);
       dx.row(t)[d] = T(r * (g - total - n * dot) + (accumulate ? double(dx.row(t)[d]) : 0));
     }
   }
@@ -121,11 +126,11 @@ double dot(const T* a, const T* b, int64_t n) {
   return sum;
 }
 
-// visible [B, S]: the keys that each query sees. lse [B, N, S] or null.
+// visible [B, S]: the keys that each query sees. lse [B, N, S] or null. given_scale 0: 1 / sqrt(K).
 template <class T>
 void attention_forward(HeadTensor<T> out, T* lse, HeadTensor<const T> q, HeadTensor<const T> k, HeadTensor<const T> v,
-                       const VisibleKeys* visible) {
-  const double scale = 1 / std::sqrt(double(q.K));
+                       const VisibleKeys* visible, double given_scale = 0) {
+  const double scale = given_scale > 0 ? given_scale : 1 / std::sqrt(double(q.K));
   const int64_t group = q.N / k.N;
   std::vector<double> p(static_cast<size_t>(k.S)), sum(static_cast<size_t>(q.K));
   for (int64_t b = 0; b < q.B; ++b) {
@@ -154,8 +159,8 @@ void attention_forward(HeadTensor<T> out, T* lse, HeadTensor<const T> q, HeadTen
 template <class T>
 void attention_backward(HeadTensor<T> dq, HeadTensor<T> dk, HeadTensor<T> dv, HeadTensor<const T> dout,
                         HeadTensor<const T> out, const T* lse, HeadTensor<const T> q, HeadTensor<const T> k,
-                        HeadTensor<const T> v, const VisibleKeys* visible) {
-  const double scale = 1 / std::sqrt(double(q.K));
+                        HeadTensor<const T> v, const VisibleKeys* visible, double given_scale = 0) {
+  const double scale = given_scale > 0 ? given_scale : 1 / std::sqrt(double(q.K));
   const int64_t group = q.N / k.N;
   for (int64_t b = 0; b < q.B; ++b) {
     for (int64_t h = 0; h < q.N; ++h) {
@@ -177,27 +182,56 @@ void attention_backward(HeadTensor<T> dq, HeadTensor<T> dk, HeadTensor<T> dv, He
   }
 }
 
+// f(g) = g gate, and f'(g); ops/activation.h has the formulas.
+struct Activated {
+  double gate, slope;
+};
+inline Activated activated(plan::Activation function, double g) {
+  constexpr double kPi = 3.14159265358979323846;
+  switch (function) {
+    case plan::Activation::kSilu: {
+      const double s = 1 / (1 + std::exp(-g));
+      return {s, s + g * s * (1 - s)};
+    }
+    case plan::Activation::kGelu: {
+      const double phi = (1 + std::erf(g / std::sqrt(2.0))) / 2;
+      return {phi, phi + g * std::exp(-g * g / 2) / std::sqrt(2 * kPi)};
+    }
+    case plan::Activation::kGeluTanh: {
+      const double c = std::sqrt(2 / kPi), t = std::tanh(c * (g + 0.044715 * g * g * g));
+      return {(1 + t) / 2, (1 + t) / 2 + g * (1 - t * t) / 2 * c * (1 + 3 * 0.044715 * g * g)};
+    }
+    case plan::Activation::kRelu2:
+      break;
+  }
+  const double positive = g <= 0 ? 0 : g;  // NaN stays NaN
+  return {positive, 2 * positive};
+}
+
+// x [T, F], or [T, 2F] with a gate.
 template <class T>
-void swiglu_forward(Matrix<T> a, Matrix<const T> gate_up) {
+void activation_forward(plan::Activation function, Matrix<T> a, Matrix<const T> x) {
+  const bool gated = x.cols > a.cols;
   for (int64_t t = 0; t < a.rows; ++t) {
     for (int64_t f = 0; f < a.cols; ++f) {
-      const double g = double(gate_up.row(t)[f]), u = double(gate_up.row(t)[a.cols + f]);
-      const double s = 1 / (1 + std::exp(-g));
-      a.row(t)[f] = T(g * s * u);  // as backward recomputes it
+      const double g = double(x.row(t)[f]), u = gated ? double(x.row(t)[a.cols + f]) : 1;
+      a.row(t)[f] = T(g * activated(function, g).gate * u);  // as backward recomputes it
     }
   }
 }
 
-// silu'(g) = s + g s (1 - s), s = sigmoid(g). a.data may be null.
+// a.data may be null.
 template <class T>
-void swiglu_backward(Matrix<T> dgate_up, Matrix<const T> da, Matrix<const T> gate_up, Matrix<T> a) {
+void activation_backward(plan::Activation function, Matrix<T> dx, Matrix<const T> da, Matrix<const T> x, Matrix<T> a) {
+  const int64_t F = da.cols;
+  const bool gated = x.cols > F;
   for (int64_t t = 0; t < da.rows; ++t) {
-    for (int64_t f = 0; f < da.cols; ++f) {
-      const double g = double(gate_up.row(t)[f]), u = double(gate_up.row(t)[da.cols + f]), d = double(da.row(t)[f]);
-      const double s = 1 / (1 + std::exp(-g));
-      dgate_up.row(t)[f] = T(d * u * (s + g * s * (1 - s)));
-      dgate_up.row(t)[da.cols + f] = T(d * g * s);
-      if (a.data != nullptr) a.row(t)[f] = T(g * s * u);
+    for (int64_t f = 0; f < F; ++f) {
+      const double g = double(x.row(t)[f]), u = gated ? double(x.row(t)[F + f]) : 1, d = double(da.row(t)[f]);
+      const auto [gate, slope] = activated(function, g);
+      dx.row(t)[f] = T(d * u * slope);
+      if (gated) dx.row(t)[F + f] = T(d * g * gate);
+      if (a.data != nullptr) a.row(t)[f] = T(g * gate * u);
     }
   }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tensor.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
 #include <sys/mman.h>
@@ -158,6 +160,12 @@ void sum_copies(const at::Tensor& dst, const at::Tensor& src) { dst.copy_(src.su
 void add_(const at::Tensor& dst, const at::Tensor& src) {
   HEARTH_CHECK(dst.sizes() == src.sizes() && dst.scalar_type() == src.scalar_type());
   dst.add_(src);
+}
+
+void scale(const at::Tensor& dst, const at::Tensor& src, double factor) {
+  HEARTH_CHECK(dst.sizes() == src.sizes() && dst.scalar_type() == src.scalar_type());
+  at::Tensor to = dst;
+  at::mul_out(to, src, at::native::wrapped_scalar_tensor(factor));
 }
 
 void scale_rows_(const at::Tensor& matrix, const at::Tensor& factors) {

@@ -60,6 +60,8 @@ void sum_copies(const at::Tensor& dst, const at::Tensor& src);
 // dst += src, of one type and shape.
 void add_(const at::Tensor& dst, const at::Tensor& src);
 
+// dst = factor src, of one type and shape. dst may be src. A bfloat16 product is rounded once.
+void scale(const at::Tensor& dst, const at::Tensor& src, double factor);
 // matrix[i, :] *= factors[i], of one type.
 void scale_rows_(const at::Tensor& matrix, const at::Tensor& factors);
 

@@ -60,7 +60,7 @@ int64_t gpu_workspace_bytes(const ModelShape& s, int64_t W, const Precision& pre
     attention = (queries + 2 * keys + expanded) * dtype_size(DType::kBFloat16) + queries * dtype_size(DType::kFloat32) +
                 statistics;
   }
-  const int64_t widest = std::max({2 * s.F(), (s.H + 2 * s.G) * s.K, s.D});
+  const int64_t widest = std::max({s.ffn_width(), (s.H + 2 * s.G) * s.K, s.D});
   const int64_t weight = s.D * widest, rows_of_widest = T * widest;
   if (!float8) return attention;
   if (*float8 == config::Fp8Recipe::kRowwiseHpWgrad) return attention + rows_of_widest + weight;

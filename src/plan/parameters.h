@@ -24,6 +24,8 @@
 
 namespace hearth::plan {
 
+using models::Activation;
+using models::adds_one;
 using models::has_weight;
 using models::Init;
 using models::Initialization;

@@ -25,7 +25,8 @@ TEST(Choices, OfAModelHaveTheNamesOnDisk) {
   expect_names<NormType>({{NormType::kRmsNorm, "rmsnorm"},
                           {NormType::kLayerNorm, "layernorm"},
                           {NormType::kNpLayerNorm, "np_layernorm"},
-                          {NormType::kRmsNormNeox, "rmsnorm_neox"}});
+                          {NormType::kRmsNormNeox, "rmsnorm_neox"},
+                          {NormType::kRmsNorm1p, "rmsnorm_1p"}});
   expect_names<RopePairs>({{RopePairs::kInterleaved, "interleaved"}, {RopePairs::kHalves, "halves"}});
   expect_names<AttentionScope>({{AttentionScope::kWindow, "window"}, {AttentionScope::kDocument, "document"}});
   expect_names<InitLaw>({{InitLaw::kTorchtitan, "torchtitan"},
@@ -34,7 +35,12 @@ TEST(Choices, OfAModelHaveTheNamesOnDisk) {
                          {InitLaw::kSmallInit, "small_init"},
                          {InitLaw::kWangInit, "wang_init"}});
   expect_names<DType>({{DType::kFloat32, "float32"}, {DType::kFloat64, "float64"}, {DType::kBFloat16, "bfloat16"}});
-  expect_names<NormPlacement>({{NormPlacement::kInputs, "inputs"}, {NormPlacement::kOutputs, "outputs"}});
+  expect_names<NormPlacement>(
+      {{NormPlacement::kInputs, "inputs"}, {NormPlacement::kOutputs, "outputs"}, {NormPlacement::kBoth, "both"}});
+  expect_names<Activation>({{Activation::kSilu, "silu"},
+                            {Activation::kGelu, "gelu"},
+                            {Activation::kGeluTanh, "gelu_tanh"},
+                            {Activation::kRelu2, "relu2"}});
   expect_names<QkNormScope>({{QkNormScope::kHead, "head"}, {QkNormScope::kAllHeads, "all_heads"}});
 }
 

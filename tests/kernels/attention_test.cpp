@@ -21,21 +21,22 @@ class AttentionKernel : public DeviceTest {
  protected:
   // Q: queries of each sequence; 0: all of them.
   void check(at::ScalarType type, int64_t H, int64_t G, int64_t K, int64_t S, const ops::AttentionMask& mask,
-             int64_t Q = 0) {
+             int64_t Q = 0, double scale = 0) {
     const int64_t B = 2;
     if (Q == 0) Q = S;
     Packed x(random({B, S, H + 2 * G, K}, type), H, G), x64(wide(x.all), H, G), d64(at::empty_like(x64.all), H, G);
     for (Packed* views : {&x, &x64, &d64}) views->q = views->q.narrow(1, 0, Q);
     const Places places{S, mask.queries.first, mask.queries.second, mask.queries.length};
     const at::Tensor dout = random({B, Q, H, K}, type), out64 = doubles({B, Q, H, K}), lse64 = doubles({B, H, Q});
-    ops::attention_forward(out64, lse64, x64.q, x64.k, x64.v, mask);
-    ops::attention_backward(d64.q, d64.k, d64.v, wide(dout), out64, lse64, x64.q, x64.k, x64.v, mask);
+    ops::attention_forward(out64, lse64, x64.q, x64.k, x64.v, mask, scale);
+    ops::attention_backward(d64.q, d64.k, d64.v, wide(dout), out64, lse64, x64.q, x64.k, x64.v, mask, scale);
 
     const auto* starts = data<int32_t>(mask.document_starts_N);
     const int64_t N = starts == nullptr ? 0 : mask.document_starts_N.numel();
     const at::Tensor out = at::empty_like(dout), lse = floats({B, H, Q});
     run(table().attention_forward(nullptr, type_of(out), heads(out), data<float>(lse), heads(x.q), heads(x.k),
-                                  heads(x.v), places, mask.causal ? 1 : 0, mask.reach, starts, N));
+                                  heads(x.v), places, mask.causal ? 1 : 0, mask.reach, starts, N,
+                                  static_cast<float>(scale)));
     EXPECT_LE(relative_error(out, out64), bound(type, 1e-6));
     EXPECT_LE(relative_error(lse, lse64), 1e-6);
     Packed d(at::full_like(x.all, NAN), H, G);
@@ -43,7 +44,7 @@ class AttentionKernel : public DeviceTest {
     const at::Tensor scratch = floats({table().attention_scratch(B, Q, H)});
     run(table().attention_backward(nullptr, type_of(out), heads(d.q), heads(d.k), heads(d.v), heads(dout), heads(out),
                                    data<float>(lse), heads(x.q), heads(x.k), heads(x.v), places, mask.causal ? 1 : 0,
-                                   mask.reach, starts, N, data<float>(scratch)));
+                                   mask.reach, starts, N, static_cast<float>(scale), data<float>(scratch)));
     EXPECT_LE(relative_error(d.q, d64.q), bound(type, 2e-6, 2));
     EXPECT_LE(relative_error(d.k, d64.k), bound(type, 2e-6, 2));
     EXPECT_LE(relative_error(d.v, d64.v), bound(type, 2e-6, 2));
@@ -92,16 +93,20 @@ TEST_P(AttentionKernel, WindowsAgreeWithTheCpu) {
   }
 }
 
+TEST_P(AttentionKernel, AScaleOfTheScoresIsTaken) {
+  for (const at::ScalarType type : kTypes) check(type, 4, 2, 64, 37, {}, 0, 0.3);
+}
+
 TEST_P(AttentionKernel, WideHeadsWork) { check(at::kFloat, 3, 1, 256, 20, {}); }
 
 TEST_P(AttentionKernel, HeadsThatAreTooWideAreRefused) {
   const at::Tensor x = floats({1, 1, 1, 257});
   const int code = table().attention_forward(nullptr, Type::kFloat32, heads(x), nullptr, heads(x), heads(x), heads(x),
-                                             Places{1, 0, 1, 1}, 1, -1, nullptr, 0);
+                                             Places{1, 0, 1, 1}, 1, -1, nullptr, 0, 0);
   EXPECT_NE(code, 0);
   EXPECT_STREQ(table().error_text(code), "heads are wider than 256, the kernel's limit");
   EXPECT_EQ(table().decode_attention(nullptr, Type::kFloat32, heads(x), heads(x), heads(x), heads(x), 1, -1, nullptr,
-                                     nullptr),
+                                     nullptr, 0),
             code);
 }
 
@@ -114,14 +119,14 @@ TEST_P(AttentionKernel, DecodingAgreesWithTheCpuInFloat64) {
         const at::Tensor k = random({B, C, G, K}, type), v = random({B, C, G, K}, type);
         for (const at::Tensor& cache : {k, v}) cache.narrow(1, length, C - length).fill_(NAN);
         for (const int64_t N : {int64_t{1}, std::min<int64_t>(3, length)}) {
+          const double scale = length == 3 ? 0.3 : 0;
           const at::Tensor q = random({B, N, H, K}, type), out = at::empty_like(q), expected = doubles(q.sizes());
-          ops::decode_attention(expected, wide(q), wide(k), wide(v), length);
-          run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), length, -1,
-                                       nullptr, nullptr));
-          EXPECT_LE(relative_error(out, expected), bound(type, 1e-6));
-          ops::decode_attention(expected, wide(q), wide(k), wide(v), length, 130);
-          run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), length, 130,
-                                       nullptr, nullptr));
+          for (const int64_t reach : {-1, 130}) {
+            ops::decode_attention(expected, wide(q), wide(k), wide(v), length, reach, scale);
+            run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), length, reach,
+                                         nullptr, nullptr, static_cast<float>(scale)));
+            EXPECT_LE(relative_error(out, expected), bound(type, 1e-6));
+          }
           EXPECT_LE(relative_error(out, expected), bound(type, 1e-6));
         }
       }
@@ -145,7 +150,7 @@ TEST_P(AttentionKernel, DecodingOfRowsReadsTheCacheOfEach) {
                             wide(v).narrow(0, row, 1), lengths[static_cast<size_t>(i)]);
     }
     run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), 0, -1, rows.data(),
-                                 lengths.data()));
+                                 lengths.data(), 0));
     EXPECT_LE(relative_error(out, expected), bound(type, 1e-6));
   }
 }

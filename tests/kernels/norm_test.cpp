@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kEps = 1e-5;
 constexpr double kFloat32 = 3e-7;
-constexpr NormKind kKinds[] = {NormKind::kRmsNorm, NormKind::kLayerNorm, NormKind::kNpLayerNorm,
-                               NormKind::kRmsNormNeox};
+constexpr NormKind kKinds[] = {NormKind::kRmsNorm, NormKind::kLayerNorm, NormKind::kNpLayerNorm, NormKind::kRmsNormNeox,
+                               NormKind::kRmsNorm1p};
 
 plan::Norm planned(NormKind kind) { return {static_cast<plan::NormType>(kind), kEps}; }
 bool is_centred(NormKind kind) { return plan::is_centred(planned(kind).type); }
@@ -69,7 +69,8 @@ class NormKernel : public DeviceTest {
     // The gradient is a difference of terms, nearly equal if D is small: the error is relative to the first of them.
     const at::Tensor size = c.statistics[0].unsqueeze(1),
                      r = c.kind == NormKind::kRmsNormNeox ? 1 / (size + kEps) : size;
-    const double first = ((c.w.defined() ? c.dy * c.w : c.dy) * r).norm().item<double>();
+    const double first =
+        ((c.w.defined() ? c.dy * (c.kind == NormKind::kRmsNorm1p ? 1 + c.w : c.w) : c.dy) * r).norm().item<double>();
     EXPECT_LE((wide(dx) - c.dx).norm().item<double>() / first, bound(type, kFloat32));
     if (c.w.defined()) {
       const at::Tensor n = (wide(h) - (is_centred(c.kind) ? c.statistics[1].unsqueeze(1) : doubles({1}))) * r;

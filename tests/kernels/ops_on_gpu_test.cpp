@@ -17,6 +17,7 @@
 #include <functional>
 #include <vector>
 
+#include "ops/activation.h"
 #include "ops/adamw.h"
 #include "ops/attention.h"
 #include "ops/cross_entropy.h"
@@ -28,7 +29,6 @@
 #include "ops/rope.h"
 #include "ops/rows.h"
 #include "ops/step_decision.h"
-#include "ops/swiglu.h"
 #include "ops/tensor.h"
 #include "support/gpu.h"
 
@@ -80,7 +80,7 @@ class OpsOnGpu : public testing::TestWithParam<hearth::test::GpuKind> {
 TEST_P(OpsOnGpu, Norms) {
   HEARTH_NEEDS_GPU(GetParam());
   for (const auto type : {plan::NormType::kRmsNorm, plan::NormType::kLayerNorm, plan::NormType::kNpLayerNorm,
-                          plan::NormType::kRmsNormNeox}) {
+                          plan::NormType::kRmsNormNeox, plan::NormType::kRmsNorm1p}) {
     const plan::Norm norm{type, 1e-5};
     compare([&](const Inputs& in) -> Results {
       const at::Tensor x = in.values({kT, kD}), r = in.values({kT, kD}), dy = in.values({kT, kD});
@@ -113,6 +113,24 @@ TEST_P(OpsOnGpu, BiasesAndNormsOfHeadsInRows) {
   });
 }
 
+TEST_P(OpsOnGpu, ActivationsAndScale) {
+  HEARTH_NEEDS_GPU(GetParam());
+  using plan::Activation;
+  for (const Activation function : {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu2}) {
+    for (const int64_t width : {kF, 2 * kF}) {
+      compare([&](const Inputs& in) -> Results {
+        const at::Tensor x = in.values({kT, width}), a = in.zeros({kT, kF}), da = in.values({kT, kF});
+        activation_forward(function, a, x);
+        activation_backward(function, x, da, x, da);
+        const at::Tensor scaled = in.zeros({kT, kF}), in_place = in.values({kT, kF});
+        ops::scale(scaled, a, 0.22);
+        ops::scale(in_place, in_place, 0.22);
+        return {a, x, da, scaled, in_place};
+      });
+    }
+  }
+}
+
 TEST_P(OpsOnGpu, RopeWithAndWithoutDocuments) {
   HEARTH_NEEDS_GPU(GetParam());
   for (const bool halves : {false, true}) {
@@ -140,20 +158,21 @@ TEST_P(OpsOnGpu, AttentionOfRowsAndDocuments) {
             const at::Tensor lse = in.floats({kB, kH, kS});
             const auto part = [](const at::Tensor& x, int64_t first, int64_t n) { return x.narrow(2, first, n); };
             AttentionMask mask{causal, {}, 0};
+            const double multiplier = causal ? 0 : 0.4;
             if (documents) {
               mask.document_starts_N = in.there(at::tensor({0, 11, int(kS), int(kS) + 40}, at::kInt));
               mask.longest_document = 40;
             }
-            attention_forward(out, lse, part(qkv, 0, kH), part(qkv, kH, kG), part(qkv, kH + kG, kG), mask);
+            attention_forward(out, lse, part(qkv, 0, kH), part(qkv, kH, kG), part(qkv, kH + kG, kG), mask, multiplier);
             attention_backward(part(dqkv, 0, kH), part(dqkv, kH, kG), part(dqkv, kH + kG, kG), dout, out, lse,
-                               part(qkv, 0, kH), part(qkv, kH, kG), part(qkv, kH + kG, kG), mask);
+                               part(qkv, 0, kH), part(qkv, kH, kG), part(qkv, kH + kG, kG), mask, multiplier);
             const at::Tensor last = in.zeros({kB, 1, kH, kK});
-            decode_attention(last, part(qkv, 0, kH).narrow(1, kS - 1, 1), part(qkv, kH, kG), part(qkv, kH + kG, kG),
-                             kS);
+            decode_attention(last, part(qkv, 0, kH).narrow(1, kS - 1, 1), part(qkv, kH, kG), part(qkv, kH + kG, kG), kS,
+                             -1, multiplier);
             const at::Tensor of_rows = in.zeros({kB, kH, kK});
             const auto rows = in.there(at::tensor({1, 0}, at::kInt)), lengths = in.there(at::tensor({7, 40}, at::kInt));
             decode_attention_of_rows(of_rows, part(qkv, 0, kH).select(1, 5), part(qkv, kH, kG), part(qkv, kH + kG, kG),
-                                     rows, lengths);
+                                     rows, lengths, multiplier);
             return {out, lse, dqkv, last, of_rows};
           },
           5e-6, 2e-2);
@@ -165,8 +184,8 @@ TEST_P(OpsOnGpu, SwigluEmbeddingAndRows) {
   HEARTH_NEEDS_GPU(GetParam());
   compare([](const Inputs& in) -> Results {
     const at::Tensor gate_up = in.values({kT, 2 * kF}), a = in.zeros({kT, kF}), da = in.values({kT, kF});
-    swiglu_forward(a, gate_up);
-    swiglu_backward(gate_up, da, gate_up, da);
+    activation_forward(plan::Activation::kSilu, a, gate_up);
+    activation_backward(plan::Activation::kSilu, gate_up, da, gate_up, da);
     const at::Tensor tokens = in.ids(kT, 20), table = in.values({kV, kD}), x = in.zeros({kT, kD});
     const at::Tensor dtable = in.floats({kV, kD});
     embedding_forward(x, table, tokens);

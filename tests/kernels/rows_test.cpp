@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels with independent rows: embedding, rotation, SwiGLU.
+// Kernels with independent rows: embedding, rotation, the functions of the feed-forward.
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
@@ -8,50 +8,74 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "device.h"
+#include "ops/activation.h"
 #include "ops/embedding.h"
 #include "ops/rope.h"
-#include "ops/swiglu.h"
 
 namespace hearth::kernels::test {
 namespace {
 
-class SwigluKernel : public DeviceTest {};
+class ActivationKernel : public DeviceTest {
+ protected:
+  void check(plan::Activation function, bool gated, at::ScalarType type, int64_t F) {
+    const auto kind = static_cast<ActivationKind>(function);
+    const at::Tensor x = 3 * random({9, (gated ? 2 : 1) * F}, type), da = random({9, F}, type);
+    const at::Tensor a64 = doubles({9, F}), d64 = doubles(x.sizes());
+    ops::activation_forward(function, a64, wide(x));
+    ops::activation_backward(function, d64, wide(da), wide(x));
+    // The exponential of gelu_tanh enlarges the rounding errors of its argument.
+    const double error = function == plan::Activation::kGeluTanh ? 8e-7 : 3e-7;
+    for (const bool strided : {false, true}) {
+      const auto place = [&](const at::Tensor& t) { return strided ? in_wider_rows(t) : t.clone(); };
+      const at::Tensor a = place(at::zeros_like(da)), g = place(x), d = place(at::zeros_like(x));
+      run(table().activation_forward(nullptr, type_of(g), kind, rows(a), const_rows(g)));
+      EXPECT_LE(relative_error(a, a64), bound(type, error));
+      run(table().activation_backward(nullptr, type_of(g), kind, rows(d), const_rows(place(da)), const_rows(g), {}));
+      EXPECT_LE(relative_error(d, d64), bound(type, error));
+      EXPECT_TRUE(!strided || (surroundings_untouched(a) && surroundings_untouched(d)));
+      // The gradient overwrites x, and forward's output overwrites da.
+      const at::Tensor da_a = place(da);
+      run(table().activation_backward(nullptr, type_of(g), kind, rows(g), const_rows(da_a), const_rows(g), rows(da_a)));
+      EXPECT_TRUE(same_bits(g, d));
+      EXPECT_TRUE(same_bits(da_a, a));
+    }
+  }
+};
 
-TEST_P(SwigluKernel, AgreesWithTheCpuInFloat64AlsoInPlaceAndOnStridedRows) {
-  for (const at::ScalarType type : kTypes) {
-    for (const int64_t F : {1, 7, 64, 1000, 2056}) {
-      SCOPED_TRACE(fmt::format("{} width {}", c10::toString(type), F));
-      const at::Tensor gate_up = 3 * random({9, 2 * F}, type), da = random({9, F}, type);
-      const at::Tensor a64 = doubles({9, F}), d64 = doubles({9, 2 * F});
-      ops::swiglu_forward(a64, wide(gate_up));
-      ops::swiglu_backward(d64, wide(da), wide(gate_up));
-      for (const bool strided : {false, true}) {
-        const auto place = [&](const at::Tensor& t) { return strided ? in_wider_rows(t) : t.clone(); };
-        const at::Tensor a = place(at::zeros_like(da)), g = place(gate_up), d = place(at::zeros_like(gate_up));
-        run(table().swiglu_forward(nullptr, type_of(g), rows(a), const_rows(g)));
-        EXPECT_LE(relative_error(a, a64), bound(type, 3e-7));
-        run(table().swiglu_backward(nullptr, type_of(g), rows(d), const_rows(place(da)), const_rows(g), {}));
-        EXPECT_LE(relative_error(d, d64), bound(type, 3e-7));
-        EXPECT_TRUE(!strided || (surroundings_untouched(a) && surroundings_untouched(d)));
-        // The gradient overwrites gate_up, and silu(g) * u overwrites da.
-        const at::Tensor da_a = place(da);
-        run(table().swiglu_backward(nullptr, type_of(g), rows(g), const_rows(da_a), const_rows(g), rows(da_a)));
-        EXPECT_TRUE(same_bits(g, d));
-        EXPECT_TRUE(same_bits(da_a, a));
+using plan::Activation;
+constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu2};
+
+TEST_P(ActivationKernel, AgreesWithTheCpuInFloat64AlsoInPlaceAndOnStridedRows) {
+  for (const Activation function : kActivations) {
+    for (const bool gated : {true, false}) {
+      for (const at::ScalarType type : kTypes) {
+        for (const int64_t F : {1, 7, 64, 1000, 2056}) {
+          SCOPED_TRACE(fmt::format("{} {} width {} gated {}", name_of(function), c10::toString(type), F, gated));
+          check(function, gated, type, F);
+        }
       }
     }
   }
 }
 
-TEST_P(SwigluKernel, LargeGatesSaturateAndNanComesThrough) {
-  const at::Tensor gate_up = at::tensor({-200.0f, 200.0f, NAN, 0.0f, 2.0f, 3.0f, 4.0f, NAN}).view({1, 8});
-  const at::Tensor a = floats({1, 4});
-  run(table().swiglu_forward(nullptr, Type::kFloat32, rows(a), const_rows(gate_up)));
-  EXPECT_NEAR(a[0][0].item<float>(), 0, 1e-30);
-  EXPECT_EQ(a[0][1].item<float>(), 600);
-  EXPECT_TRUE(std::isnan(a[0][2].item<float>()) && std::isnan(a[0][3].item<float>()));
+TEST_P(ActivationKernel, LargeGatesSaturateAndNanComesThrough) {
+  const at::Tensor gate_up =
+      at::tensor({-200.0f, 200.0f, NAN, 0.0f, -1e30f, 2.0f, 3.0f, 4.0f, NAN, 1.0f}).view({1, 10});
+  for (const Activation function : {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh}) {
+    SCOPED_TRACE(name_of(function));
+    const at::Tensor a = floats({1, 5}), d = floats({1, 10}), da = at::ones({1, 5});
+    const auto kind = static_cast<ActivationKind>(function);
+    run(table().activation_forward(nullptr, Type::kFloat32, kind, rows(a), const_rows(gate_up)));
+    EXPECT_NEAR(a[0][0].item<float>(), 0, 1e-30);
+    EXPECT_EQ(a[0][1].item<float>(), 600);
+    EXPECT_TRUE(std::isnan(a[0][2].item<float>()) && std::isnan(a[0][3].item<float>()));
+    EXPECT_NEAR(a[0][4].item<float>(), 0, 1e-6);
+    run(table().activation_backward(nullptr, Type::kFloat32, kind, rows(d), const_rows(da), const_rows(gate_up), {}));
+    EXPECT_EQ(d[0][1].item<float>(), 3);
+    EXPECT_NEAR(d[0][4].item<float>(), 0, 1e-5);
+  }
 }
-HEARTH_ON_EACH_DEVICE(SwigluKernel);
+HEARTH_ON_EACH_DEVICE(ActivationKernel);
 
 class EmbeddingKernel : public DeviceTest {
  protected:

@@ -66,11 +66,12 @@ inline const std::vector<Layout> kLayouts = {
 // Every task clips, accumulates gradients over micro-batches, has a z-loss and a vocabulary that no layout divides.
 //   kCausal     windows of text
 //   kDocuments  attention within documents, several a window; two sequences a micro-batch; another norm; a layer
-//               without rotation; windows
-//   kMasked     hidden tokens, with micro-batches that hide nothing; tied weights; blocks are computed again; windows
-//               to both sides, in every second layer
+//               without rotation; windows; biases of all matrices; no gate; Granite's multipliers
+//   kMasked     hidden tokens, with micro-batches that hide nothing; tied weights, with a multiplier of embeddings;
+//               blocks are computed again; OLMo 2's norms with one added to their weights; windows to both sides, in
+//               every second layer
 //   kSpikes     arrays with weights of tokens; frozen parameters; heads of a width of their own, with norms and biases;
-//               two layers without rotation, and two with a window
+//               two layers without rotation, and two with a window; norms of inputs and outputs
 //   kDiffusion  hidden tokens at a rate for each document, several a window, some windows cut; shifted logits
 enum class Task { kCausal, kDocuments, kMasked, kSpikes, kDiffusion };
 inline constexpr Task kTasks[] = {Task::kCausal, Task::kDocuments, Task::kMasked, Task::kSpikes, Task::kDiffusion};
@@ -114,6 +115,12 @@ class Layouts : public ::testing::Test {
       c.model.norm_type = config::NormType::kLayerNorm;
       c.model.no_rope_layer_interval = 3;
       c.model.sliding_window = 5;
+      c.model.output_bias = c.model.ffn_bias = true;
+      c.model.activation = config::Activation::kRelu2;
+      c.model.gated_ffn = false;
+      c.model.residual_multiplier = 0.4;
+      c.model.attention_multiplier = 0.6;
+      c.model.logits_divisor = 2;
       c.training.local_batch_size = 2;
     }
     if (task == Task::kMasked) {
@@ -124,6 +131,8 @@ class Layouts : public ::testing::Test {
       c.objective.mask_id = 258;
       c.objective.mlm_probability = 0.05;  // many micro-batches hide nothing
       config::apply(config::find_family("olmo2"), c.model);
+      c.model.norm_type = config::NormType::kRmsNorm1p;
+      c.model.embedding_multiplier = 3;
       c.model.sliding_window = 8;
       c.model.full_attention_interval = 2;
     }
@@ -145,6 +154,8 @@ class Layouts : public ::testing::Test {
       c.model.no_rope_layer_interval = 2;
       c.model.sliding_window = 3;
       c.model.layer_types = {"sliding_attention", "full_attention", "full_attention", "sliding_attention"};
+      c.model.norm_placement = config::NormPlacement::kBoth;
+      c.model.activation = config::Activation::kGeluTanh;
       norm_heads(c);
     }
     return c;

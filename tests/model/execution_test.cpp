@@ -147,15 +147,18 @@ class OpByOp {
 struct ExecutedModel {
   const char* name;
   bool causal = true, sparse = false, documents = false, tied = false, biases = false, normed_heads = false;
-  bool like_olmo2 = false;
+  bool like_olmo2 = false, like_gemma = false, ungated = false;
   int64_t window = 0;
 };
-const ExecutedModel kExecuted[] = {{.name = "causal"},
-                                   {.name = "masked", .causal = false, .sparse = true},
-                                   {.name = "within documents, tied", .documents = true, .tied = true},
-                                   {.name = "wide heads with norms and biases", .biases = true, .normed_heads = true},
-                                   {.name = "OLMo 2's norms", .like_olmo2 = true},
-                                   {.name = "a window in one layer", .window = 3}};
+const ExecutedModel kExecuted[] = {
+    {.name = "causal"},
+    {.name = "masked", .causal = false, .sparse = true},
+    {.name = "within documents, tied", .documents = true, .tied = true},
+    {.name = "wide heads with norms and biases", .biases = true, .normed_heads = true},
+    {.name = "OLMo 2's norms", .like_olmo2 = true},
+    {.name = "Gemma's norms, all biases, multipliers", .biases = true, .like_gemma = true},
+    {.name = "OLMo 2's with one added, no gate", .like_olmo2 = true, .ungated = true},
+    {.name = "a window in one layer", .window = 3}};
 
 plan::ModelShape executed_shape(const ExecutedModel& c) {
   config::Model m;
@@ -165,6 +168,16 @@ plan::ModelShape executed_shape(const ExecutedModel& c) {
   if (c.like_olmo2) config::apply(config::find_family("olmo2"), m);
   m.sliding_window = c.window;
   m.full_attention_interval = c.window > 0 ? 2 : 0;
+  if (c.like_gemma) {
+    m.norm_type = config::NormType::kRmsNorm1p, m.norm_placement = config::NormPlacement::kBoth;
+    m.activation = config::Activation::kGeluTanh;
+    m.output_bias = m.ffn_bias = true;
+    m.embedding_multiplier = 5, m.residual_multiplier = 0.3, m.attention_multiplier = 0.1, m.logits_divisor = 3;
+  }
+  if (c.ungated) {
+    m.norm_type = config::NormType::kRmsNorm1p, m.activation = config::Activation::kRelu2, m.gated_ffn = false;
+    m.ffn_bias = true;
+  }
   plan::ModelShape shape = plan::model_shape(m, 100);
   shape.causal = c.causal, shape.sparse_labels = c.sparse, shape.document_scope = c.documents;
   return shape;
@@ -196,7 +209,8 @@ TEST(Execution, EveryOpOfSeveralRanksReadsAndWritesWhatItSays) {
     int64_t tensor, context;
   };
   for (const Layout layout : {Layout{2, 1}, Layout{1, 2}, Layout{1, 8}}) {
-    for (const ExecutedModel& c : {kExecuted[0], kExecuted[3], kExecuted[4], kExecuted[5]}) {
+    for (const ExecutedModel& c :
+         {kExecuted[0], kExecuted[3], kExecuted[4], kExecuted[5], kExecuted[6], kExecuted[7]}) {
       const plan::ModelShape whole = executed_shape(c);
       comm::run_ranks(layout.tensor * layout.context, 60, [&](comm::Group& world) {
         const plan::ModelShape part =

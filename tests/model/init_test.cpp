@@ -96,6 +96,24 @@ TEST(Init, GptNeoxsLawsHaveTheirStandardDeviations) {
   }
 }
 
+// Gemma's norms multiply by 1 + their weights.
+TEST(Init, NormsThatAddOneBeginAtZero) {
+  config::Model m = small_model();
+  m.norm_type = config::NormType::kRmsNorm1p;
+  m.norm_placement = config::NormPlacement::kBoth;
+  m.output_bias = m.ffn_bias = true;
+  const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(m, 258));
+  int norms = 0, biases = 0;
+  for (const plan::Parameter& p : plan.parameters) {
+    norms += p.name.ends_with("norm.weight") ? 1 : 0;
+    biases += p.name.ends_with(".bias") ? 1 : 0;
+    if (p.shape.size() > 1) continue;
+    EXPECT_EQ(parameter_view(whole(plan, p.unit), p).abs().max().item<double>(), 0) << p.name;
+  }
+  EXPECT_EQ(norms, 2 * 6 + 1);  // of inputs and outputs, of queries and of keys
+  EXPECT_EQ(biases, 2 * (3 + 1 + 3));
+}
+
 TEST(Init, AnySliceHasTheNumbersOfTheWhole) {
   const plan::ParameterPlan plan = small_plan();
   for (int64_t unit = 0; unit < static_cast<int64_t>(plan.units.size()); ++unit) {

@@ -51,6 +51,17 @@ plan::ModelShape small_shape(NormType norm_type, AttentionScope scope, bool norm
   return plan::model_shape(m, 61);
 }
 
+// Norms of inputs and outputs, all biases, and multipliers everywhere.
+plan::ModelShape shape_like_gemma(bool gated) {
+  config::Model m;
+  m.dim = 96, m.n_layers = 3, m.n_heads = 6, m.n_kv_heads = 3, m.hidden_dim = 136, m.head_dim = 24;
+  m.norm_type = NormType::kRmsNorm1p, m.norm_placement = config::NormPlacement::kBoth, m.qk_norm = true;
+  m.activation = gated ? config::Activation::kGeluTanh : config::Activation::kRelu2, m.gated_ffn = gated;
+  m.qkv_bias = m.output_bias = m.ffn_bias = true;
+  m.embedding_multiplier = 9.7, m.residual_multiplier = 0.3, m.attention_multiplier = 0.1, m.logits_divisor = 3;
+  return plan::model_shape(m, 61);
+}
+
 void same_as_none(const plan::ModelShape& shape, DType dtype, const std::vector<Levels>& all_levels) {
   const Result none = run(shape, dtype, {});
   for (const Levels& levels : all_levels) {
@@ -73,6 +84,7 @@ TEST(Recompute, EveryLevelHasTheGradientsOfNoneBitForBit) {
     same_as_none(small_shape(NormType::kRmsNorm, AttentionScope::kDocument, /*normed_heads=*/true), dtype, levels);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
     same_as_none(small_shape(NormType::kRmsNorm, AttentionScope::kWindow, false, /*like_olmo2=*/true), dtype, levels);
+  for (const bool gated : {true, false}) same_as_none(shape_like_gemma(gated), DType::kFloat32, levels);
   same_as_none(small_shape(NormType::kNpLayerNorm, AttentionScope::kDocument), DType::kFloat64, {Levels(3, kBlock)});
 }
 

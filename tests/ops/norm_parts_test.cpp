@@ -49,26 +49,29 @@ void add_up(const std::vector<at::Tensor>& summands) {
   for (const at::Tensor& one : summands) one.copy_(sum);
 }
 
-class NormParts : public testing::TestWithParam<std::tuple<at::ScalarType, int64_t>> {
+class NormParts : public testing::TestWithParam<std::tuple<at::ScalarType, int64_t, plan::NormType>> {
  protected:
   void SetUp() override { at::manual_seed(4); }
 };
 
 TEST_P(NormParts, AreThePartsOfTheNormOfWholeRows) {
-  const auto [type, T] = GetParam();
+  const auto [type, T, norm_type] = GetParam();
+  const plan::Norm norm = {norm_type, kPartsEps};
+  const double one = plan::adds_one(norm_type) ? 1 : 0;
   RowParts p = random_parts(type, T);
-  const at::Tensor y = p.whole_x * (p.whole_x.pow(2).mean(-1, true) + kPartsEps).rsqrt() * p.whole_weight;
+  const at::Tensor y = p.whole_x * (p.whole_x.pow(2).mean(-1, true) + kPartsEps).rsqrt() * (p.whole_weight + one);
   y.backward(p.whole_dy);
   for (size_t i = 0; i < p.x.size(); ++i) norm_part_squares(p.statistics[i], p.x[i]);
   add_up(p.statistics);
   for (size_t i = 0; i < p.x.size(); ++i)
-    norm_part_forward(kPartsEps, p.width, p.y[i], p.statistics[i], p.x[i], p.weight[i]);
+    norm_part_forward(norm, p.width, p.y[i], p.statistics[i], p.x[i], p.weight[i]);
   EXPECT_LE(relative_error(at::cat(p.y, 1), y), bound(type, kPartsError));
 
-  for (size_t i = 0; i < p.x.size(); ++i) norm_part_dots(p.dots[i], p.dy[i], p.x[i], p.statistics[i], p.weight[i]);
+  for (size_t i = 0; i < p.x.size(); ++i)
+    norm_part_dots(norm, p.dots[i], p.dy[i], p.x[i], p.statistics[i], p.weight[i]);
   add_up(p.dots);
   for (size_t i = 0; i < p.x.size(); ++i)
-    norm_part_backward(p.width, p.dx[i], p.dweight[i], p.dy[i], p.x[i], p.statistics[i], p.dots[i], p.weight[i]);
+    norm_part_backward(norm, p.width, p.dx[i], p.dweight[i], p.dy[i], p.x[i], p.statistics[i], p.dots[i], p.weight[i]);
   EXPECT_LE(relative_error(at::cat(p.dx, 1), p.whole_x.grad()), bound(type, 2 * kPartsError));
   const double exact = type == at::kDouble ? bound(type, kPartsError) : 2 * kPartsError;
   EXPECT_LE(relative_error(at::cat(p.dweight), p.whole_weight.grad() + 1), exact);
@@ -77,14 +80,15 @@ TEST_P(NormParts, AreThePartsOfTheNormOfWholeRows) {
   }
   // The gradient may be written over what it is made of, with the same bits.
   for (size_t i = 0; i < p.x.size(); ++i) {
-    norm_part_backward(p.width, p.dy[i], p.dweight[i], p.dy[i], p.x[i], p.statistics[i], p.dots[i], p.weight[i]);
+    norm_part_backward(norm, p.width, p.dy[i], p.dweight[i], p.dy[i], p.x[i], p.statistics[i], p.dots[i], p.weight[i]);
     EXPECT_TRUE(same_bits(p.dy[i], p.dx[i]));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, NormParts,
                          testing::Combine(testing::Values(at::kFloat, at::kDouble, at::kBFloat16),
-                                          testing::Values(1, 5, 1500)));
+                                          testing::Values(1, 5, 1500),
+                                          testing::Values(plan::NormType::kRmsNorm, plan::NormType::kRmsNorm1p)));
 
 }  // namespace
 }  // namespace hearth::ops::test

@@ -21,14 +21,15 @@ using plan::NormType;
 
 constexpr double kEps = 1e-5;
 constexpr double kNormError = 3e-7;  // a few roundings; errors of the sums of squares average out
-constexpr NormType kTypes[] = {NormType::kRmsNorm, NormType::kLayerNorm, NormType::kNpLayerNorm,
-                               NormType::kRmsNormNeox};
-constexpr const char* kNames[] = {"Rmsnorm", "Layernorm", "NpLayernorm", "RmsnormNeox"};
+constexpr NormType kTypes[] = {NormType::kRmsNorm, NormType::kLayerNorm, NormType::kNpLayerNorm, NormType::kRmsNormNeox,
+                               NormType::kRmsNorm1p};
+constexpr const char* kNames[] = {"Rmsnorm", "Layernorm", "NpLayernorm", "RmsnormNeox", "Rmsnorm1p"};
 
-// PyTorch's norms; GPT-NeoX's as in its code: x / (|x| D^-0.5 + eps) * scale.
+// PyTorch's norms; GPT-NeoX's as in its code: x / (|x| D^-0.5 + eps) * scale; Gemma's: n * (1 + weight).
 at::Tensor oracle(const Norm& norm, const at::Tensor& x, const at::Tensor& w) {
   if (plan::is_centred(norm.type)) return at::layer_norm(x, {x.size(1)}, w.defined() ? w : at::Tensor(), {}, norm.eps);
   if (norm.type == NormType::kRmsNorm) return x * (x.pow(2).mean(-1, true) + norm.eps).rsqrt() * w;
+  if (norm.type == NormType::kRmsNorm1p) return oracle({NormType::kRmsNorm, norm.eps}, x, 1 + w);
   return x / (x.norm(2, -1, true) * std::pow(static_cast<double>(x.size(1)), -0.5) + norm.eps) * w;
 }
 
@@ -58,7 +59,7 @@ TEST_P(NormTest, ForwardAgreesWithPyTorchAlsoOnStridedRows) {
   norm_forward(norm(), y, s, in_wider_rows(x), w);
   EXPECT_LE(relative_error(y, oracle(norm(), x64, wide(w))), tolerance());
   const at::Tensor rms = x64.pow(2).mean(-1);
-  if (norm().type == NormType::kRmsNorm) {
+  if (norm().type == NormType::kRmsNorm || norm().type == NormType::kRmsNorm1p) {
     EXPECT_LE(relative_error(s[0], (rms + kEps).rsqrt()), exact_tolerance());
   } else if (norm().type == NormType::kRmsNormNeox) {
     EXPECT_LE(relative_error(s[0], rms.sqrt()), exact_tolerance());
@@ -94,7 +95,8 @@ TEST_P(NormTest, BackwardAgreesWithAutograd) {
   norm_backward(norm(), dx, dw, in_wider_rows(dy), in_wider_rows(x), s, w, false);
   // The gradient is a difference of terms, nearly equal if D is small: errors are relative to the first of them.
   const at::Tensor r = norm().type == NormType::kRmsNormNeox ? 1 / (s[0] + kEps) : s[0];
-  const double size = ((w.defined() ? dy * w : dy) * r.unsqueeze(1)).to(at::kDouble).norm().item<double>();
+  const at::Tensor factors = !w.defined() ? at::ones_like(x) : plan::adds_one(norm().type) ? 1 + w : w;
+  const double size = (dy * factors * r.unsqueeze(1)).to(at::kDouble).norm().item<double>();
   const auto error = [&](const at::Tensor& a, const at::Tensor& b) { return (a - b).norm().item<double>() / size; };
   EXPECT_LE(error(dx.to(at::kDouble), x64.grad()), bound(type(), kNormError));
   if (w.defined()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/reduce.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
 #include "compare.h"

@@ -38,6 +38,7 @@ struct GpuCase {
   plan::Recompute recompute = plan::Recompute::kNone;
   bool normed_heads = false;  // with biases, and wider than the model
   bool like_olmo2 = false;
+  bool gated = true;  // false: the square of relu, without w3
 };
 
 const GpuCase kCases[] = {
@@ -48,6 +49,8 @@ const GpuCase kCases[] = {
     {.name = "Tied", .norm_type = config::NormType::kNpLayerNorm, .tied = true, .recompute = plan::Recompute::kNorms},
     {.name = "NormedHeads", .halves = true, .normed_heads = true},
     {.name = "Olmo2", .halves = true, .recompute = plan::Recompute::kBlock, .like_olmo2 = true},
+    {.name = "Gemma", .norm_type = config::NormType::kRmsNorm1p, .tied = true, .normed_heads = true},
+    {.name = "Arcee", .norm_type = config::NormType::kRmsNorm1p, .like_olmo2 = true, .gated = false},
 };
 
 plan::ModelShape shape_of(const GpuCase& c) {
@@ -57,6 +60,12 @@ plan::ModelShape shape_of(const GpuCase& c) {
   m.enable_weight_tying = c.tied;
   if (c.normed_heads) m.head_dim = 16, m.qkv_bias = m.qk_norm = true;
   if (c.like_olmo2) config::apply(config::find_family("olmo2"), m);
+  if (c.norm_type == config::NormType::kRmsNorm1p && !c.like_olmo2) {
+    m.norm_placement = config::NormPlacement::kBoth, m.activation = config::Activation::kGeluTanh;
+    m.output_bias = m.ffn_bias = true;
+    m.embedding_multiplier = 5, m.residual_multiplier = 0.4, m.attention_multiplier = 0.3, m.logits_divisor = 3;
+  }
+  if (!c.gated) m.activation = config::Activation::kRelu2, m.gated_ffn = false;
   plan::ModelShape shape = plan::model_shape(m, kGpuV);
   shape.causal = !c.masked;
   shape.document_scope = c.documents;
@@ -221,7 +230,8 @@ void logits_token_by_token(const GpuCase& c, at::Device device) {
 TEST_P(ModelOnGpu, TokenByTokenGivesTheLogitsOfTheWhole) {
   HEARTH_NEEDS_GPU(GetParam());
   const test::TestGpu gpu(GetParam());
-  for (const GpuCase& c : {kCases[0], kCases[std::size(kCases) - 1]}) logits_token_by_token(c, gpu.device());
+  for (const GpuCase& c : {kCases[0], kCases[std::size(kCases) - 2], kCases[std::size(kCases) - 1]})
+    logits_token_by_token(c, gpu.device());
 }
 
 HEARTH_ON_EACH_GPU(ModelOnGpu);

@@ -32,7 +32,7 @@ This page is made from the table of fields: `hearth config docs > docs/config.md
   gradients accumulate follows. It stays the same whatever the number of ranks.
 - `model.n_heads` divides `model.dim` unless `model.head_dim` is given. The head width is even and at most 256, and
   `model.n_kv_heads` divides `model.n_heads`.
-- `model.qk_norm` needs `model.norm_type = "rmsnorm"`.
+- `model.qk_norm` needs `model.norm_type = "rmsnorm"` or `"rmsnorm_1p"`.
 - `model.layer_types` has one entry for each layer. It or `model.full_attention_interval`, not both.
 - `model.hidden_dim` or `model.ffn_dim_multiplier`, not both.
 - `lr_scheduler.warmup_steps` or `lr_scheduler.warmup_fraction`, not both. A warm-up that is given is not longer than the

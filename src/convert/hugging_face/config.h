@@ -28,7 +28,7 @@ Description parse_hugging_face_config(std::string_view text, const std::string& 
                                       std::vector<std::string>& notes);
 
 // The text of config.json. Rotary embedding is written in both styles, of transformers 4 and 5. Throws user_error,
-// which names what Hugging Face's formats cannot store: layernorm, rmsnorm_neox, spikes.
+// which names what Hugging Face's formats cannot store: layernorm, rmsnorm_neox, rmsnorm_1p, spikes.
 std::string format_hugging_face_config(const Description& description, DType dtype);
 std::string format_generation_config(const Description& description);
 

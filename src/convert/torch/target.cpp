@@ -104,6 +104,9 @@ std::vector<std::string> write_torchtitan(const Path& folder, const TargetModel&
   // torchtitan's Llama 3 and Qwen 3, and norms that its forks have under the same names.
   require_llama(model.description.model, "torchtitan",
                 {"model.norm_type", "model.qkv_bias", "model.qk_norm", "model.sliding_window"});
+  if (model.description.model.norm_type == config::NormType::kRmsNorm1p)
+    throw no_home("model.norm_type = \"rmsnorm_1p\"", "torchtitan", "its norms multiply by the weight itself",
+                  "keep the model native");
   std::vector<std::string> notes;
   if (model.training != nullptr) join_moments(model);
   const std::vector<Transfer> own = model.tensors;

@@ -8,7 +8,9 @@
 // Options: biases of q, k and v (Qwen2, arXiv 2407.10671), norms of every head of q and k (Qwen3, arXiv 2505.09388),
 // norms without weights (OLMo, arXiv 2402.00838), attention to both sides; and of OLMo 2 (arXiv 2501.00656): norms of
 // all heads of q, and of k, as one row, and norms of the branches' outputs, x = x + norm(wo ...), in place of inputs;
-// and layers without rope (SmolLM3, arXiv 2501.18795).
+// layers without rope (SmolLM3, arXiv 2501.18795); norms of inputs and of outputs (Gemma 2, arXiv 2408.00118); biases
+// of the other matrices; other functions than silu, and w2 f(w1 y) without w3 (AFM); and multipliers of both branches
+// and of the scores of attention (Granite 3).
 #pragma once
 
 #include <string_view>
@@ -28,23 +30,32 @@ class LlamaBlock : public Block {
   void weight_gradients(Program& p) override;
 
  private:
+  struct BranchNames {
+    std::string_view input_statistics, input, output_statistics, output;  // buffers
+  };
   // One of the block's two branches: what is around its products.
   struct Branch {
     std::string_view product, product_gradient;  // steps of the last product, and of its output's gradient
-    Weight norm{};                               // of its input, or of its output
-    Ref statistics{};                            // [1 or 2, rows]  of the norm
-    Ref normed{};                                // [rows, D]  what the input's norm gives, or what the output's takes
-    Ref gradient{};                              // [rows, D]  of the last product, only if computed in halves
+    Weight input_norm{}, output_norm{};
+    Weight bias{};            // of the last product
+    Ref input_statistics{};   // [1 or 2, rows]
+    Ref input{};              // [rows, D]  what the input's norm gives
+    Ref output_statistics{};  // [1 or 2, rows]
+    Ref output{};             // [rows, D]  the last product, which the output's norm takes
+    Ref gradient{};           // [rows, D]  of the last product, only if computed in halves
   };
 
+  Law norm_law() const;
+  Weight add_norm(std::string_view name);
   void attend(Program& p, bool is_repeated);
   void gather_keys(Program& p);
   void norm_heads(Program& p, const Ref& product);
   void leave(Program& p, const Branch& branch, const Ref& x, const Weight& w, bool is_repeated);
+  void scale_branch(Program& p, bool is_repeated);
   void add_branch(Program& p, const Ref& sum, const Ref& x, const Ref& branch, bool is_repeated);
   void add_branch_of_attention(Program& p, bool is_repeated);
   void gate_and_up(Program& p, bool is_repeated);
-  void down(Program& p, bool is_repeated);
+  void activate(Program& p, bool is_repeated);
 
   void norm_again(Program& p, const Branch& branch, const Ref& x);
   Ref output_gradient(Program& p, const Branch& branch, const Ref& dstream);
@@ -53,11 +64,15 @@ class LlamaBlock : public Block {
   void attention_backward(Program& p, const Ref& doutput, Recompute level);
   void norm_heads_backward(Program& p);
 
-  bool norms_inputs() const { return s_.norm_placement == config::NormPlacement::kInputs; }
+  bool norms_inputs() const { return s_.norm_placement != config::NormPlacement::kOutputs; }
+  bool norms_outputs() const { return s_.norm_placement != config::NormPlacement::kInputs; }
+  bool is_swiglu() const { return s_.gated_ffn && s_.activation == config::Activation::kSilu; }
+  std::string_view first_gradients() const { return s_.gated_ffn ? "w1's and w3's gradients" : "w1's gradient"; }
+  bool scales_branches() const { return s_.residual_multiplier != 1; }
   bool norms_each_head() const { return s_.qk_norm_scope == config::QkNormScope::kHead; }
   bool shares_norms_of_heads() const { return s_.qk_norm && !norms_each_head() && s_.tensor.size > 1; }
-  Ref attention_input() const { return norms_inputs() ? of_attention_.normed : entry_; }
-  Ref ffn_input() const { return norms_inputs() ? of_ffn_.normed : middle_; }
+  Ref attention_input() const { return norms_inputs() ? of_attention_.input : entry_; }
+  Ref ffn_input() const { return norms_inputs() ? of_ffn_.input : middle_; }
   bool rotates() const { return s_.layers.front().rotates; }
   bool shares_heads() const { return s_.head_ranks() > 1; }  // context-parallel ranks exchange positions for heads
   bool shares_keys() const { return s_.key_ranks > 1; }      // and gather keys and values of other positions
@@ -66,7 +81,7 @@ class LlamaBlock : public Block {
   const int64_t reach_;  // of a position's attention
 
   // Parameters, besides the branches' norms.
-  Weight wqkv_, bqkv_, q_norm_, k_norm_, wo_, w13_, w2_;
+  Weight wqkv_, bqkv_, q_norm_, k_norm_, wo_, w13_, b13_, w2_;
 
   // Buffers of the layer. T: this rank's tokens; rows: its rows of the stream; W: its queries in attention.
   Branch of_attention_{"wo", "wo's output gradient"}, of_ffn_{"w2", "w2's output gradient"};
@@ -75,7 +90,7 @@ class LlamaBlock : public Block {
   Ref head_norm_input_, head_norm_statistics_;  // [T, (H+G)*K]; [1, T*(H+G)] or [1, 2*T]
   Ref attention_, log_sum_exp_;                 // [T, H*K]: input of wo; [B, heads, W / B]
   Ref middle_;                                  // [rows, D]  the stream after attention
-  Ref gate_up_, gated_;                         // [T, 2*F]: w1 x | w3 x; [T, F]: input of w2
+  Ref gate_up_, gated_;                         // [T, 2*F]: w1 x | w3 x, or [T, F]: w1 x; [T, F]: input of w2
   Ref attention_heads_;                         // attention's output, where ranks exchange heads
   // Of all layers.
   Ref branch_, input_gradient_;                             // [rows, D]

@@ -22,8 +22,8 @@ namespace hearth::ops::HWY_NAMESPACE {
 constexpr float kLog2E = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
 constexpr float kHidden = -3e38f;  // finite: a difference of two is not NaN
 
-// The factor of products of queries and keys of width K.
-inline float score_scale(int64_t K) { return 1 / std::sqrt(static_cast<float>(K)); }
+// The factor of products of queries and keys of width K; `given` unless it is 0.
+inline float score_scale(int64_t K, float given) { return given > 0 ? given : 1 / std::sqrt(static_cast<float>(K)); }
 
 // Hands out parts of a scratch buffer, each aligned to a cache line.
 struct Parts {

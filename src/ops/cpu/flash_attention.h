@@ -21,6 +21,7 @@ struct FlashForward {
   float* lse;                   // [B, H, Q]
   HeadTensor<const T> q, k, v;  // [B, Q, H, K], [B, S, G, K]
   const VisibleKeys* visible;   // [B, Q]
+  float scale;                  // of the scores; 0: 1 / sqrt(K)
 };
 
 template <class T>
@@ -30,6 +31,7 @@ struct FlashBackward {
   const float* lse;  // [B, H, Q]
   HeadTensor<const T> q, k, v;
   const VisibleKeys* visible;  // [B, Q]
+  float scale;                 // as in forward
 };
 
 void flash_forward(const FlashForward<float>& t);

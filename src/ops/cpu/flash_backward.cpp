@@ -74,7 +74,7 @@ HWY_INLINE void score(const QueryBlock& x, int64_t panel, const KeyValue& kv, in
   const int64_t first = std::max<int64_t>(0, span.begin_min - j0) / kTileRows * kTileRows;
   const int64_t last = std::min(count, span.end_max - j0);
   const float *lse = x.lse + column, *delta = x.delta + column;
-  const V32 scale = hn::Set(d, kLog2E * score_scale(K));
+  const V32 scale = hn::Set(d, kLog2E * x.scale);
   HWY_ALIGN float own[2 * kTileRows * kTileColumns];
   for (int64_t j = first; j < last; j += kTileRows) {
     const bool hides = span.hides_some(j0 + j, j0 + j + kTileRows);
@@ -200,11 +200,11 @@ void backward_task(const FlashBackward<T>& t, const BackwardCut& cut, int64_t ta
     }
     for (int64_t i = 0; i < num_blocks; ++i) {
       const QueryBlock& x = blocks[i];
-      write_rows(t.dq.at(b, x.s, x.h), t.dq.stride_s, x.dq, width, x.count, K, score_scale(K));
+      write_rows(t.dq.at(b, x.s, x.h), t.dq.stride_s, x.dq, width, x.count, K, x.scale);
     }
   }
   if (cut.chunks > 1) return;
-  write_rows(t.dk.at(b, 0, g), t.dk.stride_s, kv.dk, width, S, K, key_gradient_scale<Lane>(K));
+  write_rows(t.dk.at(b, 0, g), t.dk.stride_s, kv.dk, width, S, K, key_gradient_scale<Lane>(K, t.scale));
   write_rows(t.dv.at(b, 0, g), t.dv.stride_s, kv.dv, width, S, K, 1);
 }
 
@@ -214,8 +214,8 @@ void join_parts(const FlashBackward<T>& t, const BackwardCut& cut, int64_t head,
   const int64_t K = t.q.K, width = round_up(K, kLanes), size = round_up(t.k.S, kTileRows) * width;
   const int64_t b = head / t.k.N, g = head % t.k.N;
   const float* part = cut.partial + head * cut.chunks * 2 * size + first * width;
-  write_rows(t.dk.at(b, first, g), t.dk.stride_s, part, width, last - first, K, key_gradient_scale<Lane>(K), cut.chunks,
-             2 * size);
+  write_rows(t.dk.at(b, first, g), t.dk.stride_s, part, width, last - first, K, key_gradient_scale<Lane>(K, t.scale),
+             cut.chunks, 2 * size);
   write_rows(t.dv.at(b, first, g), t.dv.stride_s, part + size, width, last - first, K, 1, cut.chunks, 2 * size);
 }
 

@@ -35,6 +35,7 @@ struct KeyValue {
 // kBlockQueries queries of one head.
 struct QueryBlock {
   int64_t h, s, count;
+  float scale;  // of the scores
   VisibleRange spans[kPanels];
   float *q_t, *dout_t;  // [lanes of K, kBlockQueries]
   float *q, *dout;      // lanes down the rows, [lanes of kBlockQueries, width]
@@ -78,8 +79,8 @@ Scores take_scores(Parts& parts) {
 
 // The factor of the sum in `dk`: 1 if the queries were scaled before.
 template <class Lane>
-float key_gradient_scale(int64_t K) {
-  return Lane::kScalesQueries ? 1 : score_scale(K);
+float key_gradient_scale(int64_t K, float given) {
+  return Lane::kScalesQueries ? 1 : score_scale(K, given);
 }
 
 template <class Lane, class T>
@@ -103,14 +104,15 @@ void load_query_block(QueryBlock& x, const FlashBackward<T>& t, int64_t b, int64
   const F32 d;
   const int64_t S = t.q.S, K = t.q.K;
   x.h = h, x.s = s, x.count = std::min(kBlockQueries, S - s);
+  x.scale = score_scale(K, t.scale);
   prefetch(t.q.at(b, s, h), t.q.stride_s, x.count, K);
   prefetch(t.dout.at(b, s, h), t.dout.stride_s, x.count, K);
   prefetch(t.out.at(b, s, h), t.out.stride_s, x.count, K);
-  FlashRows<T> q{t.q.at(b, s, h), t.q.stride_s, x.count, K, kLog2E * score_scale(K)};
+  FlashRows<T> q{t.q.at(b, s, h), t.q.stride_s, x.count, K, kLog2E * x.scale};
   const FlashRows<T> dout{t.dout.at(b, s, h), t.dout.stride_s, x.count, K};
   Lane::pack_columns(x.q_t, kBlockQueries, q);
   Lane::pack_columns(x.dout_t, kBlockQueries, dout);
-  q.factor = score_scale(K);
+  q.factor = x.scale;
   Lane::pack_down(x.q, kBlockQueries, width, q);
   Lane::pack_down(x.dout, kBlockQueries, width, dout);
   std::fill_n(x.dq, kBlockQueries * width, 0.0f);

@@ -46,6 +46,7 @@ static_assert(kTaskQueries % kTileColumns == 0 && kTileColumns <= plan::Attentio
 // kTileColumns queries of one head, with their state between blocks of keys.
 struct Panel {
   int64_t h, s, count;
+  float scale;  // from the product of a query and a key to a score
   VisibleRange span;
   float *q_t, *out;                            // [lanes of K, kTileColumns]; [kTileColumns, width] unnormalised
   float *begin, *end, *largest, *sum, *decay;  // [kTileColumns]; scores are powers of 2
@@ -55,19 +56,20 @@ struct Panel {
 };
 
 // The factor from the product of a query and a key to a score.
-float scale(int64_t K) { return kLog2E / std::sqrt(static_cast<float>(K)); }
+float scale(int64_t K, float given) { return given > 0 ? kLog2E * given : kLog2E / std::sqrt(static_cast<float>(K)); }
 
 template <class Lane, class T>
 Panel start_panel(const FlashForward<T>& t, int64_t b, int64_t h, int64_t s, int64_t width, Parts& parts) {
   Panel p{};
   p.h = h, p.s = s, p.count = std::min(kTileColumns, t.q.S - s);
+  p.scale = scale(t.q.K, t.scale);
   const int64_t K = t.q.K;
   p.q_t = parts.take(Lane::lanes(K) * kTileColumns);
   p.out = parts.take(kTileColumns * width);
   for (float** part : {&p.begin, &p.end, &p.largest, &p.sum, &p.decay}) *part = parts.take(kTileColumns);
   p.weight = Lane::kRounds ? parts.take(kTileColumns) : p.sum;
   p.span = load_visible(p.begin, p.end, kTileColumns, t.visible + b * t.q.S + s, p.count);
-  Lane::pack_columns(p.q_t, kTileColumns, FlashRows<T>{t.q.at(b, s, h), t.q.stride_s, p.count, K, scale(K)});
+  Lane::pack_columns(p.q_t, kTileColumns, FlashRows<T>{t.q.at(b, s, h), t.q.stride_s, p.count, K, p.scale});
   std::fill_n(p.out, kTileColumns * width, 0.0f);
   std::fill_n(p.largest, kTileColumns, kHidden);
   std::fill_n(p.sum, kTileColumns, 0.0f);
@@ -82,7 +84,7 @@ HWY_INLINE void score(const Panel& p, float* scores, const float* keys, int64_t 
                       int64_t first, int64_t last) {
   const F32 d;
   const int64_t stride = width / Lane::kPerLane;
-  const V32 factor = hn::Set(d, scale(K));
+  const V32 factor = hn::Set(d, p.scale);
   V32 largest[kTileVectors];
   for (int v = 0; v < kTileVectors; ++v) largest[v] = hn::LoadU(d, p.largest + v * kLanes);
   for (int64_t j = first; j < last; j += kTileRows) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "ops/gpu/gpu.h"
 #include "plan/context_parallel.h"
+#include "plan/parameters.h"
 
 namespace hearth::ops::gpu {
 
@@ -36,6 +37,13 @@ inline kernels::Heads heads(const at::Tensor& x, kernels::Type type) {
   HEARTH_CHECK(x.dim() == 4 && (x.size(3) <= 1 || x.stride(3) == 1) && type_of(x) == type);
   return {x.mutable_data_ptr(), x.size(0), x.size(1), x.size(2), x.size(3), x.stride(0), x.stride(1), x.stride(2)};
 }
+
+inline kernels::NormKind kind_of(const plan::Norm& norm) { return static_cast<kernels::NormKind>(norm.type); }
+static_assert(static_cast<int>(plan::NormType::kRmsNorm) == static_cast<int>(kernels::NormKind::kRmsNorm) &&
+              static_cast<int>(plan::NormType::kLayerNorm) == static_cast<int>(kernels::NormKind::kLayerNorm) &&
+              static_cast<int>(plan::NormType::kNpLayerNorm) == static_cast<int>(kernels::NormKind::kNpLayerNorm) &&
+              static_cast<int>(plan::NormType::kRmsNormNeox) == static_cast<int>(kernels::NormKind::kRmsNormNeox) &&
+              static_cast<int>(plan::NormType::kRmsNorm1p) == static_cast<int>(kernels::NormKind::kRmsNorm1p));
 
 inline kernels::Places places(const plan::Chunks& positions, int64_t S) {
   return {S, positions.first, positions.second, positions.length};

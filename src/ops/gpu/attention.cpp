@@ -48,6 +48,9 @@ Kernel kernel_for(const at::Tensor& q_BQHK, const AttentionMask& mask) {
   return hopper && any_order && K <= 128 && plain ? Kernel::kCudnn : Kernel::kFlash;
 }
 
+// As the operators take a scale; absent: 1 / sqrt(K).
+std::optional<double> given(double scale) { return scale > 0 ? std::optional(scale) : std::nullopt; }
+
 int64_t num_documents(const AttentionMask& mask) {
   return mask.document_starts_N.defined() ? mask.document_starts_N.numel() : 0;
 }
@@ -110,16 +113,16 @@ std::vector<QueryChunk> chunks_of(const AttentionMask& mask, int64_t Q, int64_t 
 }  // namespace
 
 void attention_forward(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, const at::Tensor& q_BQHK,
-                       const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask) {
+                       const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask, double scale) {
   const int64_t B = q_BQHK.size(0), Q = q_BQHK.size(1), S = k_BSGK.size(1);
   const Window window(mask);
   switch (kernel_for(q_BQHK, mask)) {
     case Kernel::kOurs: {
       const auto type = type_of(q_BQHK);
-      check_gpu(gpu_kernels().attention_forward(gpu_stream(), type, heads(out_BQHK, type), pointer<float>(lse_BHQ),
-                                                heads(q_BQHK, type), heads(k_BSGK, type), heads(v_BSGK, type),
-                                                places(mask.queries, S), mask.causal, mask.reach,
-                                                pointer<const int32_t>(mask.document_starts_N), num_documents(mask)),
+      check_gpu(gpu_kernels().attention_forward(
+                    gpu_stream(), type, heads(out_BQHK, type), pointer<float>(lse_BHQ), heads(q_BQHK, type),
+                    heads(k_BSGK, type), heads(v_BSGK, type), places(mask.queries, S), mask.causal, mask.reach,
+                    pointer<const int32_t>(mask.document_starts_N), num_documents(mask), static_cast<float>(scale)),
                 "attention_forward");
       return;
     }
@@ -128,7 +131,7 @@ void attention_forward(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, co
       const auto [out, lse, rng, unused, debug] =
           at::_flash_attention_forward(rows.view(q_BQHK), rows.view(k_BSGK), rows.view(v_BSGK), rows.optional_begins(),
                                        rows.optional_begins(), rows.longest, rows.longest, /*dropout_p=*/0, mask.causal,
-                                       /*return_debug_mask=*/false, /*scale=*/std::nullopt, window.left, window.right);
+                                       /*return_debug_mask=*/false, given(scale), window.left, window.right);
       HEARTH_CHECK(lse.numel() == lse_BHQ.numel(), "attention's denominators have an unexpected layout");
       rows.view(out_BQHK).copy_(out);
       const at::Tensor lse_view = rows.lse_view(lse_BHQ);
@@ -139,7 +142,7 @@ void attention_forward(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, co
       for (const QueryChunk& chunk : chunks_of(mask, Q, S)) {
         const auto [out, lse, rng, unused, debug] = at::_flash_attention_forward(
             chunk.queries(q_BQHK), chunk.keys_of(k_BSGK), chunk.keys_of(v_BSGK), std::nullopt, std::nullopt, chunk.rows,
-            chunk.keys, /*dropout_p=*/0, mask.causal, /*return_debug_mask=*/false, /*scale=*/std::nullopt, window.left,
+            chunk.keys, /*dropout_p=*/0, mask.causal, /*return_debug_mask=*/false, given(scale), window.left,
             window.right);
         chunk.queries(out_BQHK).copy_(out);
         chunk.sums(lse_BHQ).copy_(lse);
@@ -149,7 +152,7 @@ void attention_forward(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, co
     case Kernel::kCudnn: {
       const auto result = at::_scaled_dot_product_cudnn_attention(
           q_BQHK.transpose(1, 2), k_BSGK.transpose(1, 2), v_BSGK.transpose(1, 2), /*attn_bias=*/std::nullopt,
-          /*compute_log_sumexp=*/true, /*dropout_p=*/0, mask.causal);
+          /*compute_log_sumexp=*/true, /*dropout_p=*/0, mask.causal, /*return_debug_mask=*/false, given(scale));
       out_BQHK.transpose(1, 2).copy_(std::get<0>(result));
       lse_BHQ.copy_(std::get<1>(result).reshape(lse_BHQ.sizes()));
       return;
@@ -160,7 +163,7 @@ void attention_forward(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, co
 void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
                         const at::Tensor& dout_BQHK, const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ,
                         const at::Tensor& q_BQHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
-                        const AttentionMask& mask) {
+                        const AttentionMask& mask, double scale) {
   const int64_t B = q_BQHK.size(0), Q = q_BQHK.size(1), H = q_BQHK.size(2), S = k_BSGK.size(1);
   const Window window(mask);
   switch (kernel_for(q_BQHK, mask)) {
@@ -171,7 +174,8 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
                     gpu_stream(), type, heads(dq_BQHK, type), heads(dk_BSGK, type), heads(dv_BSGK, type),
                     heads(dout_BQHK, type), heads(out_BQHK, type), pointer<const float>(lse_BHQ), heads(q_BQHK, type),
                     heads(k_BSGK, type), heads(v_BSGK, type), places(mask.queries, S), mask.causal, mask.reach,
-                    pointer<const int32_t>(mask.document_starts_N), num_documents(mask), pointer<float>(sums)),
+                    pointer<const int32_t>(mask.document_starts_N), num_documents(mask), static_cast<float>(scale),
+                    pointer<float>(sums)),
                 "attention_backward");
       return;
     }
@@ -180,7 +184,7 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
       const auto [dq, dk, dv] = at::_flash_attention_backward(
           rows.view(dout_BQHK), rows.view(q_BQHK), rows.view(k_BSGK), rows.view(v_BSGK), rows.view(out_BQHK),
           rows.packed_lse(lse_BHQ), rows.begins, rows.begins, rows.longest, rows.longest, /*dropout_p=*/0, mask.causal,
-          no_random_state(q_BQHK, {2}, at::kUInt64), no_random_state(q_BQHK, {}, at::kUInt64), /*scale=*/std::nullopt,
+          no_random_state(q_BQHK, {2}, at::kUInt64), no_random_state(q_BQHK, {}, at::kUInt64), given(scale),
           window.left, window.right);
       rows.view(dq_BQHK).copy_(dq);
       rows.view(dk_BSGK).copy_(dk);
@@ -195,7 +199,7 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
             chunk.queries(dout_BQHK), chunk.queries(q_BQHK), chunk.keys_of(k_BSGK), chunk.keys_of(v_BSGK),
             chunk.queries(out_BQHK), chunk.sums(lse_BHQ).contiguous(), {}, {}, chunk.rows, chunk.keys, /*dropout_p=*/0,
             mask.causal, no_random_state(q_BQHK, {2}, at::kUInt64), no_random_state(q_BQHK, {}, at::kUInt64),
-            /*scale=*/std::nullopt, window.left, window.right);
+            given(scale), window.left, window.right);
         chunk.queries(dq_BQHK).copy_(dq);
         chunk.keys_of(dk_BSGK).add_(dk);
         chunk.keys_of(dv_BSGK).add_(dv);
@@ -207,7 +211,7 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
           dout_BQHK.transpose(1, 2), q_BQHK.transpose(1, 2), k_BSGK.transpose(1, 2), v_BSGK.transpose(1, 2),
           out_BQHK.transpose(1, 2), lse_BHQ.unsqueeze(3), no_random_state(q_BQHK, {}, at::kLong),
           no_random_state(q_BQHK, {}, at::kLong), /*attn_bias=*/{}, /*cum_seq_q=*/{}, /*cum_seq_k=*/{}, S, S,
-          /*dropout_p=*/0, mask.causal);
+          /*dropout_p=*/0, mask.causal, given(scale));
       dq_BQHK.transpose(1, 2).copy_(dq);
       dk_BSGK.transpose(1, 2).copy_(dk);
       dv_BSGK.transpose(1, 2).copy_(dv);
@@ -218,11 +222,12 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
 
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
                       const at::Tensor& v_cache_BCGK, int64_t length, int64_t reach, const at::Tensor& rows_B,
-                      const at::Tensor& lengths_B) {
+                      const at::Tensor& lengths_B, double scale) {
   const auto type = type_of(q_BNHK);
   check_gpu(gpu_kernels().decode_attention(gpu_stream(), type, heads(out_BNHK, type), heads(q_BNHK, type),
                                            heads(k_cache_BCGK, type), heads(v_cache_BCGK, type), length, reach,
-                                           pointer<const int32_t>(rows_B), pointer<const int32_t>(lengths_B)),
+                                           pointer<const int32_t>(rows_B), pointer<const int32_t>(lengths_B),
+                                           static_cast<float>(scale)),
             "decode_attention");
 }
 

@@ -36,14 +36,7 @@ kernels::ConstRows norm_rows(const at::Tensor& x_TD, kernels::Type type) {
   return {data, rows, cols, stride};
 }
 
-kernels::NormKind kind_of(const plan::Norm& norm) { return static_cast<kernels::NormKind>(norm.type); }
-
 }  // namespace
-
-static_assert(static_cast<int>(plan::NormType::kRmsNorm) == static_cast<int>(kernels::NormKind::kRmsNorm) &&
-              static_cast<int>(plan::NormType::kLayerNorm) == static_cast<int>(kernels::NormKind::kLayerNorm) &&
-              static_cast<int>(plan::NormType::kNpLayerNorm) == static_cast<int>(kernels::NormKind::kNpLayerNorm) &&
-              static_cast<int>(plan::NormType::kRmsNormNeox) == static_cast<int>(kernels::NormKind::kRmsNormNeox));
 
 void embedding_forward(const at::Tensor& x_TD, const at::Tensor& weight_VD, const at::Tensor& tokens_T, int64_t first) {
   const auto type = type_of(x_TD);
@@ -116,18 +109,25 @@ void rope(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, con
       "rope");
 }
 
-void swiglu_forward(const at::Tensor& a_TF, const at::Tensor& gate_up_T2F) {
+static_assert(static_cast<int>(plan::Activation::kSilu) == static_cast<int>(kernels::ActivationKind::kSilu) &&
+              static_cast<int>(plan::Activation::kGelu) == static_cast<int>(kernels::ActivationKind::kGelu) &&
+              static_cast<int>(plan::Activation::kGeluTanh) == static_cast<int>(kernels::ActivationKind::kGeluTanh) &&
+              static_cast<int>(plan::Activation::kRelu2) == static_cast<int>(kernels::ActivationKind::kRelu2));
+
+void activation_forward(plan::Activation function, const at::Tensor& a_TF, const at::Tensor& x_TN) {
   const auto type = type_of(a_TF);
-  check_gpu(gpu_kernels().swiglu_forward(gpu_stream(), type, mutable_rows(a_TF, type), rows(gate_up_T2F, type)),
-            "swiglu_forward");
+  check_gpu(gpu_kernels().activation_forward(gpu_stream(), type, static_cast<kernels::ActivationKind>(function),
+                                             mutable_rows(a_TF, type), rows(x_TN, type)),
+            "activation_forward");
 }
 
-void swiglu_backward(const at::Tensor& dgate_up_T2F, const at::Tensor& da_TF, const at::Tensor& gate_up_T2F,
-                     const at::Tensor& a_TF) {
+void activation_backward(plan::Activation function, const at::Tensor& dx_TN, const at::Tensor& da_TF,
+                         const at::Tensor& x_TN, const at::Tensor& a_TF) {
   const auto type = type_of(da_TF);
-  check_gpu(gpu_kernels().swiglu_backward(gpu_stream(), type, mutable_rows(dgate_up_T2F, type), rows(da_TF, type),
-                                          rows(gate_up_T2F, type), mutable_rows(a_TF, type)),
-            "swiglu_backward");
+  check_gpu(gpu_kernels().activation_backward(gpu_stream(), type, static_cast<kernels::ActivationKind>(function),
+                                              mutable_rows(dx_TN, type), rows(da_TF, type), rows(x_TN, type),
+                                              mutable_rows(a_TF, type)),
+            "activation_backward");
 }
 
 void cross_entropy(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,

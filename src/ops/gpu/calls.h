@@ -34,9 +34,9 @@ void bias_gradient(const at::Tensor& dbias_N, const at::Tensor& dy_TN);
 void rope(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, const at::Tensor& document_starts_N,
           int64_t S, const plan::Chunks& positions, double direction);
 
-void swiglu_forward(const at::Tensor& a_TF, const at::Tensor& gate_up_T2F);
-void swiglu_backward(const at::Tensor& dgate_up_T2F, const at::Tensor& da_TF, const at::Tensor& gate_up_T2F,
-                     const at::Tensor& a_TF);
+void activation_forward(plan::Activation function, const at::Tensor& a_TF, const at::Tensor& x_TN);
+void activation_backward(plan::Activation function, const at::Tensor& dx_TN, const at::Tensor& da_TF,
+                         const at::Tensor& x_TN, const at::Tensor& a_TF);
 
 // scale_1 undefined: the logits are only read.
 void cross_entropy(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
@@ -54,13 +54,13 @@ void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at
            const std::optional<StochasticRounding>& rounding, const at::Tensor& copy_N);
 
 void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, const at::Tensor& q_BSHK,
-                       const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask);
+                       const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask, double scale);
 void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
                         const at::Tensor& dout_BSHK, const at::Tensor& out_BSHK, const at::Tensor& lse_BHS,
                         const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
-                        const AttentionMask& mask);
+                        const AttentionMask& mask, double scale);
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
                       const at::Tensor& v_cache_BCGK, int64_t length, int64_t reach, const at::Tensor& rows_B,
-                      const at::Tensor& lengths_B);
+                      const at::Tensor& lengths_B, double scale);
 
 }  // namespace hearth::ops::gpu

@@ -44,8 +44,8 @@ const kernels::Table* EmulatedDevice::late(const kernels::Table* table) {
   HEARTH_LATE(add_bias);
   HEARTH_LATE(add_rows);
   HEARTH_LATE(rope);
-  HEARTH_LATE(swiglu_forward);
-  HEARTH_LATE(swiglu_backward);
+  HEARTH_LATE(activation_forward);
+  HEARTH_LATE(activation_backward);
   HEARTH_LATE(cross_entropy);
   HEARTH_LATE(cross_entropy_statistics);
   HEARTH_LATE(vocabulary_parallel_cross_entropy);
