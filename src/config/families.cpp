@@ -61,7 +61,8 @@ void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& ent
       set("head_dim", c.head_dim) || set("sliding_window", c.sliding_window) || set("rms_norm_eps", c.rms_norm_eps) ||
       set("rope_theta", c.rope_theta) || set("tie_word_embeddings", c.tie_word_embeddings) ||
       set("full_attention_interval", c.full_attention_interval) ||
-      set("no_rope_layer_interval", c.no_rope_layer_interval) || set("window", window) || set("rope_pairs", pairs);
+      set("no_rope_layer_interval", c.no_rope_layer_interval) || set("has_multipliers", c.has_multipliers) ||
+      set("window", window) || set("rope_pairs", pairs);
   HEARTH_CHECK(is_known, "src/models/{}/{}:{}: [hugging_face] has no {}", file.family, file.name, entry.line,
                entry.key);
   if (!window.empty()) c.window = window_named(window);
@@ -115,17 +116,27 @@ bool is_open(std::string_view key) {
 }
 
 constexpr std::string_view kNoRopeInterval = "no_rope_layer_interval";
+constexpr std::string_view kMultipliers[] = {"embedding_multiplier", "residual_multiplier", "attention_multiplier",
+                                             "logits_divisor"};
+bool is_multiplier(std::string_view key) {
+  return std::find(std::begin(kMultipliers), std::end(kMultipliers), key) != std::end(kMultipliers);
+}
 
 bool names_windowed_layers(SlidingWindowUse window) {
   return window == SlidingWindowUse::kSwitched || window == SlidingWindowUse::kByLayer;
 }
 
-// A choice, or a switch: other values are sizes.
+// A choice, a switch, or one of a few numbers: others are sizes.
 bool is_option(const Field& field) {
   const Value value = field.default_value();
   return field.section == "model" && field.at_resume == AtResume::kRefuse && !is_open(field.key) &&
          (std::holds_alternative<bool>(value) || std::holds_alternative<std::string>(value) ||
-          field.key == kNoRopeInterval);
+          field.key == kNoRopeInterval || is_multiplier(field.key));
+}
+
+// Whether the family's config.json has a field for the key, so that its models differ in it.
+bool is_field_of(const HuggingFaceClass& type, std::string_view key) {
+  return (key == kNoRopeInterval && type.no_rope_layer_interval > 0) || (is_multiplier(key) && type.has_multipliers);
 }
 
 }  // namespace
@@ -197,7 +208,7 @@ std::vector<std::string> differences(const Family& family, const Model& model) {
     if (field.section != "model") continue;
     const Value* own = family.find(field.key);
     if (own == nullptr && !is_option(field)) continue;
-    if (field.key == kNoRopeInterval && family.hugging_face.no_rope_layer_interval > 0) continue;  // has any
+    if (is_field_of(family.hugging_face, field.key)) continue;
     const Value value = field.value(config);
     if (value == (own != nullptr ? *own : field.default_value())) continue;
     found.push_back(value == Value(true) ? field.name() : fmt::format("{} = {}", field.name(), to_toml_value(value)));

@@ -254,7 +254,9 @@ TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
                              {"olmo3", "32B", 100278, 32'233'522'176},
                              {"smollm3", "3B", 128256, 3'075'098'624},
                              {"seed_oss", "36B", 155136, 36'151'104'512},
-                             {"ernie4_5", "0.3B", 103424, 360'748'032}}) {
+                             {"ernie4_5", "0.3B", 103424, 360'748'032},
+                             {"granite3", "2B", 49155, 2'533'531'648},
+                             {"granite3", "8B", 49155, 8'170'848'256}}) {
     const Flavor* flavor = find_flavor(known.family, known.flavor);
     ASSERT_NE(flavor, nullptr);
     const plan::ModelShape shape = plan::model_shape(model_of(*flavor), known.vocab_size);
@@ -274,7 +276,7 @@ TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
 }
 
 TEST(Flavors, AreOfTheNamesThatModelNameMayHave) {
-  std::set<std::string_view> names = {"mistral", "olmo"};  // without flavors
+  std::set<std::string_view> names = {"arcee", "mistral", "olmo"};  // without flavors
   for (const Flavor& flavor : flavors()) names.insert(flavor.model_name);
   const std::vector<std::string_view>& choices = find_field("model.name")->limits.choices;
   EXPECT_EQ(names, std::set<std::string_view>(choices.begin(), choices.end()));
@@ -318,6 +320,17 @@ TEST(Families, DifferInWhatTheirModelsCompute) {
   other.norm_type = NormType::kNpLayerNorm;
   other.norm_eps = 1e-6;
   EXPECT_THAT(differences(find_family("olmo"), other), ElementsAre("model.norm_eps = 1e-06"));
+  // Granite's numbers are its own; those of no class's are said.
+  other = llama;
+  other.attention_multiplier = 0.5;
+  EXPECT_EQ(nearest_family(other).name, "granite");
+  EXPECT_TRUE(differences(find_family("granite"), other).empty());
+  EXPECT_THAT(differences(find_family("llama"), other), ElementsAre("model.attention_multiplier = 0.5"));
+  other.norm_type = NormType::kRmsNorm1p;
+  EXPECT_THAT(differences(nearest_family(other), other), ElementsAre("model.norm_type = \"rmsnorm_1p\""));
+  other = llama;
+  apply(find_family("arcee"), other);
+  EXPECT_EQ(nearest_family(other).name, "arcee");
   // Every key that refuses a resume, and that is no size, is compared or left open by every family.
   for (const Field& field : fields()) {
     if (field.section != "model" || field.at_resume != AtResume::kRefuse) continue;

@@ -3,6 +3,7 @@
 #include "config/families.h"
 
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "convert/hugging_face/config.h"
 #include "foreign.h"
@@ -77,6 +78,42 @@ TEST(HuggingFaceConfig, LayersWithoutRotationAreEveryNth) {
         << layers;
   EXPECT_THAT(test::error_of([&] { read(R"(, "no_rope_layers": [1, 1, 1, 0, 1, 1])", "llama"); }).message(),
               HasSubstr("no_rope_layers"));
+}
+
+TEST(HuggingFaceConfig, MultipliersAreGranitesAndArceesFeedForwardIsItsOwn) {
+  const auto read = [](const std::string& type, const std::string& fields) {
+    std::vector<std::string> notes;
+    return parse_hugging_face_config(R"({"model_type": ")" + type + R"(", "hidden_size": 64, "num_hidden_layers": 1,
+                                         "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": 64)" +
+                                         fields + "}",
+                                     "config.json", notes);
+  };
+  const config::Model plain = read("granite", "").model;  // the class's defaults, of which one is no default of Llama's
+  EXPECT_EQ(std::tuple(plain.embedding_multiplier, plain.residual_multiplier, plain.attention_multiplier,
+                       plain.logits_divisor),
+            std::tuple(1, 1, 1, 1));
+  const config::Model given = read("granite", R"(, "embedding_multiplier": 12, "residual_multiplier": 0.22,
+                                                   "attention_multiplier": 0.015625, "logits_scaling": 8.0)")
+                                  .model;
+  EXPECT_EQ(std::tuple(given.embedding_multiplier, given.residual_multiplier, given.attention_multiplier,
+                       given.logits_divisor),
+            std::tuple(12, 0.22, 0.015625, 8));
+  for (const char* field : {"embedding_multiplier", "residual_multiplier", "attention_multiplier", "logits_scaling"}) {
+    EXPECT_THAT(test::error_of([&] { read("llama", fmt::format(R"(, "{}": 2.0)", field)); }).message(),
+                HasSubstr(fmt::format("field \"{}\" is not one of llama", field)));
+    EXPECT_THAT(test::error_of([&] { read("granite", fmt::format(R"(, "{}": 0.0)", field)); }).message(),
+                HasSubstr("is not a positive number"));
+  }
+  // A model without a scale of its own is written with the one that it computes with.
+  Description model = read("granite", "");
+  model.model.attention_multiplier = 0;
+  EXPECT_THAT(format_hugging_face_config(model, DType::kFloat32), HasSubstr("\"attention_multiplier\": 0.25,"));
+
+  const config::Model arcee = read("arcee", R"(, "hidden_act": "relu2")").model;
+  EXPECT_EQ(arcee.activation, config::Activation::kRelu2);
+  EXPECT_FALSE(arcee.gated_ffn);
+  EXPECT_THAT(test::error_of([&] { read("arcee", R"(, "hidden_act": "silu")"); }).message(), HasSubstr("hidden_act"));
+  EXPECT_THAT(test::error_of([&] { read("llama", R"(, "hidden_act": "relu2")"); }).message(), HasSubstr("hidden_act"));
 }
 
 }  // namespace

@@ -82,7 +82,10 @@ def config_of(a):
         return made(**keys, rms_norm_eps=1e-6, head_dim=a["K"] or 16, pad_token_id=None)
     if a["type"].startswith(("olmo", "smollm")):
         return made(**keys, **more, pad_token_id=None)
-    more = {"sliding_window": None, "head_dim": a["K"] or None} if a["type"] == "mistral" else {}
+    more = {"mistral": {"sliding_window": None, "head_dim": a["K"] or None},
+            "granite": {"embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.1,
+                        "logits_scaling": 3.0, "pad_token_id": None},
+            "arcee": {"pad_token_id": None}}.get(a["type"], {})
     return made(**keys, **more, rms_norm_eps=1e-5)
 
 

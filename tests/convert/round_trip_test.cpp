@@ -104,7 +104,8 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();
   const std::set<std::string_view> wide = {"ernie4_5", "mistral", "qwen3", "seed_oss"};  // heads that are not 96 / 6
-  for (const char* type : {"ernie4_5", "mistral", "olmo", "olmo2", "olmo3", "qwen2", "qwen3", "seed_oss", "smollm3"}) {
+  for (const char* type :
+       {"arcee", "ernie4_5", "granite", "mistral", "olmo", "olmo2", "olmo3", "qwen2", "qwen3", "seed_oss", "smollm3"}) {
     foreign(fmt::format("make {0}/{1} type={1} meta=0 V=131 K={2}", at, type, wide.contains(type) ? 24 : 0));
     converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/native", at, type));
     converted(fmt::format("--to hf {0}/{1}/native {0}/{1}/back", at, type));
@@ -127,7 +128,8 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   // GPT-NeoX's format has no biases of queries and no norms of heads: weights were dropped without a word.
   for (const auto& [type, key] :
        {std::pair("qwen2", "model.qkv_bias"), std::pair("qwen3", "model.qk_norm"),
-        std::pair("olmo2", "model.norm_placement"), std::pair("smollm3", "model.no_rope_layer_interval")})
+        std::pair("olmo2", "model.norm_placement"), std::pair("smollm3", "model.no_rope_layer_interval"),
+        std::pair("granite", "model.embedding_multiplier"), std::pair("arcee", "model.activation")})
     EXPECT_THAT(refused(fmt::format("--to neox --to-qkv-layout split {0}/{1}/native {0}/out", at, type)),
                 HasSubstr(std::string(key)))
         << type;

@@ -25,6 +25,12 @@ void logits_with_cache_equal_logits_without(DType dtype, bool tied, double toler
   if (m.no_rope_layer_interval > 0) m.no_rope_layer_interval = 2;
   m.sliding_window = window;
   m.full_attention_interval = window > 0 ? 2 : 0;
+  if (family == std::string_view("granite"))
+    m.embedding_multiplier = 9, m.residual_multiplier = 0.4, m.attention_multiplier = 0.2, m.logits_divisor = 3;
+  if (norm_type == config::NormType::kRmsNorm1p) {
+    m.norm_placement = config::NormPlacement::kBoth, m.activation = config::Activation::kGelu;
+    m.output_bias = m.ffn_bias = true;
+  }
   const plan::ModelShape shape = plan::model_shape(m, 101);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   test::LocalWeights weights(plan, dtype, 3);
@@ -76,6 +82,12 @@ TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoWhereLayersHaveAWindow) {
       logits_with_cache_equal_logits_without(dtype, false, tolerance, config::NormType::kRmsNorm, true, "llama",
                                              window);
   }
+}
+TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfGraniteArceeAndGemmasOptions) {
+  logits_with_cache_equal_logits_without(DType::kFloat64, true, 1e-12, config::NormType::kRmsNorm, false, "granite");
+  logits_with_cache_equal_logits_without(DType::kFloat32, false, 2e-6, config::NormType::kRmsNorm, false, "granite");
+  logits_with_cache_equal_logits_without(DType::kFloat64, false, 1e-12, config::NormType::kRmsNorm, false, "arcee");
+  logits_with_cache_equal_logits_without(DType::kFloat64, true, 1e-12, config::NormType::kRmsNorm1p, true);
 }
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutWhateverTheNorm) {
   for (const auto norm_type :

@@ -132,7 +132,7 @@ class Layouts : public ::testing::Test {
       c.objective.mlm_probability = 0.05;  // many micro-batches hide nothing
       config::apply(config::find_family("olmo2"), c.model);
       c.model.norm_type = config::NormType::kRmsNorm1p;
-      c.model.embedding_multiplier = 3;
+      c.model.embedding_multiplier = 1.5;
       c.model.sliding_window = 8;
       c.model.full_attention_interval = 2;
     }

@@ -34,25 +34,31 @@ def names_of(L, H, G, tied, halves, family):
         names["output.weight"] = ("lm_head.weight", 0)
     for i in range(L):
         ours, theirs = f"layers.{i}.", f"model.layers.{i}."
-        if family in ("olmo2", "olmo3"):
+        if family in ("olmo2", "olmo3", "gemma3_text"):
             names[ours + "post_attention_norm.weight"] = (theirs + "post_attention_layernorm.weight", 0)
             names[ours + "post_ffn_norm.weight"] = (theirs + "post_feedforward_layernorm.weight", 0)
-        else:
+        if family == "gemma3_text":
+            names[ours + "attention_norm.weight"] = (theirs + "input_layernorm.weight", 0)
+            names[ours + "ffn_norm.weight"] = (theirs + "pre_feedforward_layernorm.weight", 0)
+        elif family != "olmo2":
             names[ours + "attention_norm.weight"] = (theirs + "input_layernorm.weight", 0)
             names[ours + "ffn_norm.weight"] = (theirs + "post_attention_layernorm.weight", 0)
         for a, b, heads in (("wq", "q_proj", 0 if halves else H), ("wk", "k_proj", 0 if halves else G),
                             ("wv", "v_proj", 0), ("wo", "o_proj", 0)):
             names[f"{ours}attention.{a}.weight"] = (f"{theirs}self_attn.{b}.weight", heads)
-            if family in ("qwen2", "seed_oss") and a != "wo":
+            if family == "llama_biases" or (family in ("qwen2", "seed_oss") and a != "wo"):
                 names[f"{ours}attention.{a}.bias"] = (f"{theirs}self_attn.{b}.bias", heads)
-        if family == "qwen3":
+        if family in ("qwen3", "gemma3_text"):
             for norm in ("q_norm", "k_norm"):
                 names[f"{ours}attention.{norm}.weight"] = (f"{theirs}self_attn.{norm}.weight", 0 if halves else 1)
         if family in ("olmo2", "olmo3"):  # all heads are one row
             for norm, heads in (("q_norm", H), ("k_norm", G)):
                 names[f"{ours}attention.{norm}.weight"] = (f"{theirs}self_attn.{norm}.weight", 0 if halves else heads)
-        for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
+        gated = (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj"))
+        for a, b in (("w1", "up_proj"), ("w2", "down_proj")) if family == "arcee" else gated:
             names[f"{ours}feed_forward.{a}.weight"] = (f"{theirs}mlp.{b}.weight", 0)
+            if family == "llama_biases":
+                names[f"{ours}feed_forward.{a}.bias"] = (f"{theirs}mlp.{b}.bias", 0)
     return names
 
 
@@ -73,14 +79,22 @@ def run(folder):
         scaling = {"rope_type": "llama3", "factor": float(case["scaling_factor"]), "low_freq_factor": 1.0,
                    "high_freq_factor": 4.0, "original_max_position_embeddings": case["original_seq_len"]}
     name = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3",
-            "olmo2": "Olmo2", "olmo3": "Olmo3", "smollm3": "SmolLM3", "seed_oss": "SeedOss",
-            "ernie4_5": "Ernie4_5"}[family]
+            "olmo2": "Olmo2", "olmo3": "Olmo3", "smollm3": "SmolLM3", "seed_oss": "SeedOss", "ernie4_5": "Ernie4_5",
+            "granite": "Granite", "arcee": "Arcee", "gemma3_text": "Gemma3Text", "llama_biases": "Llama"}[family]
+    embeddings, branches, scores, logits = case["multipliers"]
     more = {"llama": {"attention_bias": False, "mlp_bias": False}, "qwen2": {},
             "mistral": {"head_dim": K, "sliding_window": None},
             "qwen3": {"head_dim": K, "attention_bias": False},
             "seed_oss": {"head_dim": K, "attention_dropout": 0.0, "residual_dropout": 0.0, "pad_token_id": None},
             "ernie4_5": {"head_dim": K, "pad_token_id": None},
             "smollm3": {"no_rope_layer_interval": 2, "pad_token_id": None},
+            "granite": {"embedding_multiplier": float(embeddings), "residual_multiplier": float(branches),
+                        "attention_multiplier": float(scores), "logits_scaling": float(logits), "pad_token_id": None},
+            "arcee": {"head_dim": K, "pad_token_id": None},
+            "gemma3_text": {"head_dim": K, "query_pre_attn_scalar": round(scores**-2) if scores else 0,
+                            "layer_types": ["full_attention"] * L,
+                            "hidden_activation": "gelu_pytorch_tanh", "pad_token_id": None},
+            "llama_biases": {"attention_bias": True, "mlp_bias": True, "hidden_act": "gelu"},
             "olmo2": {"pad_token_id": None}, "olmo3": {"pad_token_id": None}}[family]
     window = case["window"]
     if window:
@@ -97,6 +111,10 @@ def run(folder):
         hidden_size=D, num_hidden_layers=L, num_attention_heads=H, num_key_value_heads=G, intermediate_size=F,
         vocab_size=V, rms_norm_eps=case["norm_eps"], max_position_embeddings=max(S, 16), **rope,
         tie_word_embeddings=case["tied"], attn_implementation="eager", **more)
+    if family == "gemma3_text":  # each kind of layer has a rotation
+        base = {"rope_type": "default", "rope_theta": float(case["rope_theta"])}
+        config.rope_parameters = {"full_attention": base, "sliding_attention": base}
+    name = {"Gemma3Text": "Gemma3"}.get(name, name)
     model = getattr(transformers, name + "ForCausalLM")(config).float().train()
     names, parameters = names_of(L, H, G, case["tied"], case["halves"], family), dict(model.named_parameters())
     assert set(parameters) == {theirs for theirs, _ in names.values()}, set(parameters)

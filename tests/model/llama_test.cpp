@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logits, loss and all gradients against transformers' Llama, Mistral, Qwen2 and Qwen3, and against GPT-NeoX's
+// Logits, loss and all gradients against transformers' classes of the families and of Gemma 3, and against GPT-NeoX's
 // arithmetic restated, with the weights carried over (float32).
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
@@ -8,6 +8,9 @@
 #include <ATen/ops/randint.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <string_view>
 
 #include "base/error.h"
 #include "config/families.h"
@@ -48,6 +51,7 @@ struct LlamaCase {
   const char* family = "llama";  // transformers' model_type
   int64_t K = 0;                 // 0: D / H
   int64_t window = 0;            // of the first layer, or of both
+  const char* like = "";         // options of no family: "gemma3_text" or "llama_biases"
 };
 const std::vector<LlamaCase> kLlamaCases = {
     {"as many key heads as query heads", 4, 4, false},
@@ -74,6 +78,11 @@ LlamaCase windowed(LlamaCase c, int64_t window) {
   c.window = window;
   return c;
 }
+LlamaCase of_style(const char* name, const char* like, int64_t H, int64_t G, int64_t K, bool tied, bool halves) {
+  LlamaCase c = of_family(name, "llama", H, G, K, tied, halves);
+  c.like = like;
+  return c;
+}
 const std::vector<LlamaCase> kFamilies = {
     of_family("Mistral's Nemo: heads narrower than the model", "mistral", 4, 2, 8, false, true),
     of_family("Mistral's, wide heads in neighbouring pairs", "mistral", 4, 1, 24, false, false),
@@ -87,6 +96,13 @@ const std::vector<LlamaCase> kFamilies = {
     of_family("Seed-OSS's, tied, neighbouring pairs", "seed_oss", 8, 2, 16, true, false),
     of_family("ERNIE 4.5's neighbouring pairs", "ernie4_5", 4, 1, 24, false, false),
     of_family("ERNIE 4.5's, tied", "ernie4_5", 8, 2, 16, true, false),
+    of_family("Granite's multipliers", "granite", 4, 2, 0, false, true),
+    of_family("Granite's, tied, neighbouring pairs", "granite", 8, 2, 0, true, false),
+    of_family("Arcee's squares of relu without a gate", "arcee", 4, 2, 24, false, true),
+    of_family("Arcee's, tied, neighbouring pairs", "arcee", 8, 2, 0, true, false),
+    of_style("Gemma 3's norms, GeGLU and embeddings", "gemma3_text", 4, 2, 24, true, true),
+    of_style("Gemma 3's, untied, neighbouring pairs", "gemma3_text", 4, 1, 16, false, false),
+    of_style("Llama with all biases and gelu", "llama_biases", 4, 2, 0, false, true),
     of_family("SmolLM3's layers without rotation", "smollm3", 4, 2, 0, true, true),
     of_family("SmolLM3's, neighbouring pairs", "smollm3", 8, 2, 0, false, false),
     windowed(of_family("Mistral's window", "mistral", 4, 2, 8, false, true), 7),
@@ -103,6 +119,22 @@ struct Prepared {
   at::Tensor tokens, labels;
 };
 
+// Numbers that a family's models choose, and options that no family has.
+void set_options(const LlamaCase& c, config::Model& m) {
+  if (c.family == std::string_view("granite"))
+    m.embedding_multiplier = 12, m.residual_multiplier = 0.22, m.attention_multiplier = 0.3, m.logits_divisor = 5;
+  if (c.like == std::string_view("gemma3_text")) {
+    m.norm_type = NormType::kRmsNorm1p, m.norm_placement = config::NormPlacement::kBoth, m.qk_norm = true;
+    m.activation = config::Activation::kGeluTanh;
+    m.embedding_multiplier = std::sqrt(64.0), m.round_embedding_multiplier = true;
+    m.attention_multiplier = 1 / std::sqrt(40.0);
+  }
+  if (c.like == std::string_view("llama_biases")) {
+    m.qkv_bias = m.output_bias = m.ffn_bias = true;
+    m.activation = config::Activation::kGelu;
+  }
+}
+
 // Random weights and tokens, also written to `folder` for the oracle.
 Prepared prepare(const LlamaCase& c, const Path& folder) {
   config::Model m;
@@ -116,6 +148,7 @@ Prepared prepare(const LlamaCase& c, const Path& folder) {
   if (m.no_rope_layer_interval > 0) m.no_rope_layer_interval = 2;  // of two layers
   m.sliding_window = c.window;
   m.full_attention_interval = c.window > 0 && c.family != std::string_view("mistral") ? 2 : 0;
+  set_options(c, m);
   // So large compared with the first rows that it matters where it is added.
   if (m.norm_type == config::NormType::kRmsNormNeox) m.norm_eps = 0.05;
   Prepared p{plan::model_shape(m, 131), {}, nullptr, {}, {}};
@@ -142,10 +175,12 @@ Prepared prepare(const LlamaCase& c, const Path& folder) {
       fmt::format(
           R"({{"D": {}, "L": {}, "H": {}, "G": {}, "F": {}, "V": {}, "B": {}, "S": {}, )"
           R"("norm_eps": {}, "rope_theta": {}, "tied": {}, "halves": {}, "scaling_factor": {}, )"
-          R"("original_seq_len": {}, "causal": {}, "documents": [{}], "dialect": "{}", "K": {}, "family": "{}", "window": {}}})",
+          R"("original_seq_len": {}, "causal": {}, "documents": [{}], "dialect": "{}", "K": {}, "family": "{}", )"
+          R"("window": {}, "multipliers": [{}, {}, {}, {}]}})",
           s.D, s.L(), s.H, s.G, s.F(), s.V, B, S, s.norm.eps, s.rope.theta, s.tied, s.rope.halves,
           s.rope.scaling_factor, s.rope.original_seq_len, s.causal, fmt::join(c.documents, ", "), c.dialect, s.K,
-          c.family, c.window));
+          *c.like != 0 ? c.like : c.family, c.window, s.embedding_multiplier, s.residual_multiplier,
+          s.attention_multiplier, s.logits_divisor));
   return p;
 }
 
@@ -187,7 +222,7 @@ TEST(LlamaForCausalLM, HasOurLogitsLossAndGradients) {
   has_our_logits_loss_and_gradients("llama_oracle.py", kLlamaCases);
 }
 
-TEST(MistralQwen2AndQwen3ForCausalLM, HaveOurLogitsLossAndGradients) {
+TEST(ClassesOfOtherFamilies, HaveOurLogitsLossAndGradients) {
   HEARTH_NEEDS_ORACLE();
   has_our_logits_loss_and_gradients("llama_oracle.py", kFamilies);
 }

@@ -41,6 +41,7 @@ class ConfigReader {
     read_window();
     read_rope();
     read_no_rope();
+    read_multipliers();
     read_tokens();
     read_objective();
     read_code();
@@ -355,6 +356,19 @@ class ConfigReader {
     for (int64_t layer = first; layer < m.n_layers; ++layer) {
       if (rotates(layer) != ((layer + 1) % m.no_rope_layer_interval != 0))
         refuse(fmt::format("no_rope_layers = {}", layers.dump()), "Hearth computes every n-th layer without rotation");
+    }
+  }
+
+  // Granite's.
+  void read_multipliers() {
+    config::Model& m = found_.model;
+    for (const auto& [name, member] :
+         {std::pair("embedding_multiplier", &m.embedding_multiplier),
+          std::pair("residual_multiplier", &m.residual_multiplier),
+          std::pair("attention_multiplier", &m.attention_multiplier), std::pair("logits_scaling", &m.logits_divisor)}) {
+      if (has(name) && !type().has_multipliers)
+        refuse(fmt::format("field \"{}\" is not one of {}", name, type().model_type));
+      if (type().has_multipliers) *member = has(name) ? number(json_.at(name), name) : 1;
     }
   }
   static std::string rope_type(const HfJson& style) {

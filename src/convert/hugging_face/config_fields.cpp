@@ -28,7 +28,8 @@ constexpr std::string_view kUsed =
     " vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads head_dim"
     " max_position_embeddings rms_norm_eps rope_parameters rope_scaling rope_theta tie_word_embeddings bos_token_id"
     " eos_token_id sliding_window use_sliding_window max_window_layers layer_types no_rope_layers"
-    " no_rope_layer_interval is_causal mask_token_id auto_map ";
+    " no_rope_layer_interval is_causal mask_token_id auto_map embedding_multiplier residual_multiplier"
+    " attention_multiplier logits_scaling ";
 
 // Fields that must have one of these values, or null.
 struct Fixed {
@@ -52,7 +53,6 @@ constexpr Fixed kFixed[] = {
     {"use_mrope", "[false]"},  // Qwen2.5
     {"rope_interleaved", "[false]"},
     {"partial_rotary_factor", "[1]"},
-    {"attention_multiplier", "[]"},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <variant>
@@ -76,6 +77,15 @@ void add_no_rope(OutJson& j, const config::Model& m) {
   if (m.no_rope_layer_interval > 0) j["no_rope_layer_interval"] = m.no_rope_layer_interval;
 }
 
+// Granite's class has no default for attention_multiplier that depends on the head's width.
+void add_multipliers(OutJson& j, const config::Model& m) {
+  j["embedding_multiplier"] = m.embedding_multiplier;
+  j["residual_multiplier"] = m.residual_multiplier;
+  j["attention_multiplier"] =
+      m.attention_multiplier > 0 ? m.attention_multiplier : 1 / std::sqrt(static_cast<double>(head_width(m)));
+  j["logits_scaling"] = m.logits_divisor;
+}
+
 }  // namespace
 
 std::string format_hugging_face_config(const Description& d, DType dtype) {
@@ -121,6 +131,7 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
     std::visit([&](const auto& value) { j[field.key] = value; }, field.value);
   if (type.window != config::SlidingWindowUse::kNever) add_window(j, d, type.window);
   if (type.no_rope_layer_interval > 0) add_no_rope(j, m);
+  if (type.has_multipliers) add_multipliers(j, m);
   if (d.objective == config::ObjectiveKind::kMaskedLm) j["is_causal"] = false;
   if (d.mask) j["mask_token_id"] = *d.mask;
   return j.dump(2) + "\n";
