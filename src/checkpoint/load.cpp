@@ -63,7 +63,7 @@ struct Reader::State {
   };
   std::map<size_t, std::vector<Run>> derived;  // by index in metadata.tensors
   std::set<std::string> reordered;             // names in `metadata`
-  int64_t head_width = 0;
+  int64_t head_width = 0, rotary_width = 0;
   PairOrder order = PairOrder::kHalves;
 
   const formats::StoredTensor* find(std::string_view name) const {
@@ -235,9 +235,10 @@ void Reader::hide(const std::set<std::string>& names) {
   for (const std::string& name : names) state_->by_name.erase(name);
 }
 
-void Reader::reorder_pairs(std::set<std::string> names, int64_t head_width, PairOrder to) {
+void Reader::reorder_pairs(std::set<std::string> names, int64_t head_width, int64_t rotary_width, PairOrder to) {
   state_->reordered = std::move(names);
   state_->head_width = head_width;
+  state_->rotary_width = rotary_width;
   state_->order = to;
 }
 
@@ -292,9 +293,10 @@ void Reader::State::read_reordered(const formats::StoredTensor& tensor, const me
   std::vector<std::byte> stored(static_cast<size_t>(heads.sizes[0] * row_bytes));
   read_in_order(tensor, heads, stored);
   for (int64_t i = 0; i < box.sizes[0]; ++i) {
-    const int64_t row = box.offsets[0] + i, of_head = row % K;
-    const int64_t from =
-        order == PairOrder::kHalves ? of_head % (K / 2) * 2 + of_head / (K / 2) : of_head % 2 * (K / 2) + of_head / 2;
+    const int64_t row = box.offsets[0] + i, of_head = row % K, half = rotary_width / 2;
+    int64_t from = of_head;
+    if (of_head < rotary_width)
+      from = order == PairOrder::kHalves ? of_head % half * 2 + of_head / half : of_head % 2 * half + of_head / 2;
     std::memcpy(out.data() + i * row_bytes, stored.data() + (row - of_head + from - first) * row_bytes,
                 static_cast<size_t>(row_bytes));
   }

@@ -39,8 +39,8 @@ struct RowRun {
   int64_t first, count;
 };
 
-// The order of a head's rows in a matrix of queries or keys. Rotary embedding rotates rows (2i, 2i + 1) if they are
-// interleaved, and rows (i, i + K/2) if they are halves.
+// The order of a head's rows in a matrix of queries or keys. Rotary embedding of R rows rotates rows (2i, 2i + 1) if
+// they are interleaved, and rows (i, i + R/2) if they are halves.
 enum class PairOrder { kInterleaved, kHalves };
 
 // When the sizes of a checkpoint's files are checked. kNow finds a missing file at once and asks for all sizes.
@@ -94,8 +94,8 @@ class Reader {
   void rename(const std::map<std::string, std::string>& names);
 
   // From now on read() gives the rows of these tensors in the order `to`; they are stored in the other order. `names`:
-  // as in tensors(). Each head has `head_width` rows.
-  void reorder_pairs(std::set<std::string> names, int64_t head_width, PairOrder to);
+  // as in tensors(). Each head has `head_width` rows; its first `rotary_width` rows are pairs, and others stay.
+  void reorder_pairs(std::set<std::string> names, int64_t head_width, int64_t rotary_width, PairOrder to);
 
   // Checks the CRC-32s of the zip members from which read() has taken elements, where there is no checksum of ours:
   // other programs' files, and PyTorch's DCP. `read_rest`: also reads the bytes that read() has not read. Without it, a

@@ -43,8 +43,6 @@ void check_model(Rules& rules, const Model& m) {
                 fmt::format("model.name = \"{}\" has no model.flavor = \"{}\"", m.name, m.flavor),
                 flavor_names(m.name).empty() ? "it has none: give the sizes, such as model.dim"
                                              : fmt::format("its flavors: {}", flavor_names(m.name)));
-  rules.require(m.rope_low_freq_factor < m.rope_high_freq_factor, "model.rope_high_freq_factor", "is not above",
-                "model.rope_low_freq_factor", "Llama 3.1 has 4 and 1");
   const int64_t kv_heads = m.n_kv_heads > 0 ? m.n_kv_heads : m.n_heads;
   check_head_width(rules, m);
   rules.require(m.n_heads % kv_heads == 0, {"model.n_kv_heads", "model.n_heads"},
@@ -298,6 +296,7 @@ void check(LoadResult& loaded, Purpose purpose) {
   const bool is_training = purpose == Purpose::kTrain || purpose == Purpose::kImport;
   check_applies_when(rules, c, is_training);
   check_model(rules, c.model);
+  check_rope(rules, c);
   check_window(rules, c.model);
   check_objective(rules, c);
   check_batch(rules, c);

@@ -24,6 +24,9 @@ constexpr auto choice_names(NormType) {
 }
 enum class RopePairs { kInterleaved, kHalves };
 constexpr auto choice_names(RopePairs) { return choices("interleaved", "halves"); }
+// How rotary frequencies are scaled. kLlama3 is the default, and a factor of 1 scales nothing.
+enum class RopeType { kLlama3, kDefault, kLinear, kYarn, kLongRope };
+constexpr auto choice_names(RopeType) { return choices("llama3", "default", "linear", "yarn", "longrope"); }
 enum class AttentionScope { kWindow, kDocument };
 constexpr auto choice_names(AttentionScope) { return choices("window", "document"); }
 enum class InitLaw { kTorchtitan, kNormal, kScaledNormal, kSmallInit, kWangInit };

@@ -40,9 +40,17 @@ struct Model : BlockOptions {
   NormType norm_type = NormType::kRmsNorm;
   double norm_eps = 1e-5;
   double rope_theta = 10000;
-  double rope_scaling_factor = 1;  // Llama 3.1's; 1: none
-  double rope_low_freq_factor = 1, rope_high_freq_factor = 4;
+  RopeType rope_type = RopeType::kLlama3;
+  double rope_scaling_factor = 1;                              // 1: none
+  double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // llama3
   int64_t rope_original_seq_len = 8192;
+  double rope_beta_fast = 32, rope_beta_slow = 1;               // yarn
+  bool rope_truncate = true;                                    // yarn
+  double rope_attention_factor = 0;                             // yarn, longrope; 0: follows from other keys
+  std::vector<double> rope_short_factor{}, rope_long_factor{};  // longrope
+  double partial_rotary_factor = 1;                             // the share of a head that rotates
+  double rope_local_theta = 0;                                  // of layers with a window; 0: as all others
+  double query_position_scale = 0;
   RopePairs rope_pairs = RopePairs::kInterleaved;
   AttentionScope attention_scope = AttentionScope::kWindow;
   int64_t sliding_window = 0;           // tokens that a position sees, itself included; 0: all

@@ -54,8 +54,11 @@ Path RunConfig::initial_load_path() const {
 
 int64_t window_of_layer(const Model& model, int64_t layer) {
   const int64_t interval = model.full_attention_interval;
-  const bool is_full = model.layer_types.empty() ? interval > 0 && (layer + 1) % interval == 0
-                                                 : model.layer_types[static_cast<size_t>(layer)] == kFullAttention;
+  const std::vector<std::string>& types = model.layer_types;
+  // A list that is too short is an error, which comes later.
+  const bool is_full = types.empty()
+                           ? interval > 0 && (layer + 1) % interval == 0
+                           : layer >= std::ssize(types) || types[static_cast<size_t>(layer)] == kFullAttention;
   return is_full ? 0 : model.sliding_window;
 }
 
@@ -63,6 +66,10 @@ int64_t count_windowed_layers(const Model& model) {
   int64_t count = 0;
   for (int64_t layer = 0; layer < model.n_layers; ++layer) count += window_of_layer(model, layer) > 0 ? 1 : 0;
   return count;
+}
+
+int64_t rotary_width(double partial_rotary_factor, int64_t head_width) {
+  return static_cast<int64_t>(static_cast<double>(head_width) * partial_rotary_factor);
 }
 
 bool is_branch(const RunConfig& config) {

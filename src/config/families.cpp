@@ -62,7 +62,9 @@ void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& ent
       set("rope_theta", c.rope_theta) || set("tie_word_embeddings", c.tie_word_embeddings) ||
       set("full_attention_interval", c.full_attention_interval) ||
       set("no_rope_layer_interval", c.no_rope_layer_interval) || set("has_multipliers", c.has_multipliers) ||
-      set("window", window) || set("rope_pairs", pairs);
+      set("window", window) || set("rope_pairs", pairs) || set("rope_types", c.rope_types) ||
+      set("partial_rotary", c.partial_rotary) || set("query_position_scale", c.query_position_scale) ||
+      set("layered_rope", c.layered_rope) || set("rope_local_theta", c.rope_local_theta);
   HEARTH_CHECK(is_known, "src/models/{}/{}:{}: [hugging_face] has no {}", file.family, file.name, entry.line,
                entry.key);
   if (!window.empty()) c.window = window_named(window);
@@ -111,8 +113,25 @@ void set(Model& model, const std::vector<Setting>& settings) {
 
 // Keys that every family leaves open, although they decide what a model computes.
 bool is_open(std::string_view key) {
-  static constexpr std::string_view kOpen[] = {"rope_pairs", "attention_scope", "enable_weight_tying"};
+  static constexpr std::string_view kOpen[] = {"rope_pairs", "attention_scope", "enable_weight_tying", "rope_type",
+                                               "rope_truncate"};
   return std::find(std::begin(kOpen), std::end(kOpen), key) != std::end(kOpen);
+}
+
+// Keys of positions that the family's class has no field for.
+void add_rope_differences(const HuggingFaceClass& type, const Model& model, std::vector<std::string>& found) {
+  const auto add = [&](std::string_view key, double value) {
+    found.push_back(fmt::format("model.{} = {}", key, value));
+  };
+  if (model.partial_rotary_factor != 1 && !type.partial_rotary)
+    add("partial_rotary_factor", model.partial_rotary_factor);
+  if ((model.query_position_scale != 0) != type.query_position_scale)
+    add("query_position_scale", model.query_position_scale);
+  if (model.rope_local_theta != 0 && !type.layered_rope) add("rope_local_theta", model.rope_local_theta);
+  const std::string_view rope = name_of(model.rope_scaling_factor == 1 ? RopeType::kDefault : model.rope_type);
+  const std::vector<std::string>& types = type.rope_types;
+  if (!types.empty() && std::find(types.begin(), types.end(), rope) == types.end())
+    found.push_back(fmt::format("model.rope_type = \"{}\"", rope));
 }
 
 constexpr std::string_view kNoRopeInterval = "no_rope_layer_interval";
@@ -221,6 +240,7 @@ std::vector<std::string> differences(const Family& family, const Model& model) {
     found.push_back(fmt::format("model.sliding_window in {} of {} layers", windowed, model.n_layers));
   if (model.head_dim > 0 && !family.hugging_face.has_head_dim)
     found.push_back(fmt::format("model.head_dim = {}", model.head_dim));
+  add_rope_differences(family.hugging_face, model, found);
   return found;
 }
 

@@ -69,6 +69,11 @@ struct HuggingFaceClass {
   int64_t full_attention_interval = 0;  // where the file lacks layer_types; 0: all layers have the window
   int64_t no_rope_layer_interval = 0;   // 0: its layers all rotate, and it has no such fields
   bool has_multipliers = false;         // Granite's four, of embeddings, branches, scores and logits, are fields
+  std::vector<std::string> rope_types;  // of rope_parameters; empty: all that Hearth computes
+  bool partial_rotary = false;          // it has partial_rotary_factor
+  bool query_position_scale = false;    // it has rope_parameters.llama_4_scaling_beta
+  bool layered_rope = false;            // layers with a window have a rope of their own
+  double rope_local_theta = 0;          // with layered_rope: the base of theirs, where config.json lacks it
   std::vector<Setting> writes;
 };
 

@@ -9,7 +9,6 @@ namespace {
 
 // clang-format off
 void add_model(FieldTable& t) {
-  const Condition scaled = is_not("model.rope_scaling_factor", 1.0);
   const Condition windowed = is_not("model.sliding_window", 0);
   t.section("job", &RunConfig::job, {
     {"dump_folder", &Job::dump_folder, kMayChange, "",
@@ -39,19 +38,6 @@ void add_model(FieldTable& t) {
      "square, as GPT-NeoX did until 2025; rmsnorm_1p multiplies by 1 + its weight, which begins at 0 (Gemma)"},
     {"norm_eps", &Model::norm_eps, kRefuse, "",
      "added to the mean square of a row (of layernorm to the variance, of rmsnorm_neox to the root)", between(0, 1)},
-    {"rope_theta", &Model::rope_theta, kRefuse, "", "base of the rotary frequencies", at_least(1)},
-    {"rope_scaling_factor", &Model::rope_scaling_factor, kRefuse, "",
-     "Llama 3.1's scaling: rotary frequencies with a wave longer than rope_original_seq_len allows are divided by "
-     "this; 1 means none", at_least(1)},
-    {"rope_low_freq_factor", &Model::rope_low_freq_factor, kRefuse, "",
-     "a wave longer than rope_original_seq_len / this is scaled in full", above(0, 1e6), {scaled}},
-    {"rope_high_freq_factor", &Model::rope_high_freq_factor, kRefuse, "",
-     "a wave shorter than rope_original_seq_len / this is not scaled; in between, in part", above(0, 1e6), {scaled}},
-    {"rope_original_seq_len", &Model::rope_original_seq_len, kRefuse, "tokens",
-     "the sequence length that the frequencies were chosen for", at_least(1), {scaled}},
-    {"rope_pairs", &Model::rope_pairs, kRefuse, "",
-     "the elements of a head that rotate as pairs: neighbours (Meta, torchtitan), or i and i + width / 2 (GPT-NeoX, "
-     "Hugging Face)"},
     {"attention_scope", &Model::attention_scope, kRefuse, "",
      "the tokens that a position sees: its whole window, or only its own document, whose positions start at 0"},
     {"sliding_window", &Model::sliding_window, kRefuse, "tokens",
@@ -64,6 +50,58 @@ void add_model(FieldTable& t) {
      "for each layer whether it has the window: \"sliding_attention\", or \"full_attention\"; transformers has the "
      "same list", {}, {windowed}},
     {"enable_weight_tying", &Model::enable_weight_tying, kRefuse, "", "the output matrix is the token embedding"},
+  });
+}
+
+// What positions do to queries and keys (models/rope.h).
+void add_rope(FieldTable& t) {
+  const Condition scaled = is_not("model.rope_scaling_factor", 1.0), llama3 = is("model.rope_type", RopeType::kLlama3),
+                  yarn = is("model.rope_type", RopeType::kYarn), longrope = is("model.rope_type", RopeType::kLongRope),
+                  stretched = is("model.rope_type", RopeType::kLlama3, RopeType::kYarn, RopeType::kLongRope);
+  t.section("model", &RunConfig::model, {
+    {"rope_theta", &Model::rope_theta, kRefuse, "", "base of the rotary frequencies", at_least(1)},
+    {"rope_type", &Model::rope_type, kRefuse, "",
+     "how rope_scaling_factor scales the rotary frequencies: as Llama 3.1, all alike (linear), as YaRN (arXiv "
+     "2309.00071), or by a list of factors (longrope, arXiv 2402.13753, Phi-3); default means not at all"},
+    {"rope_scaling_factor", &Model::rope_scaling_factor, kRefuse, "",
+     "the factor by which sequences may be longer than rope_original_seq_len: rotary frequencies are divided by it, "
+     "those with short waves less or not at all, as rope_type says; 1 means none", at_least(1),
+     {is_not("model.rope_type", RopeType::kDefault)}},
+    {"rope_low_freq_factor", &Model::rope_low_freq_factor, kRefuse, "",
+     "llama3: a wave longer than rope_original_seq_len / this is scaled in full", above(0, 1e6), {scaled, llama3}},
+    {"rope_high_freq_factor", &Model::rope_high_freq_factor, kRefuse, "",
+     "llama3: a wave shorter than rope_original_seq_len / this is not scaled; in between, in part", above(0, 1e6),
+     {scaled, llama3}},
+    {"rope_original_seq_len", &Model::rope_original_seq_len, kRefuse, "tokens",
+     "the sequence length that the frequencies were chosen for", at_least(1), {scaled, stretched}},
+    {"rope_beta_fast", &Model::rope_beta_fast, kRefuse, "waves",
+     "yarn: a pair with more waves than this in rope_original_seq_len is not scaled", above(0, 1e6), {yarn}},
+    {"rope_beta_slow", &Model::rope_beta_slow, kRefuse, "waves",
+     "yarn: a pair with fewer waves than this in rope_original_seq_len is scaled in full; in between, in part",
+     above(0, 1e6), {yarn}},
+    {"rope_truncate", &Model::rope_truncate, kRefuse, "",
+     "yarn: the pairs where scaling begins and is full are rounded to whole numbers (gpt-oss: false)", {}, {yarn}},
+    {"rope_attention_factor", &Model::rope_attention_factor, kRefuse, "",
+     "yarn and longrope: rotated queries and keys are multiplied by this; 0 means 0.1 ln(rope_scaling_factor) + 1 for "
+     "yarn, and sqrt(1 + ln(rope_scaling_factor) / ln(rope_original_seq_len)) for longrope", between(0, 1e6),
+     {is("model.rope_type", RopeType::kYarn, RopeType::kLongRope)}},
+    {"rope_short_factor", &Model::rope_short_factor, kRefuse, "",
+     "longrope: each rotating pair's frequency is divided by its number here in sequences of up to "
+     "rope_original_seq_len; the windows of a training and of its evaluation have training.seq_len", above(0, 1e9),
+     {longrope}},
+    {"rope_long_factor", &Model::rope_long_factor, kRefuse, "",
+     "longrope: the same in longer sequences", above(0, 1e9), {longrope}},
+    {"partial_rotary_factor", &Model::partial_rotary_factor, kRefuse, "",
+     "the share of a head's elements that rotate, the first ones (Phi-4-mini: 0.75)", above(0, 1)},
+    {"rope_local_theta", &Model::rope_local_theta, kRefuse, "",
+     "the base of the rotary frequencies in layers with a window, which are not scaled there (Gemma 3: 10000; OLMo 3: "
+     "rope_theta); 0 means that these layers rotate as all others", or_special(0, at_least(1))},
+    {"query_position_scale", &Model::query_position_scale, kRefuse, "",
+     "rotated queries at position p are multiplied by 1 + this * ln(1 + floor(p / rope_original_seq_len)) (Ministral "
+     "3: 0.1); 0 means not", between(0, 100), {scaled, stretched}},
+    {"rope_pairs", &Model::rope_pairs, kRefuse, "",
+     "the elements of a head that rotate as pairs: neighbours (Meta, torchtitan), or i and i + width / 2 (GPT-NeoX, "
+     "Hugging Face)"},
   });
 }
 
@@ -238,7 +276,7 @@ void add_optimizer(FieldTable& t) {
 std::span<const Field> fields() {
   static const std::vector<Field> all = [] {
     FieldTable table;
-    for (const auto add : {add_model, add_block, add_initial, add_objective, add_optimizer, add_training,
+    for (const auto add : {add_model, add_rope, add_block, add_initial, add_objective, add_optimizer, add_training,
                            add_parallelism, add_checkpoint, add_run, add_data, add_machine})
       add(table);
     return std::move(table.fields);

@@ -53,6 +53,8 @@ void check_applies_when(Rules& rules, const RunConfig& config, bool is_training)
 // Parts of check(): the optimizer and its number types; and which decays the rule of the learning rate has.
 void check_optimizer(Rules& rules, const RunConfig& config);
 void check_decay_type(Rules& rules, const LrScheduler& scheduler);
+// Part of check(): the keys of rotary embedding.
+void check_rope(Rules& rules, const RunConfig& config);
 // Part of check(): a folder in the run folder that one kind of file has for itself. It must be on a disk, because of
 // `why_disk`; `example` is a good name.
 void check_own_folder(Rules& rules, const RunConfig& config, std::string_view key, const std::string& given,

@@ -137,10 +137,11 @@ std::vector<std::string> check_same_model(const Source& source, const config::Ru
                        (d.name == "model.n_kv_heads" && their_shape.G != our_shape.G);
     const bool window =
         d.name == "model.sliding_window" || d.name == "model.full_attention_interval" || d.name == "model.layer_types";
-    if (heads || window || d.name == "model.rope_pairs" || config::is_block_option(d.name)) {
+    if (heads || window || d.name == "model.rope_pairs" || d.name == "model.partial_rotary_factor" ||
+        config::is_block_option(d.name)) {
       other += fmt::format("\n    {}: {} -> {}", d.name, d.before, d.after);
-    } else if (d.name.starts_with("model.rope_") || d.name == "model.norm_eps" || d.name == "model.attention_scope" ||
-               d.name == "objective.kind") {
+    } else if (d.name.starts_with("model.rope_") || d.name == "model.query_position_scale" ||
+               d.name == "model.norm_eps" || d.name == "model.attention_scope" || d.name == "objective.kind") {
       notes.push_back(fmt::format("differs from the checkpoint: {}: {} -> {}", d.name, d.before, d.after));
     }
   }

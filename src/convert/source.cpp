@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "config/derived.h"
 #include "config/load.h"
 #include "convert/names.h"
 #include "convert/open.h"
@@ -65,7 +66,7 @@ void give_pairs(Source& source, config::RopePairs pairs) {
   }
   const config::Model& model = source.description->model;
   source.reader.reorder_pairs(
-      std::move(names), head_width(model),
+      std::move(names), head_width(model), config::rotary_width(model.partial_rotary_factor, head_width(model)),
       pairs == config::RopePairs::kHalves ? checkpoint::PairOrder::kHalves : checkpoint::PairOrder::kInterleaved);
   source.description->model.rope_pairs = pairs;
 }

@@ -33,6 +33,11 @@ class Decoder {
   // valid until the next call. For several rows it is faster than a call for each, because the weights are read once.
   at::Tensor append_to_each(std::span<const int64_t> rows, std::span<const int32_t> tokens);
 
+  // Whether a row must be cleared, and all of its tokens appended again, before so many more are: its cached keys were
+  // rotated by the short factors of longrope, and the longer sequence has the long ones. append() and append_to_each()
+  // check that nobody forgot it.
+  bool must_begin_again(int64_t tokens, int64_t row = 0) const;
+
   // Forgets all positions of a row.
   void clear(int64_t row = 0) { sizes_[static_cast<size_t>(row)] = 0; }
   int64_t size(int64_t row = 0) const { return sizes_[static_cast<size_t>(row)]; }
@@ -45,9 +50,11 @@ class Decoder {
     int64_t row = 0;
     // If each token goes into a row of its own: by the lengths of the layers' caches. Empty: all tokens go into `row`.
     std::map<int64_t, LayerCache::Slots> slots{};
-    at::Tensor rope_NK{};
+    model::ModelRopes ropes{};  // a row for each token
   };
   Places places_of(std::span<const int64_t> rows) const;
+  // The table's row for a position of a sequence that has `length` positions now.
+  int64_t table_row(int64_t position, int64_t length) const;
   // The logits after the last tokens, [logits, V].
   at::Tensor forward(const model::Activations& activations, std::span<const int32_t> tokens, const Places& places,
                      int64_t logits);
@@ -61,8 +68,8 @@ class Decoder {
   std::vector<int64_t> sizes_;  // of each row
   DType dtype_;
   at::Device device_;
-  at::Tensor rope_CK_;
-  std::vector<LayerCache> caches_;                               // of the layers
+  model::ModelRopes ropes_;         // tables of `capacity` rows; with longrope, then as many with the long factors
+  std::vector<LayerCache> caches_;  // of the layers
   std::unique_ptr<model::Activations> of_row_;                   // sized for the last append()
   std::map<int64_t, std::unique_ptr<model::Activations>> each_;  // key: the number of rows; only a few are kept
 };

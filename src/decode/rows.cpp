@@ -33,7 +33,7 @@ at::Tensor ContextRows::logits(std::span<const int64_t> rows) {
     const int64_t row = rows[static_cast<size_t>(i)];
     auto& [all, fresh] = context(row);
     const int64_t visible = decoder_.size(row) + std::ssize(fresh), count = shown(visible, window_);
-    if (count < visible) {
+    if (count < visible || decoder_.must_begin_again(std::ssize(fresh), row)) {
       decoder_.clear(row);
       fresh.assign(all.end() - count, all.end());
     }

@@ -92,7 +92,10 @@ class BatchScorer {
   void add(std::span<const Input> inputs, std::span<const ContinuationTokens> texts,
            std::vector<LogLikelihood>& results) {
     const auto longest = static_cast<int64_t>(inputs.front().tokens.size());
-    set_length(std::min(model_.config.training.seq_len, round_up(longest, kLengthStep)));
+    const int64_t length_of_batch = std::min(model_.config.training.seq_len, round_up(longest, kLengthStep));
+    // Padding must not bring longrope's long factors: transformers has them where a sequence of the batch is so long.
+    const plan::Rope& rope = model_.shape.rope;
+    set_length(rope.is_long(length_of_batch) && !rope.is_long(longest) ? rope.original_seq_len : length_of_batch);
     std::vector<int32_t> tokens(static_cast<size_t>(B_ * S_), 0);  // padding, which no asked position sees
     std::vector<Asked> asked;
     for (size_t row = 0; row < inputs.size(); ++row) {

@@ -2,10 +2,10 @@
 #include "model/activations.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
-#include "ops/rope.h"
 
 namespace hearth::model {
 namespace {
@@ -13,13 +13,29 @@ namespace {
 ActivationMemory allocated(const plan::ActivationPlan& plan, const ComputeOptions& options) {
   const models::Program& program = plan.program;
   ops::Arena arena(plan.total_bytes, options.device);
-  return {
-      .shared = arena.take({plan.total_bytes}, DType::kUInt8),
-      .slots = {},
-      .rope_SK = ops::rope_table(program.size.S, program.shape.K, program.shape.rope, options.dtype, options.device)};
+  return {.shared = arena.take({plan.total_bytes}, DType::kUInt8),
+          .slots = {},
+          .ropes = model_ropes(program.shape, program.size.S, program.size.S, options.dtype, options.device)};
 }
 
 }  // namespace
+
+ModelRopes model_ropes(const plan::ModelShape& shape, int64_t S, int64_t length, DType dtype, at::Device device) {
+  const ops::RopeTables main = ops::rope_tables(S, length, shape.K, shape.rope, dtype, device);
+  const bool has_local = std::any_of(shape.layers.begin(), shape.layers.end(),
+                                     [](const models::Layer& layer) { return layer.local_rope; });
+  return {main, has_local ? ops::rope_tables(S, length, shape.K, shape.local_rope, dtype, device) : main};
+}
+
+int64_t bytes_of(const ModelRopes& ropes) {
+  std::set<const void*> counted;
+  size_t bytes = 0;
+  for (const at::Tensor& table :
+       {ropes.main.heads_SR, ropes.main.queries_SR, ropes.local.heads_SR, ropes.local.queries_SR}) {
+    if (counted.insert(table.const_data_ptr()).second) bytes += table.nbytes();
+  }
+  return static_cast<int64_t>(bytes);
+}
 
 Activations::Activations(plan::ActivationPlan plan, const ComputeOptions& options)
     : Activations(plan, options, allocated(plan, options)) {}
@@ -28,7 +44,7 @@ Activations::Activations(plan::ActivationPlan plan, const ComputeOptions& option
     : float8(options.float8),
       tensor(options.tensor),
       context(options.context),
-      rope_SK(memory.rope_SK),
+      ropes(memory.ropes),
       plan_(std::move(plan)) {
   HEARTH_CHECK(shape().tensor.size == (tensor == nullptr ? 1 : tensor->size()), "a part of {}", shape().tensor.size);
   const auto size = [](const comm::Group* group) { return group == nullptr ? 1 : group->size(); };

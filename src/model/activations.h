@@ -14,6 +14,7 @@
 #include "comm/group.h"
 #include "config/choices.h"
 #include "models/program.h"
+#include "ops/rope.h"
 #include "ops/tensor.h"
 #include "plan/activations.h"
 #include "plan/context_parallel.h"
@@ -43,11 +44,18 @@ struct ComputeOptions {
   plan::PipelinePlan pipeline_plan = {};
 };
 
+// ops::rope_tables of positions 0..S-1, for ModelShape::rope and for local_rope. `local` is `main` if no layer has it.
+struct ModelRopes {
+  ops::RopeTables main, local;
+};
+ModelRopes model_ropes(const plan::ModelShape& shape, int64_t S, int64_t length, DType dtype, at::Device device);
+int64_t bytes_of(const ModelRopes& ropes);
+
 // The memory that all stages use in turn (plan::ActivationPlan's shared_bytes), and the memory of one stage's slots
 // (num_slots times slot_bytes).
 struct ActivationMemory {
   at::Tensor shared, slots;  // uint8
-  at::Tensor rope_SK;        // ops::rope_table of positions 0..S-1
+  ModelRopes ropes;
 };
 
 class Activations {
@@ -73,11 +81,11 @@ class Activations {
   // This rank's part of every sequence, and the positions of queries in its attention.
   plan::SequencePart sequence_part() const;
   plan::Chunks queries() const { return plan::chunks_of(sequence_part(), S()); }
-  at::Device device() const { return rope_SK.device(); }
+  at::Device device() const { return ropes.main.heads_SR.device(); }
   const std::optional<config::Fp8Recipe> float8;  // ComputeOptions::float8
   comm::Group* const tensor;                      // ComputeOptions::tensor
   const ContextRanks context;                     // ComputeOptions::context
-  const at::Tensor rope_SK;                       // ops::rope_table of positions 0..S-1
+  const ModelRopes ropes;
 
  private:
   const plan::ActivationPlan plan_;

@@ -127,7 +127,9 @@ class Executor {
 
   void operator()(const models::Rotate& op) const {
     const auto rotate = op.is_gradient ? ops::rope_backward : ops::rope_forward;
-    rotate(a.heads(op.heads), a.rope_SK, s.rope.halves, inputs.mask.document_starts_N, inputs.mask.queries);
+    const ops::RopeTables& tables = op.local ? a.ropes.local : a.ropes.main;
+    rotate(a.heads(op.heads), op.are_queries ? tables.queries_SR : tables.heads_SR, s.rope.halves,
+           inputs.mask.document_starts_N, inputs.mask.queries);
   }
   void operator()(const models::Attention& op) const {
     ops::attention_forward(a.heads(op.out), a(op.log_sum_exp), a.heads(op.q), a.heads(op.k), a.heads(op.v),

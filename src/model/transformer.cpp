@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "model/pipeline.h"
-#include "ops/rope.h"
 #include "ops/tensor.h"
 #include "plan/stage_activations.h"
 #include "trace/spans.h"
@@ -37,8 +36,8 @@ Transformer::Transformer(const plan::ModelShape& shape, const plan::ParameterPla
   ops::Arena arena(all.total_bytes, options.device);
   ActivationMemory memory{.shared = arena.take({all.shared_bytes}, DType::kUInt8),
                           .slots = {},
-                          .rope_SK = ops::rope_table(S, shape.K, shape.rope, options.dtype, options.device)};
-  memory_bytes_ = all.total_bytes + static_cast<int64_t>(memory.rope_SK.nbytes());
+                          .ropes = model_ropes(shape, S, S, options.dtype, options.device)};
+  memory_bytes_ = all.total_bytes + bytes_of(memory.ropes);
   for (size_t i = 0; i < plans.size(); ++i) {
     memory.slots = arena.take({plans[i].num_slots * plans[i].slot_bytes}, DType::kUInt8);
     stages_.emplace_back(plan, Activations(std::move(plans[i]), options, memory));

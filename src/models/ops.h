@@ -215,10 +215,11 @@ struct SumKeyGradients {
   Refs writes() const { return {exchange, dqkv}; }
 };
 
-// Rotates heads in place, or rotates their gradients back.
+// Rotates heads in place, or rotates their gradients back. `are_queries`: by the queries' own table. `local`: by
+// ModelShape::local_rope.
 struct Rotate {
   Ref heads;
-  bool is_gradient = false;
+  bool is_gradient = false, are_queries = false, local = false;
   Refs reads() const { return {heads}; }
   Refs writes() const { return {heads}; }
 };

@@ -16,18 +16,9 @@
 
 #include "config/block_options.h"
 #include "config/choices.h"
+#include "models/rope.h"
 
 namespace hearth::models {
-
-// The angle by which a position rotates each pair of a head's elements.
-struct Rope {
-  double theta = 10000;
-  double scaling_factor = 1;  // Llama 3.1's scaling; 1: none
-  double low_freq_factor = 1, high_freq_factor = 4;
-  int64_t original_seq_len = 8192;
-  bool halves = false;  // pairs are (i, i + K/2); else (2i, 2i + 1)
-  bool operator==(const Rope&) const = default;
-};
 
 // A norm of ops/norm.h; eps is added to a row's mean square or variance.
 using config::Activation;
@@ -66,8 +57,9 @@ struct VocabularyPart {
 // The settings in which a layer may differ from the model's other layers.
 struct Layer {
   int64_t F;
-  bool rotates = true;  // queries and keys, by their positions (RoPE)
-  int64_t window = 0;   // tokens that a position sees, itself included; 0: all
+  bool rotates = true;      // queries and keys, by their positions (RoPE)
+  bool local_rope = false;  // it rotates as ModelShape::local_rope says
+  int64_t window = 0;       // tokens that a position sees, itself included; 0: all
   bool operator==(const Layer&) const = default;
 };
 
@@ -83,7 +75,7 @@ struct ModelShape : config::BlockOptions {
   int64_t D, H, G, K, V;
   std::vector<Layer> layers;
   Norm norm;
-  Rope rope;
+  Rope rope, local_rope;  // of most layers, and of those with Layer::local_rope
   Initialization initialization;
   bool tied;
   bool causal = true;           // a position sees positions up to its own; false: all positions
@@ -110,6 +102,7 @@ struct ModelShape : config::BlockOptions {
   bool has_embedding() const { return stage.first == 0; }
   bool has_output() const { return stage.total == 0 || stage.first + L() == stage.total; }
   int64_t head_ranks() const { return context / key_ranks; }
+  const Rope& rope_of(const Layer& layer) const { return layer.local_rope ? local_rope : rope; }
   int64_t qk_heads() const { return H + G; }  // the heads that are rotated, next to each other in a row
   int64_t qkv_width() const { return (H + 2 * G) * K; }
   // The norm of a head: [K] for queries, [K] for keys.

@@ -85,16 +85,57 @@ HWY_EXPORT(rotate_bf16);
 
 namespace {
 
-template <class T>
-void fill_table(T* out, int64_t S, int64_t K, const plan::Rope& rope) {
-  const std::vector<double> frequencies = rope_frequencies(rope, K);
+// `scale`: the factor of a position's cosines and sines.
+template <class T, class Scale>
+void fill_table(T* out, int64_t S, const std::vector<double>& frequencies, bool halves, const Scale& scale) {
+  const auto pairs = std::ssize(frequencies), R = 2 * pairs;
   for (int64_t s = 0; s < S; ++s) {
-    for (int64_t i = 0; i < K / 2; ++i) {
+    const double factor = scale(s);
+    for (int64_t i = 0; i < pairs; ++i) {
       const double angle = static_cast<double>(s) * frequencies[static_cast<size_t>(i)];
-      out[s * K + (rope.halves ? i : 2 * i)] = static_cast<T>(std::cos(angle));
-      out[s * K + (rope.halves ? K / 2 + i : 2 * i + 1)] = static_cast<T>(std::sin(angle));
+      out[s * R + (halves ? i : 2 * i)] = static_cast<T>(factor * std::cos(angle));
+      out[s * R + (halves ? pairs + i : 2 * i + 1)] = static_cast<T>(factor * std::sin(angle));
     }
   }
+}
+
+template <class Scale>
+at::Tensor filled_table(int64_t S, const std::vector<double>& frequencies, bool halves, DType dtype, at::Device device,
+                        const Scale& scale) {
+  const bool is_double = dtype == DType::kFloat64;
+  const int64_t R = 2 * std::ssize(frequencies);
+  const at::Tensor table = empty({S, R}, is_double ? DType::kFloat64 : DType::kFloat32);
+  if (is_double) {
+    fill_table(flat<double>(table, S * R), S, frequencies, halves, scale);
+  } else {
+    fill_table(flat<float>(table, S * R), S, frequencies, halves, scale);
+  }
+  return on_device(table, device);
+}
+
+// Full waves in the original window: a slow pair has few and is stretched in full, a fast pair has many and is kept.
+double llama3_frequency(const plan::Rope& rope, double w) {
+  const double waves = static_cast<double>(rope.original_seq_len) * w / (2 * std::numbers::pi);
+  const double kept =
+      std::clamp((waves - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor), 0.0, 1.0);
+  return (kept + (1 - kept) / rope.scaling_factor) * w;
+}
+
+// The pairs at which YaRN begins to stretch, and stretches in full.
+struct YarnRange {
+  double first, last;
+};
+YarnRange yarn_range(const plan::Rope& rope, int64_t R) {
+  const auto width = static_cast<double>(R);
+  // The pair, not a whole number, that has so many full waves in the original window.
+  const auto pair_with = [&](double waves) {
+    const double wave = static_cast<double>(rope.original_seq_len) / (waves * 2 * std::numbers::pi);
+    return width * std::log(wave) / (2 * std::log(rope.theta));
+  };
+  double first = pair_with(rope.beta_fast), last = pair_with(rope.beta_slow);
+  if (rope.truncate) first = std::floor(first), last = std::ceil(last);
+  first = std::max(first, 0.0), last = std::min(last, width - 1);
+  return {first, first == last ? last + 0.001 : last};  // transformers' way around a division by 0
 }
 
 // The row of the table for each of the B*R rows of x, of B sequences of S positions.
@@ -129,9 +170,9 @@ auto kernel_for(float) { return HWY_DYNAMIC_DISPATCH(rotate_f32); }
 auto kernel_for(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(rotate_bf16); }
 
 template <class T>
-void rotate(const HeadTensor<T>& x, const at::Tensor& table_SK, bool halves, const Positions& position,
+void rotate(const HeadTensor<T>& x, const at::Tensor& table_SR, bool halves, const Positions& position,
             double direction) {
-  const auto table = matrix<const float>(table_SK, table_SK.size(0), x.K);
+  const auto table = matrix<const float>(table_SR, table_SR.size(0), x.K);
   const auto kernel = kernel_for(T());
   parallel(x.B * x.S, x.N * x.K, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
@@ -141,61 +182,76 @@ void rotate(const HeadTensor<T>& x, const at::Tensor& table_SK, bool halves, con
   });
 }
 
-void rotate(const HeadTensor<double>& x, const at::Tensor& table_SK, bool halves, const Positions& position,
+void rotate(const HeadTensor<double>& x, const at::Tensor& table_SR, bool halves, const Positions& position,
             double direction) {
-  reference::rope(x, matrix<const double>(table_SK, table_SK.size(0), x.K), halves, position, direction);
+  reference::rope(x, matrix<const double>(table_SR, table_SR.size(0), x.K), halves, position, direction);
 }
 
-void rotate(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, const at::Tensor& document_starts_N,
+void rotate(const at::Tensor& x_BSNK, const at::Tensor& table_SR, bool halves, const at::Tensor& document_starts_N,
             const plan::Chunks& positions, double direction) {
-  const int64_t R = x_BSNK.size(1), K = x_BSNK.size(3);
-  const int64_t S = positions == plan::Chunks() ? R : table_SK.size(0);
-  HEARTH_CHECK(K % 2 == 0, "head width {} is odd", K);
-  HEARTH_CHECK(positions.first >= 0 && (R == 0 || positions.position(R - 1) < table_SK.size(0)),
-               "{} positions from {} on, but the table has {}", R, positions.first, table_SK.size(0));
-  if (on_gpu(x_BSNK)) return gpu::rope(x_BSNK, table_SK, halves, document_starts_N, S, positions, direction);
-  const Positions position(document_starts_N, positions, R, S);
-  with_element_type(x_BSNK,
-                    [&](auto zero) { rotate(heads<decltype(zero)>(x_BSNK), table_SK, halves, position, direction); });
+  const int64_t rows = x_BSNK.size(1), R = table_SR.size(1);
+  const int64_t S = positions == plan::Chunks() ? rows : table_SR.size(0);
+  HEARTH_CHECK(R % 2 == 0 && R <= x_BSNK.size(3), "{} of {} elements rotate", R, x_BSNK.size(3));
+  HEARTH_CHECK(positions.first >= 0 && (rows == 0 || positions.position(rows - 1) < table_SR.size(0)),
+               "{} positions from {} on, but the table has {}", rows, positions.first, table_SR.size(0));
+  const at::Tensor x_BSNR = R == x_BSNK.size(3) ? x_BSNK : x_BSNK.narrow(3, 0, R);
+  if (on_gpu(x_BSNR)) return gpu::rope(x_BSNR, table_SR, halves, document_starts_N, S, positions, direction);
+  const Positions position(document_starts_N, positions, rows, S);
+  with_element_type(x_BSNR,
+                    [&](auto zero) { rotate(heads<decltype(zero)>(x_BSNR), table_SR, halves, position, direction); });
 }
 
 }  // namespace
 
-std::vector<double> rope_frequencies(const plan::Rope& rope, int64_t K) {
+std::vector<double> rope_frequencies(const plan::Rope& rope, int64_t K, int64_t S) {
+  using config::RopeType;
+  const RopeType type = rope.scaling_factor == 1 ? RopeType::kDefault : rope.type;
+  const int64_t R = rope.rotary_width(K);
+  const std::vector<double>& factors = rope.is_long(S) ? rope.long_factor : rope.short_factor;
+  HEARTH_CHECK(type != RopeType::kLongRope || 2 * std::ssize(factors) == R, "{} factors for {} elements",
+               factors.size(), R);
+  const YarnRange range = type == RopeType::kYarn ? yarn_range(rope, R) : YarnRange{};
   std::vector<double> frequencies;
-  for (int64_t k = 0; k < K; k += 2) {
-    const double w = std::pow(rope.theta, -static_cast<double>(k) / static_cast<double>(K));
-    // Full waves in the original window: a slow pair has few and is stretched in full, a fast pair has many and is
-    // kept.
-    const double waves = static_cast<double>(rope.original_seq_len) * w / (2 * std::numbers::pi);
-    const double kept =
-        std::clamp((waves - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor), 0.0, 1.0);
-    frequencies.push_back(rope.scaling_factor == 1 ? w : (kept + (1 - kept) / rope.scaling_factor) * w);
+  for (int64_t pair = 0; pair < R / 2; ++pair) {
+    double w = std::pow(rope.theta, -static_cast<double>(2 * pair) / static_cast<double>(R));
+    if (type == RopeType::kLlama3) w = llama3_frequency(rope, w);
+    if (type == RopeType::kLinear) w /= rope.scaling_factor;
+    if (type == RopeType::kLongRope) w /= factors[static_cast<size_t>(pair)];
+    if (type == RopeType::kYarn) {
+      const double stretched =
+          std::clamp((static_cast<double>(pair) - range.first) / (range.last - range.first), 0.0, 1.0);
+      w *= stretched / rope.scaling_factor + (1 - stretched);
+    }
+    frequencies.push_back(w);
   }
   return frequencies;
 }
 
 at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype, at::Device device) {
-  const bool is_double = dtype == DType::kFloat64;
-  const at::Tensor table = empty({S, K}, is_double ? DType::kFloat64 : DType::kFloat32);
-  if (is_double) {
-    fill_table(flat<double>(table, S * K), S, K, rope);
-  } else {
-    fill_table(flat<float>(table, S * K), S, K, rope);
-  }
-  return on_device(table, device);
+  return rope_tables(S, S, K, rope, dtype, device).heads_SR;
 }
 
-void rope_forward(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves,
+RopeTables rope_tables(int64_t S, int64_t length, int64_t K, const plan::Rope& rope, DType dtype, at::Device device) {
+  const std::vector<double> frequencies = rope_frequencies(rope, K, length);
+  const auto table = [&](const auto& scale) { return filled_table(S, frequencies, rope.halves, dtype, device, scale); };
+  const at::Tensor heads_SR = table([&](int64_t /*position*/) { return rope.attention_factor; });
+  if (!rope.scales_queries()) return {heads_SR, heads_SR};
+  return {heads_SR, table([&](int64_t position) {
+            const auto windows = static_cast<double>(position / rope.original_seq_len);
+            return rope.attention_factor * (1 + rope.query_position_scale * std::log1p(windows));
+          })};
+}
+
+void rope_forward(const at::Tensor& x_BSNK, const at::Tensor& table_SR, bool halves,
                   const at::Tensor& document_starts_N, const plan::Chunks& positions) {
   const trace::SpanScope span(trace::SpanKind::kOp, "rope_forward");
-  rotate(x_BSNK, table_SK, halves, document_starts_N, positions, 1);
+  rotate(x_BSNK, table_SR, halves, document_starts_N, positions, 1);
 }
 
-void rope_backward(const at::Tensor& dx_BSNK, const at::Tensor& table_SK, bool halves,
+void rope_backward(const at::Tensor& dx_BSNK, const at::Tensor& table_SR, bool halves,
                    const at::Tensor& document_starts_N, const plan::Chunks& positions) {
   const trace::SpanScope span(trace::SpanKind::kOp, "rope_backward");
-  rotate(dx_BSNK, table_SK, halves, document_starts_N, positions, -1);
+  rotate(dx_BSNK, table_SR, halves, document_starts_N, positions, -1);
 }
 
 }  // namespace hearth::ops

@@ -100,15 +100,12 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
   for (int64_t layer = 0; layer < model.n_layers; ++layer)
     s.layers.push_back({.F = feed_forward_width(model),
                         .rotates = interval == 0 || (layer + 1) % interval != 0,
+                        .local_rope = model.rope_local_theta > 0 && config::window_of_layer(model, layer) > 0,
                         .window = config::window_of_layer(model, layer)});
   s.V = model.vocab_size > 0 ? model.vocab_size : tokenizer_vocab_size;
   s.norm = {model.norm_type, model.norm_eps};
-  s.rope = {model.rope_theta,
-            model.rope_scaling_factor,
-            model.rope_low_freq_factor,
-            model.rope_high_freq_factor,
-            model.rope_original_seq_len,
-            model.rope_pairs == config::RopePairs::kHalves};
+  s.rope = models::rope_of(model);
+  s.local_rope = models::local_rope_of(model);
   s.tied = model.enable_weight_tying;
   s.initialization = {model.init == config::InitLaw::kTorchtitan, model.depth_init, initial_std(model.init, model),
                       initial_std(model.output_init, model)};
@@ -125,6 +122,11 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
                      "rotary embedding rotates pairs of elements")
         .about(model.head_dim > 0 ? "model.head_dim" : "model.n_heads");
   }
+  if (const int64_t rotary = s.rope.rotary_width(s.K); rotary == 0 || rotary % 2 != 0)
+    throw user_error(fmt::format("model.partial_rotary_factor = {} rotates {} of {} elements",
+                                 model.partial_rotary_factor, rotary, s.K),
+                     "rotary embedding rotates pairs of elements")
+        .about("model.partial_rotary_factor");
   if (s.V < tokenizer_vocab_size) {
     throw user_error(fmt::format("model.vocab_size = {} is smaller than the tokenizer's {}", s.V, tokenizer_vocab_size),
                      {}, "leave it at 0 to use the tokenizer's size")

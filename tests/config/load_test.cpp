@@ -256,6 +256,8 @@ RunConfig unusual() {
   }
   config.model.rope_theta = 1e6 / 3;
   config.model.rope_scaling_factor = 100.0 / 3;
+  config.model.rope_local_theta = 1e4 / 3;
+  config.model.rope_short_factor = config.model.rope_long_factor = {1.0 / 3, 28, 1e-9};
   return config;
 }
 

@@ -148,9 +148,11 @@ TEST_P(RopeKernel, AgreesWithTheCpuForHalvesAndPairsDocumentsAndLaterStarts) {
           const Places places{variant == 3 ? whole : S, positions.first, positions.second, positions.length};
           const plan::Rope rope{.theta = 100, .halves = halves};
           const at::Tensor angles = ops::rope_table(whole, K, rope, DType::kFloat32);
-          // The first heads of packed rows, with more columns after them.
-          const at::Tensor packed = random({B, rows, N + 2, K}, type), x = packed.narrow(2, 0, N);
-          const at::Tensor beside = packed.narrow(2, N, 2).clone(), before = x.clone();
+          // The first heads of packed rows, with more columns after them; and the first elements of wider heads.
+          const int64_t width = variant == 0 ? K + 6 : K;
+          const at::Tensor packed = random({B, rows, N + 2, width}, type), x = packed.narrow(2, 0, N).narrow(3, 0, K);
+          const at::Tensor beside = packed.narrow(2, N, 2).clone(), after = packed.narrow(3, K, width - K).clone();
+          const at::Tensor before = x.clone();
           const at::Tensor expected = wide(x).clone();
           ops::rope_forward(expected, wide(angles), halves, documents, positions);
           const auto turn = [&](float direction) {
@@ -162,6 +164,7 @@ TEST_P(RopeKernel, AgreesWithTheCpuForHalvesAndPairsDocumentsAndLaterStarts) {
           turn(-1);
           EXPECT_LE(relative_error(x, before), bound(type, 2e-7, 2));
           EXPECT_TRUE(same_bits(packed.narrow(2, N, 2), beside));
+          EXPECT_TRUE(same_bits(packed.narrow(3, K, width - K), after));
         }
       }
     }

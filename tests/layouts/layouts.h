@@ -64,14 +64,14 @@ inline const std::vector<Layout> kLayouts = {
 // clang-format on
 
 // Every task clips, accumulates gradients over micro-batches, has a z-loss and a vocabulary that no layout divides.
-//   kCausal     windows of text
+//   kCausal     windows of text; YaRN, with queries that are scaled by their positions
 //   kDocuments  attention within documents, several a window; two sequences a micro-batch; another norm; a layer
 //               without rotation; windows; biases of all matrices; no gate; Granite's multipliers
 //   kMasked     hidden tokens, with micro-batches that hide nothing; tied weights, with a multiplier of embeddings;
 //               blocks are computed again; OLMo 2's norms with one added to their weights; windows to both sides, in
 //               every second layer
-//   kSpikes     arrays with weights of tokens; frozen parameters; heads of a width of their own, with norms and biases;
-//               two layers without rotation, and two with a window; norms of inputs and outputs
+//   kSpikes     arrays with weights of tokens; frozen parameters; heads of a width of their own, with norms and biases,
+//               half of each rotates; two layers without rotation, and two with a window; norms of inputs and outputs
 //   kDiffusion  hidden tokens at a rate for each document, several a window, some windows cut; shifted logits
 enum class Task { kCausal, kDocuments, kMasked, kSpikes, kDiffusion };
 inline constexpr Task kTasks[] = {Task::kCausal, Task::kDocuments, Task::kMasked, Task::kSpikes, Task::kDiffusion};
@@ -109,6 +109,12 @@ class Layouts : public ::testing::Test {
     c.validation.freq = steps;
     c.validation.steps = 1;
     c.objective.z_loss = 1e-3;
+    if (task == Task::kCausal) {
+      c.model.rope_type = config::RopeType::kYarn;
+      c.model.rope_scaling_factor = 8;
+      c.model.rope_original_seq_len = 8;
+      c.model.query_position_scale = 0.5;
+    }
     if (task == Task::kDocuments) {
       c.data.path = "short/data";
       c.model.attention_scope = config::AttentionScope::kDocument;
@@ -156,6 +162,7 @@ class Layouts : public ::testing::Test {
       c.model.layer_types = {"sliding_attention", "full_attention", "full_attention", "sliding_attention"};
       c.model.norm_placement = config::NormPlacement::kBoth;
       c.model.activation = config::Activation::kGeluTanh;
+      c.model.partial_rotary_factor = 0.5;
       norm_heads(c);
     }
     return c;

@@ -49,7 +49,7 @@ class OpByOp {
                                                 std::vector<Recompute>(static_cast<size_t>(part.L()), level)))),
         arena_(ops::zeros({plan_.total_bytes}, DType::kUInt8)),
         a_(plan_, options,
-           {.shared = arena_, .slots = {}, .rope_SK = ops::rope_table(kExecutedS, part.K, part.rope, dtype)}) {
+           {.shared = arena_, .slots = {}, .ropes = model_ropes(part, kExecutedS, kExecutedS, dtype, at::kCPU)}) {
     weights_.vary_vectors(parameters);
     at::manual_seed(9);
     const int64_t T = a_.tokens();

@@ -94,6 +94,15 @@ TEST_P(RopeTest, RowsOfAPartOfTheSequencesAreRotatedAsInTheWhole) {
   }
 }
 
+// The first R of K elements.
+TEST_P(RopeTest, APartOfAHeadRotates) {
+  const at::Tensor heads = random({2, 9, 3, K() + 5}, type()), before = heads.clone();
+  rope_forward(heads, rope_table(9, K(), rope(), dtype()), halves());
+  EXPECT_LE(relative_error(heads.narrow(3, 0, K()), oracle(before.narrow(3, 0, K()).contiguous(), halves(), 0)),
+            bound(type(), 1e-7));
+  EXPECT_TRUE(same_bits(heads.narrow(3, K(), 5), before.narrow(3, K(), 5)));
+}
+
 TEST_P(RopeTest, BackwardIsTheGradient) {
   const at::Tensor x = random({2, 11, 3, K()}, at::kDouble).requires_grad_();
   const at::Tensor dy = random({2, 11, 3, K()}, type());
@@ -112,9 +121,9 @@ INSTANTIATE_TEST_SUITE_P(Widths, RopeTest,
 TEST(RopeScaling, HasTheFrequenciesOfLlama31) {
   plan::Rope rope;
   rope.theta = 500000;
-  const std::vector<double> plain = rope_frequencies(rope, 128);
+  const std::vector<double> plain = rope_frequencies(rope, 128, 16384);
   rope.scaling_factor = 8;
-  const std::vector<double> scaled = rope_frequencies(rope, 128);
+  const std::vector<double> scaled = rope_frequencies(rope, 128, 16384);
   const std::vector<double> expected = {0.0021665706299245358, 0.0013718936825171113, 0.0008567514596506953,
                                         0.0005248460220173001, 0.0003126936499029398, 0.0001785077911335975,
                                         9.556212171446532e-05};

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <tuple>
 #include <variant>
 
 #include "base/error.h"
@@ -15,6 +14,7 @@
 #include "config/derived.h"
 #include "config/families.h"
 #include "config/fields.h"
+#include "convert/hugging_face/rope.h"
 #include "formats/json_object.h"
 
 namespace hearth::convert {
@@ -23,8 +23,6 @@ namespace {
 using HfJson = nlohmann::json;
 
 constexpr const char* kOtherModel = "Hearth would compute something else than this model";
-
-constexpr const char* kOriginalPositionsField = "original_max_position_embeddings";
 
 constexpr int64_t kMaxWindowLayers = 28;  // of classes whose window is switched
 
@@ -38,8 +36,8 @@ class ConfigReader {
     family_ = &find_family();
     for (const auto& [name, value] : json_.items()) check_field(name, value);
     read_sizes();
+    read_rope(json_, type(), found_.max_positions, origin_, found_.model);
     read_window();
-    read_rope();
     read_no_rope();
     read_multipliers();
     read_tokens();
@@ -254,87 +252,6 @@ class ConfigReader {
                       type().model_type));
   }
 
-  // The model with the scaling of Llama 3.1's rotary embedding that `style` has.
-  config::Model scaled_model(const HfJson& style, const std::string& name) const {
-    const auto field = [&](const char* key) -> const HfJson& {
-      if (!style.contains(key)) refuse(fmt::format("{} has no {}", name, key), {});
-      return style[key];
-    };
-    const auto factor = [&](const char* key) { return number(field(key), name + "." + key); };
-    config::Model scaled = found_.model;
-    scaled.rope_scaling_factor = factor("factor");
-    scaled.rope_low_freq_factor = factor("low_freq_factor");
-    scaled.rope_high_freq_factor = factor("high_freq_factor");
-    if (scaled.rope_low_freq_factor >= scaled.rope_high_freq_factor)
-      refuse(fmt::format("{}.high_freq_factor is not above {}.low_freq_factor", name, name),
-             "the scaling divides by their difference");
-    scaled.rope_original_seq_len =
-        size_of(field(kOriginalPositionsField), fmt::format("{}.{}", name, kOriginalPositionsField));
-    return scaled;
-  }
-
-  // One style of rotary embedding. A second one must say the same as the first.
-  void read_style(const HfJson& style, const std::string& name) {
-    if (!style.is_object()) refuse(fmt::format("{} is not an object", name), {});
-    config::Model& m = found_.model;
-    static constexpr std::string_view kRopeKeys[] = {"rope_type",
-                                                     "type",
-                                                     "rope_theta",
-                                                     "factor",
-                                                     "low_freq_factor",
-                                                     "high_freq_factor",
-                                                     kOriginalPositionsField,
-                                                     "partial_rotary_factor"};
-    for (const auto& [key, value] : style.items()) {
-      if (std::find(std::begin(kRopeKeys), std::end(kRopeKeys), key) == std::end(kRopeKeys))
-        refuse(fmt::format("{}.{} is not known", name, key));
-    }
-    const std::string type = rope_type(style);
-    if (type != "default" && type != "llama3")
-      refuse(fmt::format("{}: rope_type \"{}\"", name, type), "Hearth computes the types default and llama3");
-    if (style.contains("partial_rotary_factor") && style["partial_rotary_factor"] != 1)
-      refuse(fmt::format("{}.partial_rotary_factor = {}", name, style["partial_rotary_factor"].dump()));
-    // Without a base of its own a style has the file's, or the class's: transformers computes by one style alone.
-    bases_.push_back(style.contains("rope_theta") ? number(style["rope_theta"], name + ".rope_theta")
-                     : has("rope_theta")          ? number(json_.at("rope_theta"), "rope_theta")
-                                                  : family_->hugging_face.rope_theta);
-    if (type == "default") return;
-    const config::Model scaled = scaled_model(style, name);
-    const auto scaling_of = [](const config::Model& of) {
-      return std::tuple(of.rope_scaling_factor, of.rope_low_freq_factor, of.rope_high_freq_factor,
-                        of.rope_original_seq_len);
-    };
-    if (is_scaled_ && scaling_of(scaled) != scaling_of(m))
-      refuse("rope_parameters and rope_scaling differ", "transformers 4 and 5 would compute different models");
-    m = scaled;
-    is_scaled_ = true;
-  }
-  void set_theta(double theta) {
-    if (has_theta_ && found_.model.rope_theta != theta)
-      refuse(fmt::format("rope_theta is {} in one place and {} in another", found_.model.rope_theta, theta),
-             "transformers 4 and 5 would compute different models");
-    found_.model.rope_theta = theta;
-    has_theta_ = true;
-  }
-
-  void read_rope() {
-    found_.model.rope_theta = type().rope_theta;
-    if (has("rope_theta")) set_theta(number(json_.at("rope_theta"), "rope_theta"));
-    int styles = 0;
-    for (const char* name : {"rope_parameters", "rope_scaling"}) {
-      if (!has(name)) continue;
-      const bool before = is_scaled_;
-      try {
-        read_style(json_.at(name), name);
-      } catch (const nlohmann::json::exception&) {
-        refuse(fmt::format("{} has a field of another type", name), {});
-      }
-      if (++styles == 2 && before != (rope_type(json_.at(name)) == "llama3"))
-        refuse("rope_parameters and rope_scaling differ", "transformers 4 and 5 would compute different models");
-    }
-    for (const double base : bases_) set_theta(base);
-  }
-
   // SmolLM3's layers without rotation: a list of 0 and 1, or every n-th layer.
   void read_no_rope() {
     if (type().no_rope_layer_interval == 0) {
@@ -371,9 +288,6 @@ class ConfigReader {
       if (type().has_multipliers) *member = has(name) ? number(json_.at(name), name) : 1;
     }
   }
-  static std::string rope_type(const HfJson& style) {
-    return style.value("rope_type", style.value("type", std::string("default")));
-  }
 
   void read_tokens() {
     const auto token = [&](const HfJson& value, const char* name) {
@@ -396,8 +310,6 @@ class ConfigReader {
   HfJson json_;
   const config::Family* family_ = nullptr;
   Description found_;
-  std::vector<double> bases_;  // of the styles of rotary embedding
-  bool has_theta_ = false, is_scaled_ = false;
 };
 
 }  // namespace

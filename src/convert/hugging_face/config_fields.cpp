@@ -13,12 +13,13 @@ namespace {
 constexpr std::string_view kIgnored =
     " _attn_implementation _attn_implementation_autoset _attn_implementation_internal _commit_hash"
     " _flash_attn_2_enabled _name_or_path architectures attention_dropout attn_implementation bad_words_ids"
-    " begin_suppress_tokens chunk_size_feed_forward decoder_start_token_id diversity_penalty do_sample dtype"
+    " begin_suppress_tokens chunk_size_feed_forward decoder_start_token_id diversity_penalty do_sample dtype embd_pdrop"
     " early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty finetuning_task"
     " forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label initializer_range label2id"
     " length_penalty max_length max_sequence_length min_length neftune_noise_alpha model_type no_repeat_ngram_size"
     " num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states output_scores"
-    " pad_token_id prefix pretraining_tp problem_type remove_invalid_values repetition_penalty residual_dropout"
+    " pad_token_id prefix pretraining_tp problem_type remove_invalid_values repetition_penalty resid_pdrop "
+    "residual_dropout"
     " return_dict return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss"
     " tokenizer_class top_k top_p torch_dtype torchscript transformers.js_config transformers_version typical_p"
     " unsloth_version use_return_dict use_bfloat16 use_cache ";
@@ -29,7 +30,7 @@ constexpr std::string_view kUsed =
     " max_position_embeddings rms_norm_eps rope_parameters rope_scaling rope_theta tie_word_embeddings bos_token_id"
     " eos_token_id sliding_window use_sliding_window max_window_layers layer_types no_rope_layers"
     " no_rope_layer_interval is_causal mask_token_id auto_map embedding_multiplier residual_multiplier"
-    " attention_multiplier logits_scaling ";
+    " attention_multiplier logits_scaling partial_rotary_factor original_max_position_embeddings rope_local_base_freq ";
 
 // Fields that must have one of these values, or null.
 struct Fixed {
@@ -52,7 +53,9 @@ constexpr Fixed kFixed[] = {
     {"quantization_config", "[]"},
     {"use_mrope", "[false]"},  // Qwen2.5
     {"rope_interleaved", "[false]"},
-    {"partial_rotary_factor", "[1]"},
+    {"full_attn_mod", "[1]"},  // Phi-4-mini; its class reads neither this nor the next two
+    {"interpolate_factor", "[1]"},
+    {"lm_head_bias", "[false]"},
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "config/derived.h"
 #include "config/families.h"
 #include "convert/hugging_face/config.h"
+#include "convert/hugging_face/rope.h"
 
 namespace hearth::convert {
 namespace {
@@ -92,17 +93,6 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
   const config::Model& m = d.model;
   const config::Family& family = family_with(d);
   const config::HuggingFaceClass& type = family.hugging_face;
-  OutJson scaling, parameters = {{"rope_type", "default"}, {"rope_theta", m.rope_theta}};
-  if (m.rope_scaling_factor != 1) {
-    scaling = {{"rope_type", "llama3"},
-               {"factor", m.rope_scaling_factor},
-               {"low_freq_factor", m.rope_low_freq_factor},
-               {"high_freq_factor", m.rope_high_freq_factor},
-               {"original_max_position_embeddings", m.rope_original_seq_len}};
-    parameters = scaling;
-    parameters["rope_theta"] = m.rope_theta;
-    scaling["rope_theta"] = m.rope_theta;
-  }
   OutJson j = {{"architectures", {type.architecture}},
                {"model_type", type.model_type},
                {"attention_dropout", 0.0},
@@ -118,13 +108,11 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
                {"num_attention_heads", m.n_heads},
                {"num_hidden_layers", m.n_layers},
                {"num_key_value_heads", m.n_kv_heads},
-               {"rope_theta", m.rope_theta},
-               {"rope_scaling", scaling},
-               {"rope_parameters", parameters},
                {"tie_word_embeddings", m.enable_weight_tying},
                {"use_cache", true},
                {"pad_token_id", OutJson()},  // some classes have one of their own, which a vocabulary may lack
                {"vocab_size", m.vocab_size}};
+  write_rope(j, type, m);
   if (type.has_head_dim) j["head_dim"] = head_width(m);
   if (family.find("norm_eps") == nullptr) j["rms_norm_eps"] = m.norm_eps;
   for (const config::Setting& field : type.writes)

@@ -101,8 +101,9 @@ std::string format_meta_params(const Description& d) {
                    {"norm_eps", m.norm_eps},
                    {"rope_theta", m.rope_theta}};
   if (m.rope_scaling_factor != 1) {
-    if (m.rope_scaling_factor != scaling_factor(m) || m.rope_low_freq_factor != kLowFreqFactor ||
-        m.rope_high_freq_factor != kHighFreqFactor || m.rope_original_seq_len != kOriginalPositions)
+    if (m.rope_type != config::RopeType::kLlama3 || m.rope_scaling_factor != scaling_factor(m) ||
+        m.rope_low_freq_factor != kLowFreqFactor || m.rope_high_freq_factor != kHighFreqFactor ||
+        m.rope_original_seq_len != kOriginalPositions)
       throw no_home(
           fmt::format("model.rope_scaling_factor = {}", m.rope_scaling_factor), "Meta",
           fmt::format("its code has factor {} for this shape, low 1, high 4 and 8192 positions", scaling_factor(m)),

@@ -169,7 +169,7 @@ void LlamaBlock::attend(Program& p, bool is_repeated) {
     p.add(RowsToHeads{qkv_, qkv_rows_, exchange_, /*has_keys=*/true});
   }
   const int64_t q = s_.attention_heads() * s_.K, k = s_.attention_key_heads() * s_.K;  // of heads
-  if (rotates()) p.add(Rotate{qkv_.part(0, q + k)});
+  rotate(p, qkv_, /*is_gradient=*/false);
   gather_keys(p);
   p.step("attention", is_repeated);
   const Ref out = shares_heads() ? attention_heads_ : attention_;
@@ -179,6 +179,17 @@ void LlamaBlock::attend(Program& p, bool is_repeated) {
   if (!shares_heads()) return;
   p.step("exchange of heads", is_repeated);
   p.add(HeadsToRows{attention_, attention_heads_, exchange_, /*has_keys=*/false});
+}
+
+// Queries and keys at once, unless queries are scaled by their positions.
+void LlamaBlock::rotate(Program& p, const Ref& qkv, bool is_gradient) {
+  const Layer& layer = s_.layers.front();
+  if (!layer.rotates) return;
+  const int64_t q = s_.attention_heads() * s_.K, k = s_.attention_key_heads() * s_.K;
+  const bool scales_queries = s_.rope_of(layer).scales_queries();
+  if (scales_queries) p.add(Rotate{qkv.part(0, q), is_gradient, /*are_queries=*/true, layer.local_rope});
+  const Ref others = scales_queries ? qkv.part(q, k) : qkv.part(0, q + k);
+  p.add(Rotate{others, is_gradient, /*are_queries=*/false, layer.local_rope});
 }
 
 void LlamaBlock::norm_heads(Program& p, const Ref& product) {

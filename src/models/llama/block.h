@@ -10,7 +10,7 @@
 // all heads of q, and of k, as one row, and norms of the branches' outputs, x = x + norm(wo ...), in place of inputs;
 // layers without rope (SmolLM3, arXiv 2501.18795); norms of inputs and of outputs (Gemma 2, arXiv 2408.00118); biases
 // of the other matrices; other functions than silu, and w2 f(w1 y) without w3 (AFM); and multipliers of both branches
-// and of the scores of attention (Granite 3).
+// and of the scores of attention (Granite 3). models/rope.h has the options of rope.
 #pragma once
 
 #include <string_view>
@@ -48,6 +48,7 @@ class LlamaBlock : public Block {
   Law norm_law() const;
   Weight add_norm(std::string_view name);
   void attend(Program& p, bool is_repeated);
+  void rotate(Program& p, const Ref& qkv, bool is_gradient);
   void gather_keys(Program& p);
   void norm_heads(Program& p, const Ref& product);
   void leave(Program& p, const Branch& branch, const Ref& x, const Weight& w, bool is_repeated);
@@ -73,7 +74,6 @@ class LlamaBlock : public Block {
   bool shares_norms_of_heads() const { return s_.qk_norm && !norms_each_head() && s_.tensor.size > 1; }
   Ref attention_input() const { return norms_inputs() ? of_attention_.input : entry_; }
   Ref ffn_input() const { return norms_inputs() ? of_ffn_.input : middle_; }
-  bool rotates() const { return s_.layers.front().rotates; }
   bool shares_heads() const { return s_.head_ranks() > 1; }  // context-parallel ranks exchange positions for heads
   bool shares_keys() const { return s_.key_ranks > 1; }      // and gather keys and values of other positions
 

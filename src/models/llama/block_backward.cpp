@@ -124,7 +124,7 @@ void LlamaBlock::attention_backward(Program& p, const Ref& doutput, Recompute le
     p.step("sum of the keys' and values' gradients");
     p.add(SumKeyGradients{dqkv, keys_values_gradient_, key_exchange_});
   }
-  if (rotates()) p.add(Rotate{dqkv.part(0, q + k), /*is_gradient=*/true});
+  rotate(p, dqkv, /*is_gradient=*/true);
   if (shares_heads()) {
     p.step("exchange of heads");
     p.add(HeadsToRows{qkv_gradient_, qkv_heads_gradient_, exchange_, /*has_keys=*/true});
