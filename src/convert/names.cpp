@@ -18,7 +18,7 @@ namespace {
 struct NameRow {
   std::string hearth, hugging_face, torchtitan, heads;
   int64_t dimension = -1;
-  bool is_rotated = false;
+  bool is_rotated = false, is_joined = false;
 };
 using NameTable = std::vector<NameRow>;
 
@@ -33,7 +33,7 @@ NameTable read_table(const config::FamilyFile& file) {
     NameRow& row = table.back();
     const bool is_known = set("hugging_face", row.hugging_face) || set("torchtitan", row.torchtitan) ||
                           set("dimension", row.dimension) || set("heads", row.heads) ||
-                          set("is_rotated", row.is_rotated);
+                          set("is_rotated", row.is_rotated) || set("is_joined", row.is_joined);
     HEARTH_CHECK(is_known, "src/models/{}/{}:{}: {}", file.family, file.name, entry.line, entry.key);
   }
   return table;
@@ -114,6 +114,20 @@ std::optional<std::string> from_hugging_face(std::string_view name, std::string_
 }
 std::optional<std::string> to_hugging_face(std::string_view name, std::string_view family) {
   return renamed(name, &NameRow::hearth, &NameRow::hugging_face, family);
+}
+
+std::vector<std::string> joined_in_hugging_face(std::string_view name, std::string_view family) {
+  std::vector<std::string> names;
+  for (const NameRow& row : names_of(family)) {
+    const std::optional<std::string_view> number = matched(row.hearth, name);
+    if (!number) continue;
+    for (const NameRow& other : names_of(family)) {
+      if (row.is_joined && other.is_joined && other.hugging_face == row.hugging_face)
+        names.push_back(numbered(other.hearth, *number));
+    }
+    break;
+  }
+  return names.empty() ? std::vector{std::string(name)} : names;
 }
 
 std::optional<std::string> from_torchtitan(std::string_view name) {

@@ -23,6 +23,10 @@ inline constexpr std::string_view kLlama = "llama";
 std::optional<std::string> from_hugging_face(std::string_view name, std::string_view family = kLlama);
 std::optional<std::string> to_hugging_face(std::string_view name, std::string_view family = kLlama);
 
+// Several weights may be the rows of one tensor there, one after the other (Phi-3). All of Hearth's names in that
+// tensor, in its order: of the weight alone for all other weights. `name`: Hearth's.
+std::vector<std::string> joined_in_hugging_face(std::string_view name, std::string_view family);
+
 // The same for torchtitan 0.3 (2026). Hearth's names are torchtitan's of 2025.
 std::optional<std::string> from_torchtitan(std::string_view name);
 std::optional<std::string> to_torchtitan(std::string_view name);

@@ -22,6 +22,7 @@ import os
 import sys
 
 import torch
+from foreign_configs import config_of
 from safetensors.torch import load_file, save_file
 
 ORDER = {"tok_embeddings": "model.embed_tokens", "norm": "model.norm", "output": "lm_head"}
@@ -64,29 +65,6 @@ def meta_shard(whole, r, n, split_columns, keys):
         views[name] = flat[at:at + w.numel()].view(w.shape)
         at += w.numel()
     return views
-
-
-def config_of(a):
-    import transformers
-    rope = {"rope_type": "default", "rope_theta": a["theta"]}
-    if a["scaled"]:
-        rope = {"rope_type": "llama3", "rope_theta": a["theta"], "factor": 8.0, "low_freq_factor": 1.0,
-                "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
-    keys = dict(vocab_size=a["V"], hidden_size=a["D"], intermediate_size=a["F"], num_hidden_layers=a["L"],
-                num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope, bos_token_id=1,
-                max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), eos_token_id=2)
-    names = {"smollm3": "SmolLM3", "seed_oss": "SeedOss"}
-    made = getattr(transformers, names.get(a["type"], a["type"].capitalize()) + "Config")
-    more = {"smollm3": {"no_rope_layer_interval": 2}, "olmo3": {"sliding_window": 7}}.get(a["type"], {})
-    if a["type"].startswith(("qwen", "seed", "ernie")):
-        return made(**keys, rms_norm_eps=1e-6, head_dim=a["K"] or 16, pad_token_id=None)
-    if a["type"].startswith(("olmo", "smollm")):
-        return made(**keys, **more, pad_token_id=None)
-    more = {"mistral": {"sliding_window": None, "head_dim": a["K"] or None},
-            "granite": {"embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.1,
-                        "logits_scaling": 3.0, "pad_token_id": None},
-            "arcee": {"pad_token_id": None}}.get(a["type"], {})
-    return made(**keys, **more, rms_norm_eps=1e-5)
 
 
 def make(out, *given):

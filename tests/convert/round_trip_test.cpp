@@ -103,9 +103,10 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();
-  const std::set<std::string_view> wide = {"ernie4_5", "mistral", "qwen3", "seed_oss"};  // heads that are not 96 / 6
-  for (const char* type :
-       {"arcee", "ernie4_5", "granite", "mistral", "olmo", "olmo2", "olmo3", "qwen2", "qwen3", "seed_oss", "smollm3"}) {
+  // Heads that are not 96 / 6.
+  const std::set<std::string_view> wide = {"ernie4_5", "ministral3", "mistral", "qwen3", "seed_oss"};
+  for (const char* type : {"arcee", "ernie4_5", "granite", "ministral3", "mistral", "olmo", "olmo2", "olmo3", "phi3",
+                           "qwen2", "qwen3", "seed_oss", "smollm3"}) {
     foreign(fmt::format("make {0}/{1} type={1} meta=0 V=131 K={2}", at, type, wide.contains(type) ? 24 : 0));
     converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/native", at, type));
     converted(fmt::format("--to hf {0}/{1}/native {0}/{1}/back", at, type));
@@ -113,7 +114,7 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
     EXPECT_EQ(foreign(fmt::format("logits {0}/{1} {0}/{1}/back", at, type)), "0.0");
   }
   // Queries and keys of the other order of pairs, with their biases and norms.
-  for (const char* type : {"ernie4_5", "olmo2", "qwen2", "qwen3", "seed_oss"}) {
+  for (const char* type : {"ernie4_5", "olmo2", "phi3", "qwen2", "qwen3", "seed_oss"}) {
     const char* other = type == std::string("ernie4_5") ? "halves" : "interleaved";
     converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/pairs --rope-pairs {2}", at, type, other));
     EXPECT_NE(read_file(fmt::format("{}/{}/pairs/__R_0.distcp", at, type)),
@@ -122,6 +123,10 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
     EXPECT_EQ(foreign(fmt::format("same {0}/{1}/hf {0}/{1}/again", at, type)), "equal");
   }
   EXPECT_THAT(refused(fmt::format("--to meta {0}/qwen2/native {0}/out", at)), HasSubstr("model.qkv_bias has no home"));
+  EXPECT_THAT(refused(fmt::format("--to meta {0}/phi3/native {0}/out", at)),
+              HasSubstr("model.partial_rotary_factor = 0.5 has no home"));
+  EXPECT_THAT(refused(fmt::format("--to neox --to-qkv-layout split {0}/ministral3/native {0}/out", at)),
+              HasSubstr("model.query_position_scale = 0.5 has no home"));
   EXPECT_THAT(refused(fmt::format("--to meta {0}/qwen3/native {0}/out", at)), HasSubstr("model.qk_norm has no home"));
   EXPECT_THAT(refused(fmt::format("--to meta {0}/olmo2/native {0}/out", at)),
               HasSubstr("model.norm_placement = \"outputs\" has no home"));

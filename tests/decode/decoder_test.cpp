@@ -16,21 +16,20 @@ namespace {
 void logits_with_cache_equal_logits_without(DType dtype, bool tied, double tolerance,
                                             config::NormType norm_type = config::NormType::kRmsNorm,
                                             bool normed_heads = false, const char* family = "llama",
-                                            int64_t window = 0) {
+                                            void (*set)(config::Model& m) = nullptr) {
   config::Model m;
   m.dim = 48, m.n_layers = 3, m.n_heads = 6, m.n_kv_heads = 2, m.hidden_dim = 64, m.enable_weight_tying = tied,
   m.norm_type = norm_type;
   if (normed_heads) m.head_dim = 12, m.qkv_bias = m.qk_norm = true;
   if (family != std::string_view("llama")) config::apply(config::find_family(family), m);
   if (m.no_rope_layer_interval > 0) m.no_rope_layer_interval = 2;
-  m.sliding_window = window;
-  m.full_attention_interval = window > 0 ? 2 : 0;
   if (family == std::string_view("granite"))
     m.embedding_multiplier = 9, m.residual_multiplier = 0.4, m.attention_multiplier = 0.2, m.logits_divisor = 3;
   if (norm_type == config::NormType::kRmsNorm1p) {
     m.norm_placement = config::NormPlacement::kBoth, m.activation = config::Activation::kGelu;
     m.output_bias = m.ffn_bias = true;
   }
+  if (set != nullptr) set(m);
   const plan::ModelShape shape = plan::model_shape(m, 101);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   test::LocalWeights weights(plan, dtype, 3);
@@ -75,19 +74,48 @@ TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoWhereLayersDoNotRotate) {
   logits_with_cache_equal_logits_without(DType::kFloat64, true, 1e-12, config::NormType::kRmsNorm, false, "smollm3");
 }
 // The caches of two layers are rings: shorter than the prompt, longer, and longer than all.
+template <int64_t kWindow>
+void logits_of_a_window_with_cache_equal_logits_without() {
+  SCOPED_TRACE(kWindow);
+  const auto set = [](config::Model& m) { m.sliding_window = kWindow, m.full_attention_interval = 2; };
+  for (const auto& [dtype, tolerance] : {std::pair(DType::kFloat64, 1e-12), std::pair(DType::kFloat32, 2e-6)})
+    logits_with_cache_equal_logits_without(dtype, false, tolerance, config::NormType::kRmsNorm, true, "llama", set);
+}
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoWhereLayersHaveAWindow) {
-  for (const int64_t window : {1, 2, 7, 10, 22, 23, 40}) {
-    SCOPED_TRACE(window);
-    for (const auto& [dtype, tolerance] : {std::pair(DType::kFloat64, 1e-12), std::pair(DType::kFloat32, 2e-6)})
-      logits_with_cache_equal_logits_without(dtype, false, tolerance, config::NormType::kRmsNorm, true, "llama",
-                                             window);
-  }
+  logits_of_a_window_with_cache_equal_logits_without<1>();
+  logits_of_a_window_with_cache_equal_logits_without<2>();
+  logits_of_a_window_with_cache_equal_logits_without<7>();
+  logits_of_a_window_with_cache_equal_logits_without<10>();
+  logits_of_a_window_with_cache_equal_logits_without<22>();
+  logits_of_a_window_with_cache_equal_logits_without<23>();
+  logits_of_a_window_with_cache_equal_logits_without<40>();
 }
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfGraniteArceeAndGemmasOptions) {
   logits_with_cache_equal_logits_without(DType::kFloat64, true, 1e-12, config::NormType::kRmsNorm, false, "granite");
   logits_with_cache_equal_logits_without(DType::kFloat32, false, 2e-6, config::NormType::kRmsNorm, false, "granite");
   logits_with_cache_equal_logits_without(DType::kFloat64, false, 1e-12, config::NormType::kRmsNorm, false, "arcee");
   logits_with_cache_equal_logits_without(DType::kFloat64, true, 1e-12, config::NormType::kRmsNorm1p, true);
+}
+TEST(Decoder, LogitsWithCacheEqualLogitsWithoutWhereAPartOfAHeadRotates) {
+  const auto set = [](config::Model& m) {
+    m.head_dim = 12, m.partial_rotary_factor = 0.5, m.rope_type = config::RopeType::kLinear, m.rope_scaling_factor = 4;
+  };
+  logits_with_cache_equal_logits_without(DType::kFloat64, false, 1e-12, config::NormType::kRmsNorm, false, "phi3", set);
+}
+TEST(Decoder, LogitsWithCacheEqualLogitsWithoutWhereQueriesAreScaled) {
+  const auto set = [](config::Model& m) {
+    m.rope_type = config::RopeType::kYarn, m.rope_scaling_factor = 16, m.rope_original_seq_len = 8;
+    m.query_position_scale = 0.5;
+  };
+  logits_with_cache_equal_logits_without(DType::kFloat64, false, 1e-12, config::NormType::kRmsNorm, false, "ministral3",
+                                         set);
+}
+TEST(Decoder, LogitsWithCacheEqualLogitsWithoutWhereALayerHasARopeOfItsOwn) {
+  const auto set = [](config::Model& m) {
+    m.rope_scaling_factor = 8, m.rope_local_theta = 50, m.sliding_window = 40, m.full_attention_interval = 2;
+  };
+  logits_with_cache_equal_logits_without(DType::kFloat64, false, 1e-12, config::NormType::kRmsNorm, false, "llama",
+                                         set);
 }
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutWhateverTheNorm) {
   for (const auto norm_type :

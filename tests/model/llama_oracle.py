@@ -4,6 +4,7 @@
 Usage: llama_oracle.py FOLDER... In each: case.json: shape and sizes, and the model's "family". <parameter name>.bin:
 float32, row-major, as on disk. tokens.bin, labels.bin: int32 [B, S], labels already shifted, -100 where not counted.
 case.json's "documents": the places in [B*S] where documents start; attention keeps to them. Empty: rows are documents.
+case.json's "R": the elements of a head that rotate. "rope": rope_parameters of the class, if they are not plain.
 Writes logits.bin [B, S, V], loss.bin [1] (mean over counted labels) and <parameter name>.grad.bin.
 """
 
@@ -16,12 +17,18 @@ import torch
 import transformers
 
 
-def halves(w, heads, K):  # interleaved pairs -> the two halves that Hugging Face rotates
-    return w.view(heads, K // 2, 2, -1).transpose(1, 2).reshape(w.shape)
+def of_heads(w, heads, R, split):  # the first R rows of each head in another order
+    rows = w.reshape(heads, w.shape[0] // heads, -1).clone()
+    rows[:, :R] = rows[:, :R].reshape(heads, *split, -1).transpose(1, 2).reshape(heads, R, -1)
+    return rows.reshape(w.shape)
 
 
-def pairs(w, heads, K):  # and back
-    return w.view(heads, 2, K // 2, -1).transpose(1, 2).reshape(w.shape)
+def halves(w, heads, R):  # interleaved pairs -> the two halves that Hugging Face rotates
+    return of_heads(w, heads, R, (R // 2, 2))
+
+
+def pairs(w, heads, R):  # and back
+    return of_heads(w, heads, R, (2, R // 2))
 
 
 def names_of(L, H, G, tied, halves, family):
@@ -62,6 +69,24 @@ def names_of(L, H, G, tied, halves, family):
     return names
 
 
+def parts_of(parameters, family, H, G, K, F):
+    """Name -> rows of a parameter. Phi-3's matrices have those of several of ours."""
+    parts = {}
+    for name, parameter in parameters.items():
+        joined = []
+        if family == "phi3" and name.endswith("qkv_proj.weight"):
+            joined = [("q_proj", H * K), ("k_proj", G * K), ("v_proj", G * K)]
+        if family == "phi3" and name.endswith("gate_up_proj.weight"):
+            joined = [("gate_proj", F), ("up_proj", F)]
+        first = 0
+        for part, rows in joined or [("", parameter.shape[0])]:
+            alone = name.replace("qkv_proj", part).replace("gate_up_proj", part) if joined else name
+            parts[alone] = (parameter, slice(first, first + rows))
+            first += rows
+        assert first == parameter.shape[0]
+    return parts
+
+
 def run(folder):
     case = json.loads((folder / "case.json").read_text())
     D, L, H, G, F, V, B, S = (case[k] for k in "DLHGFVBS")
@@ -79,7 +104,8 @@ def run(folder):
         scaling = {"rope_type": "llama3", "factor": float(case["scaling_factor"]), "low_freq_factor": 1.0,
                    "high_freq_factor": 4.0, "original_max_position_embeddings": case["original_seq_len"]}
     name = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3",
-            "olmo2": "Olmo2", "olmo3": "Olmo3", "smollm3": "SmolLM3", "seed_oss": "SeedOss", "ernie4_5": "Ernie4_5",
+            "olmo2": "Olmo2", "olmo3": "Olmo3", "phi3": "Phi3", "ministral3": "Ministral3",
+            "smollm3": "SmolLM3", "seed_oss": "SeedOss", "ernie4_5": "Ernie4_5",
             "granite": "Granite", "arcee": "Arcee", "gemma3_text": "Gemma3Text", "llama_biases": "Llama"}[family]
     embeddings, branches, scores, logits = case["multipliers"]
     more = {"llama": {"attention_bias": False, "mlp_bias": False}, "qwen2": {},
@@ -95,6 +121,8 @@ def run(folder):
                             "layer_types": ["full_attention"] * L,
                             "hidden_activation": "gelu_pytorch_tanh", "pad_token_id": None},
             "llama_biases": {"attention_bias": True, "mlp_bias": True, "hidden_act": "gelu"},
+            "phi3": {"pad_token_id": None, "original_max_position_embeddings": case["original_seq_len"]},
+            "ministral3": {"head_dim": K, "pad_token_id": None, "sliding_window": None},
             "olmo2": {"pad_token_id": None}, "olmo3": {"pad_token_id": None}}[family]
     window = case["window"]
     if window:
@@ -103,10 +131,10 @@ def run(folder):
             more["use_sliding_window"] = True
         if family != "mistral":
             more["layer_types"] = ["sliding_attention", "full_attention"]
-    rope = {"rope_theta": case["rope_theta"], "rope_scaling": scaling}
+    rope = {"rope_theta": case["rope_theta"], "rope_scaling": case["rope"] or scaling}
     if family == "olmo3":  # a base for each kind of layer
         each = {"rope_type": "default", "rope_theta": case["rope_theta"]}
-        rope = {"rope_parameters": {"full_attention": each, "sliding_attention": dict(each)}}
+        rope = {"rope_parameters": case["rope"] or {"full_attention": each, "sliding_attention": dict(each)}}
     config = getattr(transformers, name + "Config")(
         hidden_size=D, num_hidden_layers=L, num_attention_heads=H, num_key_value_heads=G, intermediate_size=F,
         vocab_size=V, rms_norm_eps=case["norm_eps"], max_position_embeddings=max(S, 16), **rope,
@@ -116,12 +144,14 @@ def run(folder):
         config.rope_parameters = {"full_attention": base, "sliding_attention": base}
     name = {"Gemma3Text": "Gemma3"}.get(name, name)
     model = getattr(transformers, name + "ForCausalLM")(config).float().train()
-    names, parameters = names_of(L, H, G, case["tied"], case["halves"], family), dict(model.named_parameters())
-    assert set(parameters) == {theirs for theirs, _ in names.values()}, set(parameters)
+    names, R = names_of(L, H, G, case["tied"], case["halves"], family), case["R"]
+    parts = parts_of(dict(model.named_parameters()), family, H, G, K, F)
+    assert set(parts) == {theirs for theirs, _ in names.values()}, set(parts)
     with torch.no_grad():
         for ours, (theirs, heads) in names.items():
-            w = load(ours + ".bin", np.float32, tuple(parameters[theirs].shape))
-            parameters[theirs].copy_(halves(w, heads, K) if heads else w)
+            parameter, rows = parts[theirs]
+            w = load(ours + ".bin", np.float32, tuple(parameter[rows].shape))
+            parameter[rows] = halves(w, heads, R) if heads else w
 
     tokens = load("tokens.bin", np.int32, (B, S)).long()
     labels = load("labels.bin", np.int32, (B, S)).long()
@@ -139,8 +169,9 @@ def run(folder):
     save("logits.bin", logits)
     save("loss.bin", loss.reshape(1))
     for ours, (theirs, heads) in names.items():
-        g = parameters[theirs].grad
-        save(ours + ".grad.bin", pairs(g, heads, K) if heads else g)
+        parameter, rows = parts[theirs]
+        g = parameter.grad[rows]
+        save(ours + ".grad.bin", pairs(g, heads, R) if heads else g)
 
 
 for argument in sys.argv[1:]:

@@ -52,6 +52,8 @@ struct LlamaCase {
   int64_t K = 0;                 // 0: D / H
   int64_t window = 0;            // of the first layer, or of both
   const char* like = "";         // options of no family: "gemma3_text" or "llama_biases"
+  void (*set_positions)(config::Model& m) = nullptr;
+  const char* rope = "null";  // the same in transformers, as JSON
 };
 const std::vector<LlamaCase> kLlamaCases = {
     {"as many key heads as query heads", 4, 4, false},
@@ -110,6 +112,74 @@ const std::vector<LlamaCase> kFamilies = {
     windowed(of_family("Qwen2's window in some layers", "qwen2", 4, 2, 0, false, true), 11),
     windowed(of_family("Qwen3's window in some layers", "qwen3", 4, 2, 32, true, true), 28),
     windowed(of_family("OLMo 3's window in some layers", "olmo3", 8, 2, 0, false, true), 5)};
+LlamaCase with_positions(LlamaCase c, void (*set)(config::Model& m), const char* rope) {
+  c.set_positions = set;
+  c.rope = rope;
+  return c;
+}
+LlamaCase in_documents(LlamaCase c) {
+  c.documents = {0, 9, 20, 29, 30, 49};
+  return c;
+}
+using config::RopeType;
+void set_linear(config::Model& m) { m.rope_type = RopeType::kLinear, m.rope_scaling_factor = 4; }
+void set_yarn(config::Model& m) {
+  m.rope_type = RopeType::kYarn, m.rope_scaling_factor = 8, m.rope_original_seq_len = 16;
+  m.rope_beta_fast = 4, m.rope_beta_slow = 0.5;
+}
+void set_yarn_between_pairs(config::Model& m) {
+  set_yarn(m);
+  m.rope_truncate = false, m.rope_attention_factor = 1.3;
+}
+void set_half(config::Model& m) { m.partial_rotary_factor = 0.5; }
+void set_factors(config::Model& m) {
+  m.rope_type = RopeType::kLongRope, m.rope_scaling_factor = 4, m.partial_rotary_factor = 0.75;
+  m.rope_short_factor = {1, 1.1, 1.2, 1.5, 1.5, 2}, m.rope_long_factor = {1, 1.5, 3, 4, 8, 20};
+}
+void set_short_factors(config::Model& m) { set_factors(m), m.rope_original_seq_len = 29; }  // S itself
+void set_long_factors(config::Model& m) { set_factors(m), m.rope_original_seq_len = 28; }
+void set_query_scale(config::Model& m) {
+  m.rope_type = RopeType::kYarn, m.rope_scaling_factor = 16, m.rope_original_seq_len = 8, m.rope_attention_factor = 1;
+  m.query_position_scale = 0.5;
+}
+void set_local(config::Model& m) {
+  set_yarn(m);
+  m.rope_local_theta = 500;
+}
+constexpr const char* kLinearRope = R"({"rope_type": "linear", "factor": 4.0})";
+constexpr const char* kYarnRope = R"({"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16,
+                                      "beta_fast": 4.0, "beta_slow": 0.5})";
+constexpr const char* kYarnBetweenPairs =
+    R"({"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16, "beta_fast": 4.0,
+        "beta_slow": 0.5, "truncate": false, "attention_factor": 1.3})";
+constexpr const char* kHalfRope = R"({"rope_type": "default", "partial_rotary_factor": 0.5})";
+constexpr const char* kFactorsRope =
+    R"({"rope_type": "longrope", "factor": 4.0, "partial_rotary_factor": 0.75,
+        "short_factor": [1, 1.1, 1.2, 1.5, 1.5, 2], "long_factor": [1, 1.5, 3, 4, 8, 20]})";
+constexpr const char* kQueryScaleRope =
+    R"({"rope_type": "yarn", "factor": 16.0, "original_max_position_embeddings": 8, "mscale": 1.0,
+        "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.5})";
+constexpr const char* kLayeredRope =
+    R"({"sliding_attention": {"rope_type": "default", "rope_theta": 500.0},
+        "full_attention": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16,
+                           "beta_fast": 4.0, "beta_slow": 0.5, "rope_theta": 10000.0}})";
+const std::vector<LlamaCase> kOtherPositions = {
+    with_positions({"all frequencies scaled alike", 4, 2, false}, set_linear, kLinearRope),
+    with_positions({"YaRN", 2, 1, false, true}, set_yarn, kYarnRope),
+    with_positions(of_family("YaRN between pairs, Qwen3", "qwen3", 4, 2, 32, false, false), set_yarn_between_pairs,
+                   kYarnBetweenPairs),
+    of_family("Phi-3's joined matrices", "phi3", 4, 2, 0, false, true),
+    with_positions(of_family("half of a head rotates", "phi3", 4, 2, 0, false, false), set_half, kHalfRope),
+    with_positions(of_family("short factors", "phi3", 4, 1, 0, true, true), set_short_factors, kFactorsRope),
+    with_positions(of_family("long factors", "phi3", 4, 4, 0, false, false), set_long_factors, kFactorsRope),
+    with_positions(of_family("queries scaled by position", "ministral3", 4, 2, 24, false, true), set_query_scale,
+                   kQueryScaleRope),
+    in_documents(
+        with_positions(of_family("queries scaled by positions in documents", "ministral3", 4, 1, 16, true, false),
+                       set_query_scale, kQueryScaleRope)),
+    windowed(with_positions(of_family("layers with ropes of their own", "olmo3", 4, 2, 0, false, true), set_local,
+                            kLayeredRope),
+             9)};
 constexpr int64_t B = 2, S = 29;
 
 struct Prepared {
@@ -145,6 +215,7 @@ Prepared prepare(const LlamaCase& c, const Path& folder) {
   m.norm_type = c.norm_type;
   m.head_dim = c.K;
   config::apply(config::find_family(c.family), m);
+  if (c.set_positions != nullptr) c.set_positions(m);
   if (m.no_rope_layer_interval > 0) m.no_rope_layer_interval = 2;  // of two layers
   m.sliding_window = c.window;
   m.full_attention_interval = c.window > 0 && c.family != std::string_view("mistral") ? 2 : 0;
@@ -175,12 +246,12 @@ Prepared prepare(const LlamaCase& c, const Path& folder) {
       fmt::format(
           R"({{"D": {}, "L": {}, "H": {}, "G": {}, "F": {}, "V": {}, "B": {}, "S": {}, )"
           R"("norm_eps": {}, "rope_theta": {}, "tied": {}, "halves": {}, "scaling_factor": {}, )"
-          R"("original_seq_len": {}, "causal": {}, "documents": [{}], "dialect": "{}", "K": {}, "family": "{}", )"
-          R"("window": {}, "multipliers": [{}, {}, {}, {}]}})",
+          R"("original_seq_len": {}, "causal": {}, "documents": [{}], "dialect": "{}", "K": {}, "family": "{}", "R": {}, )"
+          R"("rope": {}, "window": {}, "multipliers": [{}, {}, {}, {}]}})",
           s.D, s.L(), s.H, s.G, s.F(), s.V, B, S, s.norm.eps, s.rope.theta, s.tied, s.rope.halves,
           s.rope.scaling_factor, s.rope.original_seq_len, s.causal, fmt::join(c.documents, ", "), c.dialect, s.K,
-          *c.like != 0 ? c.like : c.family, c.window, s.embedding_multiplier, s.residual_multiplier,
-          s.attention_multiplier, s.logits_divisor));
+          *c.like != 0 ? c.like : c.family, s.rope.rotary_width(s.K), c.rope, c.window, s.embedding_multiplier,
+          s.residual_multiplier, s.attention_multiplier, s.logits_divisor));
   return p;
 }
 
@@ -225,6 +296,11 @@ TEST(LlamaForCausalLM, HasOurLogitsLossAndGradients) {
 TEST(ClassesOfOtherFamilies, HaveOurLogitsLossAndGradients) {
   HEARTH_NEEDS_ORACLE();
   has_our_logits_loss_and_gradients("llama_oracle.py", kFamilies);
+}
+
+TEST(ClassesWithOtherPositions, HaveOurLogitsLossAndGradients) {
+  HEARTH_NEEDS_ORACLE();
+  has_our_logits_loss_and_gradients("llama_oracle.py", kOtherPositions);
 }
 
 TEST(GptNeox, HasOurLogitsLossAndGradients) {

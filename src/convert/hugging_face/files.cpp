@@ -15,6 +15,7 @@
 #include "formats/lfs_pointer.h"
 #include "formats/safetensors.h"
 #include "formats/torch_file.h"
+#include "plan/parameters.h"
 
 namespace hearth::convert {
 namespace {
@@ -118,6 +119,45 @@ std::vector<std::string> HuggingFaceFiles::notes() const {
                       join_first(left_out, kFilesNamed))};
 }
 
+namespace {
+
+// The rows of a weight of this model, and all of its shape.
+std::vector<int64_t> shape_of_weight(const config::Model& model, const std::string& name) {
+  config::Model one = model;  // the layers of these families are equal
+  one.n_layers = 1;
+  const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(one, 0));
+  const std::string rest = name.substr(name.find('.', std::string_view("layers.").size()));
+  const int64_t index = plan.find("layers.0" + rest);
+  HEARTH_CHECK(index >= 0, "{} is no weight of a layer", name);
+  return plan.parameters[static_cast<size_t>(index)].shape;
+}
+
+// One tensor for each of `names`: their rows follow each other in `joined`.
+std::vector<checkpoint::OutsideTensor> split_rows(const Path& folder, const config::Model& model,
+                                                  const checkpoint::OutsideTensor& joined,
+                                                  const std::vector<std::string>& names) {
+  std::vector<checkpoint::OutsideTensor> parts;
+  int64_t first = 0;
+  for (const std::string& name : names) {
+    checkpoint::OutsideTensor& part = parts.emplace_back(joined);
+    part.info.name = name;
+    if (joined.info.shape.empty()) continue;  // refused below
+    const int64_t rows = shape_of_weight(model, name).front();
+    part.info.shape[0] = rows;
+    checkpoint::OutsideTensor::Piece& piece = part.pieces.front();
+    piece.box.sizes[0] = piece.layout.sizes[0] = rows;
+    piece.layout.data_offset += first * piece.layout.strides[0] * dtype_size(joined.info.dtype);
+    first += rows;
+  }
+  const int64_t found = joined.info.shape.empty() ? 0 : joined.info.shape[0];
+  if (found == first && first > 0) return parts;
+  throw user_error(fmt::format("{}: {} has {}, and the sizes of config.json make it {}", folder.string(),
+                               joined.info.name, hearth::counted(found, "row"), first),
+                   fmt::format("it has the rows of {}", join(names)), "get config.json and the weights of one model");
+}
+
+}  // namespace
+
 std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, const Description& description,
                                                       std::vector<checkpoint::OutsideTensor> tensors,
                                                       std::vector<std::string>& notes) {
@@ -129,7 +169,13 @@ std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, const 
     std::string& name = tensor.info.name;
     if (is_computed(name)) continue;
     if (const auto ours = from_wrapped_hugging_face(name, family)) {
-      renaming.add(name, *ours, *to_hugging_face(*ours, family));
+      const std::vector<std::string> names = joined_in_hugging_face(*ours, family);
+      for (const std::string& one : names) renaming.add(name, one, *to_hugging_face(one, family));
+      if (names.size() > 1) {
+        for (checkpoint::OutsideTensor& part : split_rows(folder, description.model, tensor, names))
+          named.push_back(std::move(part));
+        continue;
+      }
       name = *ours;
     } else if (const std::string plain = unwrapped(name);
                to_hugging_face(plain, family) || to_hugging_face(without_model(plain), family)) {

@@ -18,43 +18,72 @@ namespace {
 
 using CardJson = nlohmann::ordered_json;
 
-// The tensors of each file: as many as fit, and at least one.
-std::vector<std::vector<Transfer>> cut_into_files(const TargetModel& model) {
+// A tensor of a file, and the weights whose rows it has, one after the other.
+struct FileTensor {
+  mesh::TensorInfo info;
+  std::vector<Transfer> parts;
+};
+
+// One tensor has one type: float32 where the weights differ.
+void add_rows(FileTensor& tensor, const Transfer& part) {
+  tensor.info.shape[0] += part.to.shape[0];
+  tensor.parts.push_back(part);
+  if (part.to.dtype == tensor.info.dtype) return;
+  tensor.info.dtype = DType::kFloat32;
+  for (Transfer& each : tensor.parts) each.to.dtype = DType::kFloat32;
+}
+
+std::vector<FileTensor> file_tensors(const TargetModel& model) {
   const std::string_view family = config::nearest_family(model.description.model).name;
-  std::vector<std::vector<Transfer>> files;
-  int64_t bytes = 0;
+  std::vector<FileTensor> tensors;
   for (const Transfer& tensor : model.tensors) {
-    const int64_t more = bytes_of(tensor.to);
+    const std::optional<std::string> name = to_hugging_face(tensor.to.name, family);
+    HEARTH_CHECK(name.has_value(), "{} has no name there", tensor.to.name);
+    const std::vector<std::string> joined = joined_in_hugging_face(tensor.to.name, family);
+    if (tensor.to.name != joined.front()) {  // the model has them in the order of the rows
+      HEARTH_CHECK(!tensors.empty() && tensors.back().info.name == *name, "{} comes too early", tensor.to.name);
+      add_rows(tensors.back(), tensor);
+      continue;
+    }
+    tensors.push_back({{*name, tensor.to.dtype, tensor.to.shape}, {tensor}});
+  }
+  return tensors;
+}
+
+// The tensors of each file: as many as fit, and at least one.
+std::vector<std::vector<FileTensor>> cut_into_files(const TargetModel& model) {
+  std::vector<std::vector<FileTensor>> files;
+  int64_t bytes = 0;
+  for (FileTensor& tensor : file_tensors(model)) {
+    const int64_t more = bytes_of(tensor.info);
     if (files.empty() || bytes + more > model.max_file_bytes) {
       files.emplace_back();
       bytes = 0;
     }
     bytes += more;
-    files.back().push_back(tensor);
-    const std::optional<std::string> name = to_hugging_face(tensor.to.name, family);
-    HEARTH_CHECK(name.has_value(), "{} has no name there", tensor.to.name);
-    files.back().back().to.name = *name;
+    files.back().push_back(std::move(tensor));
   }
   return files;
 }
 
 void write_weights(const Path& folder, const TargetModel& model, ConvertProgress& progress) {
-  const std::vector<std::vector<Transfer>> files = cut_into_files(model);
+  const std::vector<std::vector<FileTensor>> files = cut_into_files(model);
   std::map<std::string, std::string> index;
   int64_t total = 0;
   for (size_t i = 0; i < files.size(); ++i) {
     const std::string name =
         files.size() == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, files.size());
     std::vector<mesh::TensorInfo> infos;
-    for (const Transfer& tensor : files[i]) {
-      infos.push_back(tensor.to);
-      index[tensor.to.name] = name;
-      total += bytes_of(tensor.to);
+    for (const FileTensor& tensor : files[i]) {
+      infos.push_back(tensor.info);
+      index[tensor.info.name] = name;
+      total += bytes_of(tensor.info);
     }
     formats::SafetensorsWriter writer(folder / name, infos);
-    for (const Transfer& tensor : files[i]) {
-      transfer(model.reader, tensor, progress,
-               [&](const mesh::Box&, std::span<const std::byte> bytes) { writer.write(bytes); });
+    for (const FileTensor& tensor : files[i]) {
+      for (const Transfer& part : tensor.parts)
+        transfer(model.reader, part, progress,
+                 [&](const mesh::Box&, std::span<const std::byte> bytes) { writer.write(bytes); });
     }
     writer.finish();
   }

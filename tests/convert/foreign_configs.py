@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The configurations of the models that foreign.py makes."""
+
+
+def rope_of(a):
+    rope = {"rope_type": "default", "rope_theta": a["theta"]}
+    if a["scaled"]:
+        rope |= {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                 "original_max_position_embeddings": 8192}
+    if a["type"] == "phi3":  # half of a head rotates; texts of more than 16 tokens have the long factors
+        rope |= {"rope_type": "longrope", "short_factor": [1, 1.1, 1.5, 2], "long_factor": [1, 2.5, 3, 9.5],
+                 "partial_rotary_factor": 0.5}
+    if a["type"] == "ministral3":
+        rope |= {"rope_type": "yarn", "factor": 8.0, "mscale": 1.0, "mscale_all_dim": 1.0, "beta_fast": 4.0,
+                 "beta_slow": 0.5, "original_max_position_embeddings": 8, "llama_4_scaling_beta": 0.5}
+    if a["type"] == "olmo3":
+        return {"sliding_attention": rope, "full_attention": rope | {
+            "rope_type": "yarn", "factor": 8.0, "beta_fast": 4.0, "beta_slow": 0.5, "attention_factor": 1.2,
+            "original_max_position_embeddings": 8}}
+    return rope
+
+
+def config_of(a):
+    import transformers
+    keys = dict(vocab_size=a["V"], hidden_size=a["D"], intermediate_size=a["F"], num_hidden_layers=a["L"],
+                num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope_of(a), bos_token_id=1,
+                max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), eos_token_id=2)
+    names = {"smollm3": "SmolLM3", "seed_oss": "SeedOss"}
+    made = getattr(transformers, names.get(a["type"], a["type"].capitalize()) + "Config")
+    more = {"smollm3": {"no_rope_layer_interval": 2}, "olmo3": {"sliding_window": 7}}.get(a["type"], {})
+    if a["type"] == "phi3":
+        return made(**keys, pad_token_id=None, original_max_position_embeddings=16)
+    if a["type"].startswith(("qwen", "seed", "ernie", "ministral")):
+        return made(**keys, rms_norm_eps=1e-6, head_dim=a["K"] or 16, pad_token_id=None)
+    if a["type"].startswith(("olmo", "smollm")):
+        return made(**keys, **more, pad_token_id=None)
+    more = {"mistral": {"sliding_window": None, "head_dim": a["K"] or None},
+            "granite": {"embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.1,
+                        "logits_scaling": 3.0, "pad_token_id": None},
+            "arcee": {"pad_token_id": None}}.get(a["type"], {})
+    return made(**keys, **more, rms_norm_eps=1e-5)
