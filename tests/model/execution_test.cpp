@@ -3,8 +3,10 @@
 // not read, or not written any more, to other buffers. Each op runs twice: on what came before it, and on the same with
 // everything destroyed that it does not read.
 #include <ATen/ops/randint.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -199,6 +201,25 @@ TEST(Execution, EveryOpReadsAndWritesWhatItSays) {
         EXPECT_GE(step.num_ops, 50);
         if (HasFailure()) return;
       }
+    }
+  }
+}
+
+// transformers' Gemma has the multiplier in the type of its weights; Granite's multiplies as it is.
+TEST(Execution, AMultiplierOfEmbeddingsIsRoundedWhereTheModelSaysSo) {
+  config::Model m;
+  m.dim = 32, m.n_layers = 1, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 48;
+  m.embedding_multiplier = std::sqrt(1152.0);
+  for (const bool rounds : {false, true}) {
+    m.round_embedding_multiplier = rounds;
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      const models::Program program =
+          models::stage_program(plan::model_shape(m, 100), {1, 4, dtype, 4}, Backward::kNone, {});
+      const models::Op& last = program.ops_of(Section::kEmbedding).back();
+      ASSERT_TRUE(std::holds_alternative<models::Scale>(last));
+      const double rounded = at::scalar_tensor(m.embedding_multiplier, at::kBFloat16).item<double>();
+      EXPECT_EQ(std::get<models::Scale>(last).factor,
+                rounds && dtype == DType::kBFloat16 ? rounded : m.embedding_multiplier);
     }
   }
 }
