@@ -62,9 +62,10 @@ void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& ent
       set("rope_theta", c.rope_theta) || set("tie_word_embeddings", c.tie_word_embeddings) ||
       set("full_attention_interval", c.full_attention_interval) ||
       set("no_rope_layer_interval", c.no_rope_layer_interval) || set("has_multipliers", c.has_multipliers) ||
-      set("window", window) || set("rope_pairs", pairs) || set("rope_types", c.rope_types) ||
-      set("partial_rotary", c.partial_rotary) || set("query_position_scale", c.query_position_scale) ||
-      set("layered_rope", c.layered_rope) || set("rope_local_theta", c.rope_local_theta);
+      set("query_pre_attn_scalar", c.query_pre_attn_scalar) || set("window", window) || set("rope_pairs", pairs) ||
+      set("rope_types", c.rope_types) || set("partial_rotary", c.partial_rotary) ||
+      set("query_position_scale", c.query_position_scale) || set("layered_rope", c.layered_rope) ||
+      set("rope_local_theta", c.rope_local_theta);
   HEARTH_CHECK(is_known, "src/models/{}/{}:{}: [hugging_face] has no {}", file.family, file.name, entry.line,
                entry.key);
   if (!window.empty()) c.window = window_named(window);
@@ -155,6 +156,8 @@ bool is_option(const Field& field) {
 
 // Whether the family's config.json has a field for the key, so that its models differ in it.
 bool is_field_of(const HuggingFaceClass& type, std::string_view key) {
+  if (key == "embedding_multiplier" || key == "attention_multiplier")
+    return type.has_multipliers || type.query_pre_attn_scalar > 0;
   return (key == kNoRopeInterval && type.no_rope_layer_interval > 0) || (is_multiplier(key) && type.has_multipliers);
 }
 

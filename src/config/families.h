@@ -68,6 +68,7 @@ struct HuggingFaceClass {
   bool tie_word_embeddings = false;
   int64_t full_attention_interval = 0;  // where the file lacks layer_types; 0: all layers have the window
   int64_t no_rope_layer_interval = 0;   // 0: its layers all rotate, and it has no such fields
+  int64_t query_pre_attn_scalar = 0;    // Gemma's, whose embeddings are scaled by sqrt(dim); 0: it has no such field
   bool has_multipliers = false;         // Granite's four, of embeddings, branches, scores and logits, are fields
   std::vector<std::string> rope_types;  // of rope_parameters; empty: all that Hearth computes
   bool partial_rotary = false;          // it has partial_rotary_factor

@@ -13,6 +13,8 @@ def rope_of(a):
     if a["type"] == "ministral3":
         rope |= {"rope_type": "yarn", "factor": 8.0, "mscale": 1.0, "mscale_all_dim": 1.0, "beta_fast": 4.0,
                  "beta_slow": 0.5, "original_max_position_embeddings": 8, "llama_4_scaling_beta": 0.5}
+    if a["type"] == "gemma3_text":
+        return {"sliding_attention": rope, "full_attention": rope | {"rope_type": "linear", "factor": 8.0}}
     if a["type"] == "olmo3":
         return {"sliding_attention": rope, "full_attention": rope | {
             "rope_type": "yarn", "factor": 8.0, "beta_fast": 4.0, "beta_slow": 0.5, "attention_factor": 1.2,
@@ -25,9 +27,12 @@ def config_of(a):
     keys = dict(vocab_size=a["V"], hidden_size=a["D"], intermediate_size=a["F"], num_hidden_layers=a["L"],
                 num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope_of(a), bos_token_id=1,
                 max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), eos_token_id=2)
-    names = {"smollm3": "SmolLM3", "seed_oss": "SeedOss"}
+    names = {"smollm3": "SmolLM3", "seed_oss": "SeedOss", "gemma3_text": "Gemma3Text"}
     made = getattr(transformers, names.get(a["type"], a["type"].capitalize()) + "Config")
     more = {"smollm3": {"no_rope_layer_interval": 2}, "olmo3": {"sliding_window": 7}}.get(a["type"], {})
+    if a["type"] == "gemma3_text":
+        return made(**keys, head_dim=a["K"] or 16, query_pre_attn_scalar=20, sliding_window=7, pad_token_id=None,
+                    layer_types=["sliding_attention", "full_attention", "sliding_attention"][:a["L"]])
     if a["type"] == "phi3":
         return made(**keys, pad_token_id=None, original_max_position_embeddings=16)
     if a["type"].startswith(("qwen", "seed", "ernie", "ministral")):

@@ -47,7 +47,7 @@ def names_of(L, H, G, tied, halves, family):
         if family == "gemma3_text":
             names[ours + "attention_norm.weight"] = (theirs + "input_layernorm.weight", 0)
             names[ours + "ffn_norm.weight"] = (theirs + "pre_feedforward_layernorm.weight", 0)
-        elif family != "olmo2":
+        elif family not in ("olmo2", "olmo3"):
             names[ours + "attention_norm.weight"] = (theirs + "input_layernorm.weight", 0)
             names[ours + "ffn_norm.weight"] = (theirs + "post_attention_layernorm.weight", 0)
         for a, b, heads in (("wq", "q_proj", 0 if halves else H), ("wk", "k_proj", 0 if halves else G),
@@ -90,7 +90,7 @@ def parts_of(parameters, family, H, G, K, F):
 def run(folder):
     case = json.loads((folder / "case.json").read_text())
     D, L, H, G, F, V, B, S = (case[k] for k in "DLHGFVBS")
-    K, family = case["K"], case["family"]
+    K, family = case["K"], {"gemma3": "gemma3_text"}.get(case["family"], case["family"])
 
     def load(name, dtype, shape):
         return torch.from_numpy(np.fromfile(folder / name, dtype=dtype).reshape(shape))
@@ -132,16 +132,13 @@ def run(folder):
         if family != "mistral":
             more["layer_types"] = ["sliding_attention", "full_attention"]
     rope = {"rope_theta": case["rope_theta"], "rope_scaling": case["rope"] or scaling}
-    if family == "olmo3":  # a base for each kind of layer
-        each = {"rope_type": "default", "rope_theta": case["rope_theta"]}
+    if family in ("olmo3", "gemma3_text"):  # each kind of layer has a rotation
+        each = {"rope_type": "default", "rope_theta": float(case["rope_theta"])}
         rope = {"rope_parameters": case["rope"] or {"full_attention": each, "sliding_attention": dict(each)}}
     config = getattr(transformers, name + "Config")(
         hidden_size=D, num_hidden_layers=L, num_attention_heads=H, num_key_value_heads=G, intermediate_size=F,
         vocab_size=V, rms_norm_eps=case["norm_eps"], max_position_embeddings=max(S, 16), **rope,
         tie_word_embeddings=case["tied"], attn_implementation="eager", **more)
-    if family == "gemma3_text":  # each kind of layer has a rotation
-        base = {"rope_type": "default", "rope_theta": float(case["rope_theta"])}
-        config.rope_parameters = {"full_attention": base, "sliding_attention": base}
     name = {"Gemma3Text": "Gemma3"}.get(name, name)
     model = getattr(transformers, name + "ForCausalLM")(config).float().train()
     names, R = names_of(L, H, G, case["tied"], case["halves"], family), case["R"]

@@ -146,6 +146,13 @@ void set_local(config::Model& m) {
   set_yarn(m);
   m.rope_local_theta = 500;
 }
+void set_linear_and_local(config::Model& m) {
+  set_linear(m);
+  m.rope_local_theta = 300;
+}
+constexpr const char* kGemmaRope =
+    R"({"sliding_attention": {"rope_type": "default", "rope_theta": 300.0},
+        "full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}})";
 constexpr const char* kLinearRope = R"({"rope_type": "linear", "factor": 4.0})";
 constexpr const char* kYarnRope = R"({"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16,
                                       "beta_fast": 4.0, "beta_slow": 0.5})";
@@ -177,6 +184,7 @@ const std::vector<LlamaCase> kOtherPositions = {
     in_documents(
         with_positions(of_family("queries scaled by positions in documents", "ministral3", 4, 1, 16, true, false),
                        set_query_scale, kQueryScaleRope)),
+    windowed(with_positions(of_family("Gemma 3", "gemma3", 4, 2, 24, true, true), set_linear_and_local, kGemmaRope), 6),
     windowed(with_positions(of_family("layers with ropes of their own", "olmo3", 4, 2, 0, false, true), set_local,
                             kLayeredRope),
              9)};
@@ -191,6 +199,8 @@ struct Prepared {
 
 // Numbers that a family's models choose, and options that no family has.
 void set_options(const LlamaCase& c, config::Model& m) {
+  if (c.family == std::string_view("gemma3"))
+    m.embedding_multiplier = std::sqrt(64.0), m.attention_multiplier = 1 / std::sqrt(40.0);
   if (c.family == std::string_view("granite"))
     m.embedding_multiplier = 12, m.residual_multiplier = 0.22, m.attention_multiplier = 0.3, m.logits_divisor = 5;
   if (c.like == std::string_view("gemma3_text")) {

@@ -43,18 +43,19 @@ HEARTH_WRAP(void, weight_gradient, "_ZN6hearth3ops22matmul_weight_gradientERKN2a
   spend(dw, dy.size(0));
   real_weight_gradient(dw, dy, x, accumulate);
 }
-HEARTH_WRAP(void, attention, "_ZN6hearth3ops17attention_forwardERKN2at6TensorES4_S4_S4_S4_RKNS0_13AttentionMaskE",
+HEARTH_WRAP(void, attention, "_ZN6hearth3ops17attention_forwardERKN2at6TensorES4_S4_S4_S4_RKNS0_13AttentionMaskEd",
             const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
-            const ops::AttentionMask& mask) {
+            const ops::AttentionMask& mask, double scale) {
   spend(q, q.size(1));
-  real_attention(out, lse, q, k, v, mask);
+  real_attention(out, lse, q, k, v, mask, scale);
 }
 HEARTH_WRAP(void, attention_gradient,
-            "_ZN6hearth3ops18attention_backwardERKN2at6TensorES4_S4_S4_S4_S4_S4_S4_S4_RKNS0_13AttentionMaskE",
+            "_ZN6hearth3ops18attention_backwardERKN2at6TensorES4_S4_S4_S4_S4_S4_S4_S4_RKNS0_13AttentionMaskEd",
             const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout, const Tensor& out,
-            const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionMask& mask) {
+            const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionMask& mask,
+            double scale) {
   spend(q, q.size(1));
-  real_attention_gradient(dq, dk, dv, dout, out, lse, q, k, v, mask);
+  real_attention_gradient(dq, dk, dv, dout, out, lse, q, k, v, mask, scale);
 }
 
 }  // namespace hearth::train

@@ -24,7 +24,8 @@ using HfJson = nlohmann::json;
 
 constexpr const char* kOtherModel = "Hearth would compute something else than this model";
 
-constexpr int64_t kMaxWindowLayers = 28;  // of classes whose window is switched
+constexpr int64_t kMaxWindowLayers = 28;                          // of classes whose window is switched
+constexpr const char* kWindowPattern = "sliding_window_pattern";  // of Gemma 3, where it has no layer_types
 
 class ConfigReader {
  public:
@@ -154,9 +155,14 @@ class ConfigReader {
     found_.max_positions = integer("max_position_embeddings", type().max_position_embeddings);
   }
 
+  int64_t full_interval() const {
+    const bool is_gemma = type().query_pre_attn_scalar > 0;
+    return is_gemma ? integer(kWindowPattern, type().full_attention_interval) : type().full_attention_interval;
+  }
+
   // For each layer whether its positions see a window only.
   std::vector<bool> windowed_layers() const {
-    const int64_t L = found_.model.n_layers, interval = type().full_attention_interval;
+    const int64_t L = found_.model.n_layers, interval = full_interval();
     std::vector<bool> windowed;
     if (has("layer_types")) {
       for (const HfJson& layer : json_.at("layer_types")) {
@@ -276,9 +282,18 @@ class ConfigReader {
     }
   }
 
-  // Granite's.
   void read_multipliers() {
     config::Model& m = found_.model;
+    for (const char* name : {"query_pre_attn_scalar", kWindowPattern})
+      if (has(name) && type().query_pre_attn_scalar == 0)
+        refuse(fmt::format("field \"{}\" is not one of {}", name, type().model_type));
+    if (type().query_pre_attn_scalar > 0) {
+      m.embedding_multiplier = std::sqrt(static_cast<double>(m.dim));
+      const int64_t scalar = integer("query_pre_attn_scalar", type().query_pre_attn_scalar);
+      if (scalar == 0) refuse("query_pre_attn_scalar = 0", {});
+      m.attention_multiplier = scalar == head_width(m) ? 0 : 1 / std::sqrt(static_cast<double>(scalar));
+    }
+    // Granite's.
     for (const auto& [name, member] :
          {std::pair("embedding_multiplier", &m.embedding_multiplier),
           std::pair("residual_multiplier", &m.residual_multiplier),

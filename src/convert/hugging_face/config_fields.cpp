@@ -13,7 +13,8 @@ namespace {
 constexpr std::string_view kIgnored =
     " _attn_implementation _attn_implementation_autoset _attn_implementation_internal _commit_hash"
     " _flash_attn_2_enabled _name_or_path architectures attention_dropout attn_implementation bad_words_ids"
-    " begin_suppress_tokens chunk_size_feed_forward decoder_start_token_id diversity_penalty do_sample dtype embd_pdrop"
+    " begin_suppress_tokens cache_implementation chunk_size_feed_forward decoder_start_token_id diversity_penalty "
+    "do_sample dtype embd_pdrop"
     " early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty finetuning_task"
     " forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label initializer_range label2id"
     " length_penalty max_length max_sequence_length min_length neftune_noise_alpha model_type no_repeat_ngram_size"
@@ -30,7 +31,8 @@ constexpr std::string_view kUsed =
     " max_position_embeddings rms_norm_eps rope_parameters rope_scaling rope_theta tie_word_embeddings bos_token_id"
     " eos_token_id sliding_window use_sliding_window max_window_layers layer_types no_rope_layers"
     " no_rope_layer_interval is_causal mask_token_id auto_map embedding_multiplier residual_multiplier"
-    " attention_multiplier logits_scaling partial_rotary_factor original_max_position_embeddings rope_local_base_freq ";
+    " attention_multiplier logits_scaling partial_rotary_factor original_max_position_embeddings rope_local_base_freq"
+    " query_pre_attn_scalar sliding_window_pattern _sliding_window_pattern ";
 
 // Fields that must have one of these values, or null.
 struct Fixed {
@@ -56,6 +58,9 @@ constexpr Fixed kFixed[] = {
     {"full_attn_mod", "[1]"},  // Phi-4-mini; its class reads neither this nor the next two
     {"interpolate_factor", "[1]"},
     {"lm_head_bias", "[false]"},
+    {"attn_logit_softcapping", "[]"},  // Gemma
+    {"final_logit_softcapping", "[]"},
+    {"use_bidirectional_attention", "[false]"},
 };
 
 }  // namespace

@@ -87,6 +87,22 @@ void add_multipliers(OutJson& j, const config::Model& m) {
   j["logits_scaling"] = m.logits_divisor;
 }
 
+// Gemma's class scales embeddings by sqrt(dim), and scores by one over the root of a whole number.
+void add_query_scalar(OutJson& j, const config::Model& m) {
+  const auto refuse = [](std::string_view key, double value) {
+    throw user_error(fmt::format("model.{} = {} has no home in Gemma's format", key, value), {},
+                     "keep the model native");
+  };
+  const double expected = std::sqrt(static_cast<double>(m.dim));
+  if (std::abs(m.embedding_multiplier - expected) > 1e-6 * expected)
+    refuse("embedding_multiplier", m.embedding_multiplier);
+  const double given = m.attention_multiplier;
+  const int64_t scalar = given > 0 ? std::llround(1 / (given * given)) : head_width(m);
+  if (given > 0 && std::abs(given * std::sqrt(static_cast<double>(scalar)) - 1) > 1e-6)
+    refuse("attention_multiplier", given);
+  j["query_pre_attn_scalar"] = scalar;
+}
+
 }  // namespace
 
 std::string format_hugging_face_config(const Description& d, DType dtype) {
@@ -120,6 +136,7 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
   if (type.window != config::SlidingWindowUse::kNever) add_window(j, d, type.window);
   if (type.no_rope_layer_interval > 0) add_no_rope(j, m);
   if (type.has_multipliers) add_multipliers(j, m);
+  if (type.query_pre_attn_scalar > 0) add_query_scalar(j, m);
   if (d.objective == config::ObjectiveKind::kMaskedLm) j["is_causal"] = false;
   if (d.mask) j["mask_token_id"] = *d.mask;
   return j.dump(2) + "\n";
