@@ -48,11 +48,13 @@ void complete_objective(Source& source, Kind to) {
         fmt::format("model.sliding_window = {} stays behind: the kind {} has no home for it, and longer sequences "
                     "compute something else",
                     d.model.sliding_window, kind_name(to)));
-  if (d.objective != config::ObjectiveKind::kMaskedLm || d.mask || !source.reader.has_manifest()) return;
+  const bool hides =
+      d.objective == config::ObjectiveKind::kMaskedLm || d.objective == config::ObjectiveKind::kMaskedDiffusion;
+  if (!hides || d.mask || !source.reader.has_manifest()) return;
   const config::RunConfig run =
       config::from_toml_text(source.reader.manifest().config_toml, checkpoint::kManifestFile, ".");
   try {
-    d.mask = data::masking_of(run.objective, *source.reader.open_tokenizer(), d.model.vocab_size).mask_id;
+    d.mask = data::mask_id_of(run.objective, *source.reader.open_tokenizer(), d.model.vocab_size);
   } catch (const Error& error) {
     // A model of another program may have come without its mask.
     if (error.code() != ExitCode::kUser) throw;

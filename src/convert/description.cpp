@@ -13,6 +13,7 @@ Description description_of(const config::RunConfig& run) {
   Description d;
   d.model = run.model;
   d.objective = run.objective.kind;
+  d.shift_logits = run.objective.shift_logits;
   if (run.objective.mask_id >= 0) d.mask = run.objective.mask_id;
   d.max_positions = run.training.seq_len;
   return d;

@@ -19,6 +19,7 @@ struct Description {
   // the files.
   config::Model model;
   config::ObjectiveKind objective = config::ObjectiveKind::kCausalLm;
+  bool shift_logits = false;  // of masked_diffusion: a position's logits predict the next token
   int64_t max_positions = 0;  // the longest sequence it was made for; 0: not known
   std::optional<int64_t> bos;
   std::optional<int64_t> mask;  // the token that takes a hidden token's place

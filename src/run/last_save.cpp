@@ -106,6 +106,7 @@ void check_hugging_face(const config::RunConfig& config, const plan::ModelShape&
   d.model.n_kv_heads = shape.G;
   d.model.hidden_dim = shape.F();
   d.objective = config.objective.kind;
+  d.shift_logits = config.objective.shift_logits;
   d.max_positions = config.training.seq_len;
   convert::format_hugging_face_config(d, config.checkpoint.export_dtype);
 }

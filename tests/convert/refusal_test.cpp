@@ -300,8 +300,13 @@ TEST(Refusal, ModelsWithoutAHomeInTheTarget) {
   }
   EXPECT_THAT(refusal("meta", "rope_scaling_factor = 4\n"), HasSubstr("rope_scaling_factor = 4 has no home in Meta's"));
   EXPECT_THAT(refusal("hf", "[objective]\nkind = \"spike_lm\"\n"), HasSubstr("a model of spikes has no home"));
-  EXPECT_THAT(refusal("hf", "[objective]\nkind = \"masked_diffusion\"\n"),
-              HasSubstr("a model of masked_diffusion has no home"));
+  const std::string diffusion = "[objective]\nkind = \"masked_diffusion\"\n";
+  EXPECT_THAT(refusal("hf", diffusion + "shift_logits = true\n"), HasSubstr("shift_logits has no home in LLaDA's"));
+  EXPECT_THAT(refusal("hf", "rope_scaling_factor = 4\n" + diffusion),
+              HasSubstr("rope_scaling_factor has no home in LLaDA's"));
+  EXPECT_THAT(refusal("hf", "norm_type = \"layernorm\"\n" + diffusion),
+              HasSubstr("norm_type = \"layernorm\" has no home in LLaDA's"));
+  EXPECT_THAT(refusal("meta", diffusion), HasSubstr("masked_diffusion\" has no home in Meta's"));
   EXPECT_THAT(refusal("meta", "[objective]\nkind = \"masked_lm\"\n"), HasSubstr("masked_lm\" has no home in Meta's"));
   EXPECT_THAT(refused(fmt::format("--to native --dtype float16 {0}/native {0}/out", at)),
               HasSubstr("--dtype float16 has no home in a native checkpoint"));

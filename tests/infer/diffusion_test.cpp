@@ -156,6 +156,63 @@ TEST_F(DiffusionModel, TextsAreThoseOfLladasSampling) {
   }
 }
 
+// The files that LLaDA's code loads: the same tokens by its names, fields and rotary embedding. Hearth reads them, too.
+TEST_F(DiffusionModel, IsExportedForLladasCode) {
+  config::RunConfig c = config();
+  c.training.dtype = DType::kFloat32;
+  c.model.dim = 48;  // heads of 12
+  const auto model = random_model(c);
+  const Path out = scratch / "llada";
+  const auto converted =
+      test::run_hearth(fmt::format("convert --verify --to hf {} {}", model->folder.string(), out.string()));
+  ASSERT_EQ(converted.exit_code, 0) << converted.output;
+  const json written = json::parse(read_file(out / "config.json"));
+  EXPECT_EQ(written.at("model_type"), "llada");
+  EXPECT_EQ(written.at("architectures").at(0), "LLaDAModelLM");
+  EXPECT_EQ(written.at("mask_token_id"), 258);
+  EXPECT_THAT(read_file(out / "README.md"), HasSubstr("masked diffusion"));
+
+  const std::vector<int32_t> prompt = {257, 104, 101, 108, 108, 111};
+  const DenoisingRules rules{.max_tokens = 24, .steps = 12, .block_length = 8, .sampling = {.temperature = 0}};
+  const std::vector<int32_t> ours = denoise(*model, prompt, rules, 1);
+  write_file_atomic(scratch / "spec.json", json{{"prompt", prompt},
+                                                {"max_tokens", 24},
+                                                {"steps", 12},
+                                                {"block_length", 8},
+                                                {"shift", false},
+                                                {"vocabulary", 258}}
+                                               .dump());
+  const auto python = test::run_python(
+      fmt::format("tests/train/diffusion_reference.py generate {} {}", out.string(), (scratch / "spec.json").string()));
+  ASSERT_EQ(python.exit_code, 0) << python.output;
+  EXPECT_EQ(json::parse(python.output).get<std::vector<int32_t>>(), ours);
+
+  // A run that begins with these files.
+  config::RunConfig again = c;
+  again.job.dump_folder = "again";
+  again.model.rope_pairs = config::RopePairs::kHalves;
+  again.checkpoint.initial_load_path = out.string();
+  again.optimizer.lr = 0;
+  again.training.steps = 1;
+  again.lr_scheduler.warmup_steps = 0;
+  train::train(again);
+  EXPECT_EQ(denoise(*load_model(again.run_folder()), prompt, rules, 1), ours);
+
+  json wrong = written;
+  const auto problem = [&] {
+    write_file_atomic(out / "config.json", wrong.dump());
+    return test::run_hearth(fmt::format("convert --to native {0} {0}-native", out.string())).output;
+  };
+  wrong["scale_logits"] = true;
+  EXPECT_THAT(problem(), HasSubstr("scale_logits = true, and Hearth computes only false"));
+  wrong = written;
+  wrong["attention_sinks"] = 4;
+  EXPECT_THAT(problem(), HasSubstr("field \"attention_sinks\" is not known"));
+  wrong = written;
+  wrong.erase("block_type");
+  EXPECT_THAT(problem(), HasSubstr("has no block_type"));
+}
+
 TEST_F(DiffusionModel, TheSeedDecidesWhatATemperatureDraws) {
   const auto model = random_model(config());
   const DenoisingRules rules{.max_tokens = 12, .steps = 6, .block_length = 12, .sampling = {.temperature = 1}};

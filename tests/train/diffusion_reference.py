@@ -7,7 +7,7 @@ usage: diffusion_reference.py loss CHECKPOINT SPEC STEP1
            the tokens after the spec's prompt, at temperature 0
        diffusion_reference.py choices CHECKPOINT SPEC
            of each of the spec's texts: the mean of the bound over all choices of hidden tokens
-  CHECKPOINT  a step-... folder of float64, read by torch.distributed.checkpoint
+  CHECKPOINT  a step-... folder of float64, read by torch.distributed.checkpoint; or one with the files of LLaDA's code
   SPEC        JSON: H G norm_eps rope_theta mask_id shift, and what a command reads
 Results are JSON. Sources: ML-GSAI/LLaDA's GUIDELINES.md, generate.py and get_log_likelihood.py, rewritten; for `shift`
 Dream's shift of the logits.
@@ -24,6 +24,28 @@ os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")
 warnings.simplefilter("ignore")  # torch warns that one process reads the checkpoint alone
 
 
+def load_llada(folder):
+    """The weights under Hearth's names, and the fields of config.json that LLaDA's code computes with."""
+    import safetensors.torch
+
+    ours = {"attn_norm": "attention_norm", "q_proj": "attention.wq", "k_proj": "attention.wk",
+            "v_proj": "attention.wv", "attn_out": "attention.wo", "ff_norm": "ffn_norm", "ff_proj": "feed_forward.w1",
+            "up_proj": "feed_forward.w3", "ff_out": "feed_forward.w2"}
+    w = {}
+    for name, tensor in safetensors.torch.load_file(os.path.join(folder, "model.safetensors")).items():
+        parts = name.removeprefix("model.transformer.").removesuffix(".weight").split(".")
+        layer = f"layers.{parts[1]}.{ours[parts[2]]}" if parts[0] == "blocks" else {
+            "wte": "tok_embeddings", "ln_f": "norm", "ff_out": "output"}[parts[0]]
+        w[layer + ".weight"] = tensor.double()
+    with open(os.path.join(folder, "config.json")) as file:
+        config = json.load(file)
+    assert [config[n] for n in ("block_type", "layer_norm_type", "activation_type")] == ["llama", "rms", "silu"]
+    assert config["rope"] and not config["include_bias"] and not config["weight_tying"]
+    assert config["d_model"] == w["norm.weight"].shape[0] and config["embedding_size"] == w["output.weight"].shape[0]
+    return w, {"H": config["n_heads"], "G": config["n_kv_heads"], "norm_eps": config["rms_norm_eps"],
+               "rope_theta": config["rope_theta"], "mask_id": config["mask_token_id"], "halves": True}
+
+
 def load(folder, moments=False):
     import torch
     import torch.distributed.checkpoint as dcp
@@ -36,11 +58,13 @@ def load(folder, moments=False):
     return tensors
 
 
-def rotated(x, theta):
-    """Neighbours are pairs. x: [B, S, heads, K]."""
+def rotated(x, theta, halves):
+    """Neighbours are pairs, or elements of both halves (LLaDA's code). x: [B, S, heads, K]."""
     import torch
 
     K = x.shape[-1]
+    if halves:
+        x = x.unflatten(-1, (2, K // 2)).transpose(-1, -2).flatten(-2)
     angle = torch.arange(x.shape[1])[:, None].double() * theta ** (-torch.arange(0, K, 2).double() / K)
     cos, sin = angle.cos()[:, None], angle.sin()[:, None]
     a, b = x[..., 0::2], x[..., 1::2]
@@ -55,13 +79,14 @@ def logits_of(w, spec, tokens, seen):
     def norm(x, weight):
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + spec["norm_eps"]) * weight
 
+    rope = spec["rope_theta"], spec.get("halves", False)
     B, S = tokens.shape
     h = embedding(tokens, w["tok_embeddings.weight"])
     for i in range(sum(n.endswith("attention_norm.weight") for n in w)):
         p = f"layers.{i}."
         x = norm(h, w[p + "attention_norm.weight"])
-        q = rotated((x @ w[p + "attention.wq.weight"].T).view(B, S, spec["H"], -1), spec["rope_theta"])
-        k = rotated((x @ w[p + "attention.wk.weight"].T).view(B, S, spec["G"], -1), spec["rope_theta"])
+        q = rotated((x @ w[p + "attention.wq.weight"].T).view(B, S, spec["H"], -1), *rope)
+        k = rotated((x @ w[p + "attention.wk.weight"].T).view(B, S, spec["G"], -1), *rope)
         v = (x @ w[p + "attention.wv.weight"].T).view(B, S, spec["G"], -1)
         k, v = (t.repeat_interleave(spec["H"] // spec["G"], dim=2) for t in (k, v))
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
@@ -128,7 +153,11 @@ def generate(checkpoint, spec_path):
 
     with open(spec_path) as file:
         spec = json.load(file)
-    w = load(checkpoint)
+    if os.path.exists(os.path.join(checkpoint, "config.json")):
+        w, own = load_llada(checkpoint)
+        spec.update(own)
+    else:
+        w = load(checkpoint)
     prompt, mask_id = torch.tensor([spec["prompt"]]), spec["mask_id"]
     length, block = spec["max_tokens"], spec["block_length"]
     blocks = length // block

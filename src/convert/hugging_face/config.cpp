@@ -14,6 +14,7 @@
 #include "config/derived.h"
 #include "config/families.h"
 #include "config/fields.h"
+#include "convert/hugging_face/llada.h"
 #include "convert/hugging_face/rope.h"
 #include "formats/json_object.h"
 
@@ -331,6 +332,9 @@ class ConfigReader {
 
 Description parse_hugging_face_config(std::string_view text, const std::string& origin,
                                       std::vector<std::string>& notes) {
+  if (const nlohmann::json json = formats::parse_json_object(text, origin);
+      json.contains("model_type") && json["model_type"] == kLladaType)
+    return parse_llada_config(text, origin);
   return ConfigReader(origin, notes).run(text);
 }
 

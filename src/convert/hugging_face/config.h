@@ -22,13 +22,14 @@ FieldRule hugging_face_field(std::string_view name);
 
 // Reads the model types of src/models/*/family.toml. An attention window becomes model.sliding_window, and limits
 // max_positions. A model of text and pictures has its text model in text_config. `is_causal` = false becomes the
-// objective masked_lm. Appends notes for the console. Throws user_error naming `origin` for any model that Hearth does
-// not compute, and damaged() for text that is not JSON.
+// objective masked_lm; LLaDA's model_type is masked_diffusion. Appends notes for the console. Throws user_error naming
+// `origin` for any model that Hearth does not compute, and damaged() for text that is not JSON.
 Description parse_hugging_face_config(std::string_view text, const std::string& origin,
                                       std::vector<std::string>& notes);
 
-// The text of config.json. Rotary embedding is written in both styles, of transformers 4 and 5. Throws user_error,
-// which names what Hugging Face's formats cannot store: layernorm, rmsnorm_neox, rmsnorm_1p, spikes.
+// The text of config.json; of a model of masked_diffusion LLaDA's (llada.h). Rotary embedding is written in both
+// styles, of transformers 4 and 5. Throws user_error, which names what Hugging Face's formats cannot store: layernorm,
+// rmsnorm_neox, spikes.
 std::string format_hugging_face_config(const Description& description, DType dtype);
 std::string format_generation_config(const Description& description);
 

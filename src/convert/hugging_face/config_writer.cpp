@@ -11,6 +11,7 @@
 #include "config/derived.h"
 #include "config/families.h"
 #include "convert/hugging_face/config.h"
+#include "convert/hugging_face/llada.h"
 #include "convert/hugging_face/rope.h"
 
 namespace hearth::convert {
@@ -22,10 +23,6 @@ const config::Family& family_with(const Description& d) {
   if (d.objective == config::ObjectiveKind::kSpikeLm)
     throw user_error("a model of spikes has no home in Hugging Face's formats",
                      "no class of transformers computes its loss or reads its tokens",
-                     "keep it native; `hearth generate` and `hearth eval` read it");
-  if (d.objective == config::ObjectiveKind::kMaskedDiffusion)
-    throw user_error("a model of masked_diffusion has no home in Hugging Face's formats",
-                     "no class of transformers computes its loss or writes its texts",
                      "keep it native; `hearth generate` and `hearth eval` read it");
   const config::Family& nearest = config::nearest_family(d.model);
   const std::vector<std::string> differences = config::differences(nearest, d.model);
@@ -106,6 +103,7 @@ void add_query_scalar(OutJson& j, const config::Model& m) {
 }  // namespace
 
 std::string format_hugging_face_config(const Description& d, DType dtype) {
+  if (d.objective == config::ObjectiveKind::kMaskedDiffusion) return format_llada_config(d, dtype);
   const config::Model& m = d.model;
   const config::Family& family = family_with(d);
   const config::HuggingFaceClass& type = family.hugging_face;

@@ -10,6 +10,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "config/families.h"
+#include "convert/hugging_face/llada.h"
 #include "convert/names.h"
 #include "convert/open.h"
 #include "formats/lfs_pointer.h"
@@ -163,12 +164,16 @@ std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, const 
                                                       std::vector<std::string>& notes) {
   if (!description.tower_of.empty()) keep_text_tower(tensors, notes);
   const std::string_view family = config::family_of(description.model).name;
+  const bool is_llada = description.objective == config::ObjectiveKind::kMaskedDiffusion;
   Renaming renaming(folder.string());
   std::vector<checkpoint::OutsideTensor> named;
   for (checkpoint::OutsideTensor& tensor : tensors) {
     std::string& name = tensor.info.name;
     if (is_computed(name)) continue;
-    if (const auto ours = from_wrapped_hugging_face(name, family)) {
+    if (const auto llada = is_llada ? from_llada(unwrapped(name)) : std::nullopt) {
+      renaming.add(name, *llada, unwrapped(name));
+      name = *llada;
+    } else if (const auto ours = from_wrapped_hugging_face(name, family)) {
       const std::vector<std::string> names = joined_in_hugging_face(*ours, family);
       for (const std::string& one : names) renaming.add(name, one, *to_hugging_face(one, family));
       if (names.size() > 1) {

@@ -7,6 +7,7 @@
 #include "base/quantity.h"
 #include "config/families.h"
 #include "convert/hugging_face/config.h"
+#include "convert/hugging_face/llada.h"
 #include "convert/names.h"
 #include "convert/target.h"
 #include "formats/safetensors.h"
@@ -35,9 +36,11 @@ void add_rows(FileTensor& tensor, const Transfer& part) {
 
 std::vector<FileTensor> file_tensors(const TargetModel& model) {
   const std::string_view family = config::nearest_family(model.description.model).name;
+  const bool is_llada = model.description.objective == config::ObjectiveKind::kMaskedDiffusion;
   std::vector<FileTensor> tensors;
   for (const Transfer& tensor : model.tensors) {
-    const std::optional<std::string> name = to_hugging_face(tensor.to.name, family);
+    const std::optional<std::string> name =
+        is_llada ? to_llada(tensor.to.name) : to_hugging_face(tensor.to.name, family);
     HEARTH_CHECK(name.has_value(), "{} has no name there", tensor.to.name);
     const std::vector<std::string> joined = joined_in_hugging_face(tensor.to.name, family);
     if (tensor.to.name != joined.front()) {  // the model has them in the order of the rows
@@ -158,6 +161,12 @@ std::string card(const TargetModel& model) {
     text +=
         "\nThe model was trained on hidden tokens: a position sees all others. `config.json` says `is_causal: false`.\n"
         "transformers 5 obeys it. transformers 4 ignores it and computes other logits.\n";
+  }
+  if (model.description.objective == config::ObjectiveKind::kMaskedDiffusion) {
+    text +=
+        "\nThe model writes texts by masked diffusion: a position sees all others. The files are those of LLaDA's "
+        "code;\n"
+        "transformers 4 runs it from GSAI-ML/LLaDA-8B-Base with `trust_remote_code=True`.\n";
   }
   if (m.attention_scope == config::AttentionScope::kDocument)
     text += "\nIn its training a position saw its own document only. Give the model one document at a time.\n";
