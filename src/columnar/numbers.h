@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of a row: a 2-D array of counts, and weights of its tokens as labels from other columns. Errors are in
-// row.problem and row.why. Each column is a checked array, perhaps inside structs of one member.
+// The numbers of a row: weights of its tokens, as labels or weights from other columns. Errors are in row.problem and
+// row.why. Each column is a checked array, perhaps inside structs of one member.
 #pragma once
 
 #include <arrow/array.h>
@@ -11,11 +11,6 @@
 #include "data/formats/arrow_library.h"
 
 namespace hearth::columnar {
-
-// Reads row `i` of a column of lists of neurons, each a list of counts, like Array2D of `datasets`: into row.shape and
-// row.counts, a view of `counts`.
-void read_counts(const arrow::Array& column, int64_t i, int64_t most_cells, data::ColumnRow& row,
-                 std::vector<uint8_t>& counts);
 
 // Integers, floating-point numbers of 32 and 64 bits, and booleans.
 bool is_number(arrow::Type::type id);

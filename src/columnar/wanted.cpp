@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "columnar/counts.h"
 #include "columnar/lists.h"
 #include "columnar/numbers.h"
 
