@@ -133,10 +133,13 @@ TEST_P(OpsOnGpu, ActivationsAndScale) {
 
 TEST_P(OpsOnGpu, RopeWithAndWithoutDocuments) {
   HEARTH_NEEDS_GPU(GetParam());
-  for (const bool halves : {false, true}) {
+  for (const std::pair<bool, double>& part : {std::pair(false, 1.0), {true, 1.0}, {false, 0.5}, {true, 0.75}}) {
+    const bool halves = part.first;
     compare([&](const Inputs& in) -> Results {
       plan::Rope rope;
       rope.halves = halves;
+      rope.rotated_share = part.second;
+      rope.attention_factor = 1.25;
       const at::Tensor x = in.values({kB, kS, kH, kK}), rows = x.clone(), documents = x.clone();
       const at::Tensor table = rope_table(kS, kK, rope, DType::kFloat32, in.device());
       const at::Tensor starts = in.there(at::tensor({0, 11, int(kS), int(kS) + 40}, at::kInt));

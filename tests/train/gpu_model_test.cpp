@@ -39,6 +39,7 @@ struct GpuCase {
   bool normed_heads = false;  // with biases, and wider than the model
   bool like_olmo2 = false;
   bool gated = true;  // false: the square of relu, without w3
+  void (*set_positions)(config::Model& m) = nullptr;
 };
 
 const GpuCase kCases[] = {
@@ -48,9 +49,20 @@ const GpuCase kCases[] = {
     {.name = "Neox", .norm_type = config::NormType::kRmsNormNeox, .halves = true},
     {.name = "Tied", .norm_type = config::NormType::kNpLayerNorm, .tied = true, .recompute = plan::Recompute::kNorms},
     {.name = "NormedHeads", .halves = true, .normed_heads = true},
+    {.name = "PartsOfHeadsRotate",
+     .documents = true,
+     .halves = true,
+     .set_positions = [](config::Model& m) { m.partial_rotary_factor = 0.5, m.rope_scaling_factor = 8; }},
     {.name = "Olmo2", .halves = true, .recompute = plan::Recompute::kBlock, .like_olmo2 = true},
     {.name = "Gemma", .norm_type = config::NormType::kRmsNorm1p, .tied = true, .normed_heads = true},
     {.name = "Arcee", .norm_type = config::NormType::kRmsNorm1p, .like_olmo2 = true, .gated = false},
+    {.name = "Windows", .set_positions = [](config::Model& m) { m.sliding_window = 9, m.full_attention_interval = 2; }},
+    {.name = "ScaledQueries",
+     .set_positions =
+         [](config::Model& m) {
+           m.rope_type = config::RopeType::kYarn, m.rope_scaling_factor = 8, m.rope_original_seq_len = 8;
+           m.query_position_scale = 0.5;
+         }},
 };
 
 plan::ModelShape shape_of(const GpuCase& c) {
@@ -66,6 +78,7 @@ plan::ModelShape shape_of(const GpuCase& c) {
     m.embedding_multiplier = 5, m.residual_multiplier = 0.4, m.attention_multiplier = 0.3, m.logits_divisor = 3;
   }
   if (!c.gated) m.activation = config::Activation::kRelu2, m.gated_ffn = false;
+  if (c.set_positions != nullptr) c.set_positions(m);
   plan::ModelShape shape = plan::model_shape(m, kGpuV);
   shape.causal = !c.masked;
   shape.document_scope = c.documents;
