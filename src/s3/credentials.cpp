@@ -10,6 +10,7 @@
 #include "s3/answer.h"
 #include "s3/http.h"
 #include "s3/profile.h"
+#include "s3/settings.h"
 
 namespace hearth::s3 {
 namespace {
@@ -106,13 +107,14 @@ FoundCredentials of_web_identity(const std::string& region) {
       "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=" + percent_encoded(role, false) +
       "&RoleSessionName=" + percent_encoded(name, false) + "&WebIdentityToken=" + percent_encoded(token, false);
   FoundCredentials found;
-  const std::string xml = ask({.method = "POST",
-                               .url = variable("AWS_ENDPOINT_URL_STS", "https://sts." + region + ".amazonaws.com"),
-                               .headers = {{"content-type", "application/x-www-form-urlencoded"}},
-                               .body = body,
-                               .connect_timeout_s = kStsTimeout_s,
-                               .request_timeout_s = kStsTimeout_s},
-                              from, found.why);
+  const std::string xml =
+      ask({.method = "POST",
+           .url = variable("AWS_ENDPOINT_URL_STS", "https://sts." + region + "." + amazon_domain(region)),
+           .headers = {{"content-type", "application/x-www-form-urlencoded"}},
+           .body = body,
+           .connect_timeout_s = kStsTimeout_s,
+           .request_timeout_s = kStsTimeout_s},
+          from, found.why);
   if (xml.empty()) return found;
   found.credentials = {element(xml, "AccessKeyId"), element(xml, "SecretAccessKey"), element(xml, "SessionToken"), {}};
   found.expires_s = unix_time(element(xml, "Expiration"));

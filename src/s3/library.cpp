@@ -195,8 +195,9 @@ class Store final : public ObjectStore {
     Credentials credentials = credentials_.get(no_credentials);
     // A certificate of Amazon's holds for one more name before its own, and a bucket with a dot has two.
     const bool is_virtual = settings_.is_amazon() && bucket_of(name).find('.') == std::string::npos;
-    return {.endpoint = settings_.is_amazon() ? "https://s3." + credentials.region + ".amazonaws.com"
-                                              : settings_.scheme + "://" + settings_.host,
+    return {.endpoint = settings_.is_amazon()
+                            ? "https://s3." + credentials.region + "." + amazon_domain(credentials.region)
+                            : settings_.scheme + "://" + settings_.host,
             .is_virtual = is_virtual,
             .credentials = std::move(credentials),
             .no_credentials = std::move(no_credentials),

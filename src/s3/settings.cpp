@@ -40,6 +40,10 @@ std::string read_endpoint(Settings& settings) {
 
 }  // namespace
 
+std::string amazon_domain(const std::string& region) {
+  return region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
+}
+
 std::string read_settings(Settings& settings) {
   settings.region = variable("AWS_REGION", variable("AWS_DEFAULT_REGION", in_config("region")));
   std::string why = read_endpoint(settings);

@@ -28,4 +28,7 @@ struct Settings {
 // Returns an error message, or nothing.
 std::string read_settings(Settings& settings);
 
+// How the names of Amazon's hosts in a region end: "amazonaws.com", and in China "amazonaws.com.cn".
+std::string amazon_domain(const std::string& region);
+
 }  // namespace hearth::s3

@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "s3/settings.h"
 #include "support/environment.h"
 #include "support/python.h"
 #include "support/text_file.h"
@@ -184,6 +185,12 @@ TEST_F(CredentialsTest, AreAskedForAgainOnlyBeforeTheyExpire) {
   EXPECT_EQ(why, "");
   const std::string log = read_file(scratch / "log");
   EXPECT_EQ(std::ranges::count(log, '\n'), 4) << log;  // two tokens, the role, its keys
+}
+
+TEST(Settings, AmazonsHostsInChinaHaveAnotherEnd) {
+  EXPECT_EQ(amazon_domain("cn-north-1"), "amazonaws.com.cn");
+  for (const char* region : {"us-east-1", "us-gov-west-1", "ca-central-1"})
+    EXPECT_EQ(amazon_domain(region), "amazonaws.com");
 }
 
 TEST_F(CredentialsTest, OfAProfileWithSsoSayWhatToDo) {
