@@ -82,7 +82,7 @@ constexpr Command kCommands[] = {
     {"Training", "bench ranks", "try thousands of ranks without tensors on this host", "bench ranks --ranks 5120",
      check_and_become<bench_ranks_options>, &TorchCommands::bench_ranks},
 
-    {"Clusters", "submit", "train on a cluster or this host, in jobs, until it is done",
+    {"Clusters", "submit", "train on a cluster or this host, in jobs, until done",
      "submit run.toml --cluster frontier --account ABC123 --nodes 64\n"
      "submit run.toml --cluster mycluster.toml --dry-run",
      submit},
@@ -106,7 +106,7 @@ constexpr Command kCommands[] = {
      verify},
     {"Checkpoints", "checkpoints list", "list a run's checkpoints with their losses",
      "checkpoints list runs/quickstart", checkpoints_list},
-    {"Checkpoints", "checkpoints prune", "delete the checkpoints of a run that its rules do not keep",
+    {"Checkpoints", "checkpoints prune", "delete a run's checkpoints that its rules do not keep",
      "checkpoints prune runs/quickstart --keep-latest 2 --keep-best 1", checkpoints_prune},
     {"Checkpoints", "checkpoints average", "write the mean of several checkpoints",
      "checkpoints average --out checkpoints/mean runs/quickstart/checkpoints/step-00000900 "
