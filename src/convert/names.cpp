@@ -16,7 +16,7 @@ namespace {
 
 // A table of names.toml. `*` stands for the layer's number.
 struct NameRow {
-  std::string hearth, hugging_face, torchtitan, heads;
+  std::string hearth, hugging_face, torchtitan, llada, heads;
   int64_t dimension = -1;
   bool is_rotated = false, is_joined = false;
 };
@@ -32,7 +32,7 @@ NameTable read_table(const config::FamilyFile& file) {
     const auto set = [&](std::string_view name, auto& member) { return config::take(file, entry, name, member); };
     NameRow& row = table.back();
     const bool is_known = set("hugging_face", row.hugging_face) || set("torchtitan", row.torchtitan) ||
-                          set("dimension", row.dimension) || set("heads", row.heads) ||
+                          set("llada", row.llada) || set("dimension", row.dimension) || set("heads", row.heads) ||
                           set("is_rotated", row.is_rotated) || set("is_joined", row.is_joined);
     HEARTH_CHECK(is_known, "src/models/{}/{}:{}: {}", file.family, file.name, entry.line, entry.key);
   }
@@ -135,6 +135,12 @@ std::optional<std::string> from_torchtitan(std::string_view name) {
 }
 std::optional<std::string> to_torchtitan(std::string_view name) {
   return renamed(name, &NameRow::hearth, &NameRow::torchtitan, kLlama);
+}
+std::optional<std::string> from_llada(std::string_view name) {
+  return renamed(name, &NameRow::llada, &NameRow::hearth, kLlama);
+}
+std::optional<std::string> to_llada(std::string_view name) {
+  return renamed(name, &NameRow::hearth, &NameRow::llada, kLlama);
 }
 
 std::string unwrapped(std::string_view name) {

@@ -31,6 +31,10 @@ std::vector<std::string> joined_in_hugging_face(std::string_view name, std::stri
 std::optional<std::string> from_torchtitan(std::string_view name);
 std::optional<std::string> to_torchtitan(std::string_view name);
 
+// The same for LLaDA's code (convert/hugging_face/llada.h).
+std::optional<std::string> from_llada(std::string_view name);
+std::optional<std::string> to_llada(std::string_view name);
+
 // The name without "model." before it, which torchtitan wrote until mid 2025.
 inline std::string_view without_model(std::string_view name) {
   return name.starts_with("model.") ? name.substr(6) : name;

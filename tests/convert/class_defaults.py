@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """class_defaults.py ARCHITECTURE SWITCHED: what a class of transformers takes where config.json lacks a field, for a
-model with 6 heads of 16. Its last figure: every which layer has no window, or 0 if all are alike. SWITCHED is 1 for a class whose window is switched."""
+model with 6 heads of 16. Its last figure n: every n-th layer has no window; 0: all are alike. SWITCHED is 1 for a class
+whose window is switched."""
 
 import json
 import sys

@@ -17,10 +17,10 @@ namespace {
 
 #ifdef HEARTH_HAS_CUBLASLT_HEADER
 
-#define HEARTH_SAME(name)                                                                                         \
-  static_assert(                                                                                                  \
-      hearth::test::SameCall<decltype(cublaslt::LtFunctions::name), std::add_pointer_t<decltype(cublasLt##name)>>::value, \
-      #name)
+#define HEARTH_SAME(name)                                                                    \
+  static_assert(hearth::test::SameCall<decltype(cublaslt::LtFunctions::name),                \
+                                       std::add_pointer_t<decltype(cublasLt##name)>>::value, \
+                #name)
 HEARTH_SAME(Create);
 HEARTH_SAME(MatmulDescCreate);
 HEARTH_SAME(MatmulDescSetAttribute);

@@ -130,15 +130,15 @@ class S3Server {
 };
 
 // Tests with a store start with this.
-#define HEARTH_NEEDS_STORE()                                                                 \
-  do {                                                                                       \
-    HEARTH_NEEDS_ORACLE();                                                                   \
-    if (!::hearth::beside_program("libhearth_s3.so")) GTEST_SKIP() << "no libhearth_s3";     \
-    if (!::hearth::test::S3Server::has_server()) {                                           \
-      if (std::getenv("CI") != nullptr) FAIL() << "no server of S3";                         \
-      GTEST_SKIP() << "no server of S3: run scripts/setup.sh --oracle";                      \
-    }                                                                                        \
-    ::hearth::test::S3Server::get().set_faults("");                                          \
+#define HEARTH_NEEDS_STORE()                                                             \
+  do {                                                                                   \
+    HEARTH_NEEDS_ORACLE();                                                               \
+    if (!::hearth::beside_program("libhearth_s3.so")) GTEST_SKIP() << "no libhearth_s3"; \
+    if (!::hearth::test::S3Server::has_server()) {                                       \
+      if (std::getenv("CI") != nullptr) FAIL() << "no server of S3";                     \
+      GTEST_SKIP() << "no server of S3: run scripts/setup.sh --oracle";                  \
+    }                                                                                    \
+    ::hearth::test::S3Server::get().set_faults("");                                      \
   } while (false)
 
 }  // namespace hearth::test

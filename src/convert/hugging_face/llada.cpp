@@ -18,30 +18,6 @@ namespace {
 
 using LladaJson = nlohmann::ordered_json;
 
-struct LladaName {
-  std::string hearth, llada;  // `*` stands for the layer's number
-};
-const LladaName kLladaNames[] = {
-    {kEmbedding, "model.transformer.wte.weight"},
-    {"norm.weight", "model.transformer.ln_f.weight"},
-    {kOutput, "model.transformer.ff_out.weight"},
-    {"layers.*.attention_norm.weight", "model.transformer.blocks.*.attn_norm.weight"},
-    {"layers.*.attention.wq.weight", "model.transformer.blocks.*.q_proj.weight"},
-    {"layers.*.attention.wk.weight", "model.transformer.blocks.*.k_proj.weight"},
-    {"layers.*.attention.wv.weight", "model.transformer.blocks.*.v_proj.weight"},
-    {"layers.*.attention.wo.weight", "model.transformer.blocks.*.attn_out.weight"},
-    {"layers.*.ffn_norm.weight", "model.transformer.blocks.*.ff_norm.weight"},
-    {"layers.*.feed_forward.w1.weight", "model.transformer.blocks.*.ff_proj.weight"},
-    {"layers.*.feed_forward.w3.weight", "model.transformer.blocks.*.up_proj.weight"},
-    {"layers.*.feed_forward.w2.weight", "model.transformer.blocks.*.ff_out.weight"},
-};
-
-std::optional<std::string> renamed_by(std::string_view name, std::string LladaName::*from, std::string LladaName::*to) {
-  for (const LladaName& row : kLladaNames)
-    if (const auto number = matched(row.*from, name)) return numbered(row.*to, *number);
-  return std::nullopt;
-}
-
 // The fields that decide what the code computes, with the values of its published models. `is_needed`: the code's own
 // default is another one.
 struct LladaField {
@@ -177,13 +153,6 @@ void require_llada(const Description& d) {
 }
 
 }  // namespace
-
-std::optional<std::string> from_llada(std::string_view name) {
-  return renamed_by(name, &LladaName::llada, &LladaName::hearth);
-}
-std::optional<std::string> to_llada(std::string_view name) {
-  return renamed_by(name, &LladaName::hearth, &LladaName::llada);
-}
 
 std::string format_llada_config(const Description& d, DType dtype) {
   require_llada(d);

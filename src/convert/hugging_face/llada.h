@@ -3,7 +3,6 @@
 // began as OLMo's. A model of masked_diffusion is stored so. Its layers are Llama's, without a causal mask.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,10 +12,6 @@
 namespace hearth::convert {
 
 inline constexpr std::string_view kLladaType = "llada";  // model_type
-
-// Hearth's name of a weight, and LLaDA's. Empty: not known.
-std::optional<std::string> from_llada(std::string_view name);
-std::optional<std::string> to_llada(std::string_view name);
 
 // The text of config.json. `auto_map` names the code of the published model. Throws user_error for a model that the
 // code does not compute.
