@@ -159,6 +159,13 @@ bool samples_are_cached(const config::RunConfig& config) {
 
 namespace {
 
+// Those of ops::rope_tables: of queries and keys, and of layers with a rope of their own.
+int64_t rope_tables_of(const ModelShape& s) {
+  const bool has_local =
+      std::any_of(s.layers.begin(), s.layers.end(), [](const models::Layer& layer) { return layer.local_rope; });
+  return (s.rope.scales_queries() ? 2 : 1) * (has_local ? 2 : 1);
+}
+
 // A decode::Decoder has the cache of all rows, a forward of one row, and forwards of a token of each row. These have
 // logits of their own for each number of rows, while rows end one after the other.
 int64_t cached_sample_bytes(const ModelShape& shape, SampleBatch batch, DType dtype) {
@@ -225,7 +232,8 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   if (samples > 0) plan.work.push_back({"texts of validation.generate", samples});
   for (const MemoryItem& item : plan.work) plan.work_bytes += item.bytes;
   plan.table_bytes =
-      aligned_bytes(S * shape.K, precision.compute == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
+      rope_tables_of(shape) * aligned_bytes(S * shape.rope.rotary_width(shape.K),
+                                            precision.compute == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
 
   const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
   const int64_t chunk = loss_chunk(config.memory.loss_chunk_tokens, shape, precision.compute, !on_cpu);

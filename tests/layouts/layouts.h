@@ -69,7 +69,7 @@ inline const std::vector<Layout> kLayouts = {
 //               without rotation; windows; biases of all matrices; no gate; Granite's multipliers
 //   kMasked     hidden tokens, with micro-batches that hide nothing; tied weights, with a multiplier of embeddings;
 //               blocks are computed again; OLMo 2's norms with one added to their weights; windows to both sides, in
-//               every second layer
+//               every second layer, with a rotation of their own
 //   kSpikes     arrays with weights of tokens; frozen parameters; heads of a width of their own, with norms and biases,
 //               half of each rotates; two layers without rotation, and two with a window; norms of inputs and outputs
 //   kDiffusion  hidden tokens at a rate for each document, several a window, some windows cut; shifted logits
@@ -141,6 +141,7 @@ class Layouts : public ::testing::Test {
       c.model.embedding_multiplier = 1.5;
       c.model.sliding_window = 8;
       c.model.full_attention_interval = 2;
+      c.model.rope_local_theta = 300;
     }
     if (task == Task::kDiffusion) {
       c.data.path = "short/data";

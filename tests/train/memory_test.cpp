@@ -68,10 +68,18 @@ TEST(PlannedMemory, IsWhatWeightsOfEveryStageAllocate) {
   }
 }
 
-// Heads wider than the model's width says, with norms and biases.
+// Heads wider than the model's width says, with norms and biases; half of each rotates.
 config::RunConfig with_normed_heads(config::RunConfig c) {
   c.model.head_dim = 24;
   c.model.qkv_bias = c.model.qk_norm = true;
+  c.model.partial_rotary_factor = 0.5;
+  return c;
+}
+
+// Queries have a table of angles of their own.
+config::RunConfig with_scaled_queries(config::RunConfig c) {
+  c.model.rope_scaling_factor = 8;
+  c.model.query_position_scale = 0.1;
   return c;
 }
 
@@ -111,6 +119,7 @@ void plans_what_weights_and_activations_allocate(config::RunConfig c) {
 TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
   plans_what_weights_and_activations_allocate(tiny_config("."));
   plans_what_weights_and_activations_allocate(with_normed_heads(tiny_config(".")));
+  plans_what_weights_and_activations_allocate(with_scaled_queries(tiny_config(".")));
 }
 
 void plans_what_ranks_that_share_allocate(config::RunConfig c) {
