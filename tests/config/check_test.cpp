@@ -54,6 +54,7 @@ TEST(Check, AGivenHeadWidthIsEvenAndNotTooLargeAndNeedNotDivideTheModel) {
 
 TEST(Check, HeadsAreNormedByAnRmsnormOnly) {
   EXPECT_TRUE(problems({"model.qk_norm=true", "model.qkv_bias=true"}).empty());
+  EXPECT_TRUE(problems({"model.qk_norm=true", "model.norm_type=rmsnorm_1p"}).empty());
   for (const char* type : {"layernorm", "np_layernorm", "rmsnorm_neox"}) {
     EXPECT_EQ(problems({"model.qk_norm=true", fmt::format("model.norm_type={}", type)}),
               one(fmt::format("model.qk_norm does not go with model.norm_type = \"{}\"", type)));
