@@ -47,6 +47,11 @@ std::vector<std::string> seeds() {
     d.model.qkv_bias = is_qwen;
     texts.push_back(convert::format_hugging_face_config(d, DType::kFloat32));
   }
+  d.model.qkv_bias = false;
+  d.model.rope_scaling_factor = 1;
+  d.model.sliding_window = 0;
+  d.objective = config::ObjectiveKind::kMaskedDiffusion;
+  texts.push_back(convert::format_hugging_face_config(d, DType::kFloat32));
   return texts;
 }
 

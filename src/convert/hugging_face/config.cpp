@@ -45,7 +45,7 @@ class ConfigReader {
     read_tokens();
     read_objective();
     read_code();
-    check_limits();
+    require_allowed(found_, origin_);
     return std::move(found_);
   }
 
@@ -238,19 +238,6 @@ class ConfigReader {
         "is_causal = false: a position sees all others, as in transformers 5; transformers 4 ignores the field");
   }
 
-  // A value that no run file may have would make a checkpoint that no command opens.
-  void check_limits() const {
-    config::RunConfig config;
-    config.model = found_.model;
-    config.training.seq_len = found_.max_positions;
-    for (const config::Field& field : config::fields()) {
-      const bool is_read = field.section == "model" || field.name() == "training.seq_len";
-      if (is_read && !field.limits.allow(field.value(config)))
-        refuse(fmt::format("{} would be {}", field.name(), config::to_toml_value(field.value(config))),
-               fmt::format("it may be {}", field.limits.text()), "correct the field in a copy of the file");
-    }
-  }
-
   void read_code() {
     if (has("auto_map"))
       notes_.push_back(
@@ -329,6 +316,19 @@ class ConfigReader {
 };
 
 }  // namespace
+
+void require_allowed(const Description& description, const std::string& origin) {
+  config::RunConfig config;
+  config.model = description.model;
+  config.training.seq_len = description.max_positions;
+  for (const config::Field& field : config::fields()) {
+    const bool is_read = field.section == "model" || field.name() == "training.seq_len";
+    if (is_read && !field.limits.allow(field.value(config)))
+      throw user_error(
+          fmt::format("{}: {} would be {}", origin, field.name(), config::to_toml_value(field.value(config))),
+          fmt::format("it may be {}", field.limits.text()), "correct the field in a copy of the file");
+  }
+}
 
 Description parse_hugging_face_config(std::string_view text, const std::string& origin,
                                       std::vector<std::string>& notes) {

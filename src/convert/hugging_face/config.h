@@ -27,6 +27,9 @@ FieldRule hugging_face_field(std::string_view name);
 Description parse_hugging_face_config(std::string_view text, const std::string& origin,
                                       std::vector<std::string>& notes);
 
+// Throws user_error naming `origin` for a value that no run file may have: no command would open the checkpoint.
+void require_allowed(const Description& description, const std::string& origin);
+
 // The text of config.json; of a model of masked_diffusion LLaDA's (llada.h). Rotary embedding is written in both
 // styles, of transformers 4 and 5. Throws user_error, which names what Hugging Face's formats cannot store: layernorm,
 // rmsnorm_neox, spikes.

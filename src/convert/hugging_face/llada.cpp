@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "config/families.h"
+#include "convert/hugging_face/config.h"
 #include "convert/names.h"
 #include "formats/json_object.h"
 
@@ -83,6 +84,7 @@ class LladaReader {
     if (has("mask_token_id")) d.mask = token("mask_token_id", m.vocab_size);
     if (has("bos_token_id")) d.bos = token("bos_token_id", m.vocab_size);
     if (has("eos_token_id")) d.eos = {token("eos_token_id", m.vocab_size)};
+    require_allowed(d, origin_);
     return d;
   }
 
