@@ -40,8 +40,9 @@ inline at::Tensor several_documents(int64_t B, int64_t S) {
 }
 
 // With the full score matrix, in float64. Also returns the log of the softmax denominators.
-inline std::pair<at::Tensor, at::Tensor> oracle(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                                const AttentionMask& mask, double scale = 0) {
+inline std::pair<at::Tensor, at::Tensor> attention_in_float64(const at::Tensor& q, const at::Tensor& k,
+                                                              const at::Tensor& v, const AttentionMask& mask,
+                                                              double scale = 0) {
   const int64_t group = q.size(2) / k.size(2), B = q.size(0), N = q.size(1), C = k.size(1);
   const at::Tensor keys = k.repeat_interleave(group, 2).transpose(1, 2),
                    values = v.repeat_interleave(group, 2).transpose(1, 2);
@@ -101,7 +102,7 @@ inline Results run(const Inputs& x, const AttentionMask& mask) {
 // By autograd, in float64.
 inline Results expected_of(const Inputs& x, const AttentionMask& mask) {
   const at::Tensor q = leaf(x.q), k = leaf(x.k), v = leaf(x.v);
-  const auto [out, lse] = oracle(q, k, v, mask);
+  const auto [out, lse] = attention_in_float64(q, k, v, mask);
   out.backward(x.dout.to(at::kDouble));
   return {out, lse, q.grad(), k.grad(), v.grad()};
 }
