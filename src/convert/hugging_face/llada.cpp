@@ -107,7 +107,7 @@ class LladaReader {
     }
     for (const auto& [name, value] : json_.items()) {
       const bool is_fixed = std::any_of(fixed_fields().begin(), fixed_fields().end(),
-                                        [&](const auto& field) { return field.name == name; });
+                                        [&key = name](const auto& field) { return field.name == key; });
       if (!is_fixed && std::find(std::begin(kKnownFields), std::end(kKnownFields), name) == std::end(kKnownFields))
         refuse(fmt::format("field \"{}\" is not known", name));
     }
