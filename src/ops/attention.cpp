@@ -241,7 +241,7 @@ void decode_attention_of_rows(const at::Tensor& out_NHK, const at::Tensor& q_NHK
     const int64_t row = flat<const int32_t>(rows_N, N)[n];
     decode_attention(out_NHK.narrow(0, n, 1).unsqueeze(0), q_NHK.narrow(0, n, 1).unsqueeze(0),
                      k_cache_RCGK.narrow(0, row, 1), v_cache_RCGK.narrow(0, row, 1),
-                     flat<const int32_t>(lengths_N, N)[n], scale);
+                     flat<const int32_t>(lengths_N, N)[n], /*reach=*/-1, scale);
   }
 }
 
