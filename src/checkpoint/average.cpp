@@ -58,6 +58,12 @@ Input open_input(const AverageInput& given) {
   return input;
 }
 
+// Keys of [objective] by which weights mean something else.
+bool decides_meaning(std::string_view key) {
+  return key == "objective.kind" || key == "objective.shift_logits" || key == "objective.mask_id" ||
+         key == "objective.mask_token";
+}
+
 // The differences of two files' models that change what weights mean, a line each.
 std::vector<std::string> model_differences(const Input& a, const Input& b) {
   const auto run_of = [](const Input& input) {
@@ -65,7 +71,7 @@ std::vector<std::string> model_differences(const Input& a, const Input& b) {
   };
   std::vector<std::string> lines;
   for (const config::Difference& d : config::differences(run_of(a), run_of(b)))
-    if (d.name.starts_with("model.") || d.name == "objective.kind") lines.push_back(config::describe(d));
+    if (d.name.starts_with("model.") || decides_meaning(d.name)) lines.push_back(config::describe(d));
   return lines;
 }
 

@@ -41,7 +41,7 @@ void add_model(FieldTable& t) {
     {"attention_scope", &Model::attention_scope, kRefuse, "",
      "the tokens that a position sees: its whole window, or only its own document, whose positions start at 0"},
     {"sliding_window", &Model::sliding_window, kRefuse, "tokens",
-     "the tokens that a position sees, itself the last of them (Mistral); of masked_lm, itself in the middle; 0 means "
+     "the tokens that a position sees, itself the last of them (Mistral); of a model that sees both sides, itself in the middle; 0 means "
      "all", between(0, 1 << 30)},
     {"full_attention_interval", &Model::full_attention_interval, kRefuse, "layers",
      "every n-th layer has no window (OLMo 3: 4; Gemma 3: 6); 0: all layers have it, or layer_types says which have",

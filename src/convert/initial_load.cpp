@@ -76,6 +76,7 @@ std::optional<config::RunConfig> described_run(const Source& source, const confi
   config::RunConfig described = ours;
   described.model = source.description->model;
   described.objective.kind = source.description->objective;
+  if (source.description->mask) described.objective.mask_id = *source.description->mask;
   return described;
 }
 
@@ -125,6 +126,16 @@ InitialLoad plan_initial_load(const config::Checkpoint& keys, const plan::Parame
   return initial_load;
 }
 
+namespace {
+
+// Another mask, where both sides name one, or logits of another position.
+bool changes_masks(const config::Difference& d) {
+  return d.name == "objective.shift_logits" || (d.name == "objective.mask_id" && d.before != "-1" && d.after != "-1") ||
+         (d.name == "objective.mask_token" && d.before != "\"\"" && d.after != "\"\"");
+}
+
+}  // namespace
+
 std::vector<std::string> check_same_model(const Source& source, const config::RunConfig& ours) {
   const std::optional<config::RunConfig> theirs = described_run(source, ours);
   if (!theirs) return {};
@@ -141,7 +152,8 @@ std::vector<std::string> check_same_model(const Source& source, const config::Ru
         config::is_block_option(d.name)) {
       other += fmt::format("\n    {}: {} -> {}", d.name, d.before, d.after);
     } else if (d.name.starts_with("model.rope_") || d.name == "model.query_position_scale" ||
-               d.name == "model.norm_eps" || d.name == "model.attention_scope" || d.name == "objective.kind") {
+               d.name == "model.norm_eps" || d.name == "model.attention_scope" || d.name == "objective.kind" ||
+               (theirs->objective.masked() && ours.objective.masked() && changes_masks(d))) {
       notes.push_back(fmt::format("differs from the checkpoint: {}: {} -> {}", d.name, d.before, d.after));
     }
   }

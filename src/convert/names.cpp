@@ -26,7 +26,8 @@ NameTable read_table(const config::FamilyFile& file) {
   NameTable table;
   for (const config::TomlEntry& entry : config::entries_of(file)) {
     if (entry.key.empty()) {
-      table.push_back({entry.section, {}, entry.section, {}});
+      table.push_back(
+          {.hearth = entry.section, .hugging_face = {}, .torchtitan = entry.section, .llada = {}, .heads = {}});
       continue;
     }
     const auto set = [&](std::string_view name, auto& member) { return config::take(file, entry, name, member); };

@@ -37,7 +37,6 @@ class Denoiser {
   // Fills `count` of the places `open` in `ids`, and removes them from `open`.
   void step(std::vector<int32_t>& ids, std::vector<int64_t>& open, int64_t count) {
     const uint64_t number = steps_++;
-    if (count == 0) return;
     std::vector<Proposal> proposals = propose(ids, open, number);
     const auto surer = [](const Proposal& a, const Proposal& b) {
       return a.certainty != b.certainty ? a.certainty > b.certainty : a.place < b.place;
@@ -100,15 +99,20 @@ DenoisingRules denoising_rules(const config::GenerateOptions& options) {
   return rules;
 }
 
+void check_fits(const LoadedModel& model, const std::vector<int32_t>& prompt, const DenoisingRules& rules) {
+  const int64_t length = std::ssize(prompt) + rules.max_tokens;
+  if (length <= model.config.training.seq_len) return;
+  throw user_error(fmt::format("prompt and text have {} tokens", length),
+                   fmt::format("the model was trained on windows of {}, and computes all of them at a time",
+                               model.config.training.seq_len),
+                   "give a smaller --max-tokens, or a shorter prompt");
+}
+
 std::vector<int32_t> denoise(LoadedModel& model, const std::vector<int32_t>& prompt, const DenoisingRules& rules,
                              uint64_t seed) {
   const c10::InferenceMode no_gradients;
+  check_fits(model, prompt, rules);
   const int64_t begin = std::ssize(prompt), length = begin + rules.max_tokens;
-  if (length > model.config.training.seq_len)
-    throw user_error(fmt::format("prompt and text have {} tokens", length),
-                     fmt::format("the model was trained on windows of {}, and computes all of them at a time",
-                                 model.config.training.seq_len),
-                     "give a smaller --max-tokens, or a shorter prompt");
   Denoiser denoiser(model, rules, seed, length);
   std::vector<int32_t> ids = prompt;
   ids.resize(static_cast<size_t>(length), data::mask_id_of(model.config.objective, *model.tokenizer, model.shape.V));

@@ -23,6 +23,9 @@ struct DenoisingRules {
 // The rules of --max-tokens, --steps and --block-length. Throws user_error if they do not divide.
 DenoisingRules denoising_rules(const config::GenerateOptions& options);
 
+// Throws user_error if prompt and text are longer than the model's window.
+void check_fits(const LoadedModel& model, const std::vector<int32_t>& prompt, const DenoisingRules& rules);
+
 // The tokens after `prompt`, max_tokens of them, with EOS and what is after it. Tokens of a step whose certainties are
 // equal are filled from the left. The same model, prompt, rules and seed give the same tokens. Throws user_error if
 // prompt and text are longer than the model's window.

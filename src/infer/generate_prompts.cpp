@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -166,14 +167,17 @@ std::vector<std::vector<int32_t>> tokens_of_prompts(const LoadedModel& model, co
   return prompts;
 }
 
-void check_masks(const LoadedModel& model, const Path& file, const std::vector<PromptLine>& lines) {
-  for (const PromptLine& line : lines) {
-    try {
-      masked_prompt(model, line.text);
-    } catch (const Error& e) {
-      throw Error(e.code(), fmt::format("{}:{}: {}", file.string(), line.line, e.message()), e.why(), e.fix());
-    }
+// Errors of body() name the line.
+void at_line(const Path& file, const PromptLine& line, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("{}:{}: {}", file.string(), line.line, e.message()), e.why(), e.fix());
   }
+}
+
+void check_masks(const LoadedModel& model, const Path& file, const std::vector<PromptLine>& lines) {
+  for (const PromptLine& line : lines) at_line(file, line, [&] { masked_prompt(model, line.text); });
 }
 
 // The recording that a line names.
@@ -288,6 +292,12 @@ ExitCode run_generate_prompts(LoadedModel& model, const config::GenerateOptions&
   } else {
     prompts = tokens_of_prompts(model, options.prompts, lines);
   }
+  DenoisingRules denoising;
+  if (diffuses) {
+    denoising = denoising_rules(options);
+    for (size_t i = 0; i < lines.size(); ++i)
+      at_line(options.prompts, lines[i], [&] { check_fits(model, prompts[i], denoising); });
+  }
   TextFile file(options.out, settings_of(model, options));
   std::optional<TextCount> count(std::in_place, file.next(), lines.size());
   const auto add = [&](size_t i, const char* name, Object made, int64_t tokens, std::string_view stop) {
@@ -316,7 +326,6 @@ ExitCode run_generate_prompts(LoadedModel& model, const config::GenerateOptions&
       add(i, "text", filled.text, std::ssize(filled.positions), "filled");
     }
   } else if (diffuses) {
-    const DenoisingRules denoising = denoising_rules(options);
     for (size_t i = file.next(); i < lines.size(); ++i) {
       const DenoisedText made = denoised_text(model, prompts[i], denoising, rules.stop, options.seed + i);
       add(i, "text", made.text, made.counts.generated_tokens, made.stop);

@@ -59,8 +59,9 @@ std::string figures(const checkpoint::Manifest& m) {
 
 std::string format_card(const CardInput& input) {
   const checkpoint::Manifest* m = input.manifest;
-  const bool is_masked = m != nullptr && m->config_toml.find("kind = \"masked_lm\"") != std::string::npos;
-  std::string text = front_matter(input, is_masked);
+  std::optional<config::RunConfig> run;
+  if (m != nullptr) run = config::from_toml_text(m->config_toml, checkpoint::kManifestFile, ".");
+  std::string text = front_matter(input, run && run->objective.kind == config::ObjectiveKind::kMaskedLm);
   text += fmt::format("# {}\n\n", input.repository.substr(input.repository.find('/') + 1));
   text += input.is_native ? "A checkpoint of Hearth: weights in PyTorch's DCP with `hearth.json`. `hearth inspect` "
                             "shows it; `hearth convert` turns it into other formats.\n\n"
@@ -72,12 +73,11 @@ std::string format_card(const CardInput& input) {
                   input.base_model.empty() ? "none, or not named" : input.base_model, or_none(join(input.datasets)));
   if (m != nullptr) text += figures(*m);
   if (!input.command.empty()) text += fmt::format("\nCommand of the training: `{}`\n", input.command);
-  if (is_masked)
+  if (run && run->objective.masked())
     text += "\nThe model was trained on hidden tokens: a position sees all others. Give it no causal mask.\n";
   if (!input.proof.empty()) text += fmt::format("\n{}\n", input.proof);
-  if (m == nullptr) return text;
-  const config::RunConfig run = config::from_toml_text(m->config_toml, checkpoint::kManifestFile, ".");
-  const std::string keys = config::to_toml(config::for_publication(run));
+  if (!run) return text;
+  const std::string keys = config::to_toml(config::for_publication(*run));
   std::string sections;
   for (const std::string_view name : kCardSections) sections += section_of(keys, name);
   if (!sections.empty()) text += fmt::format("\n## Run file\n\n```toml\n{}```\n", sections);

@@ -47,7 +47,8 @@ void append_weights(const Split& split, const RowPart& part, bool masked, Row& r
   row.read_weights.resize(row.read.size());
   split.read_weights(part.first_token, row.read_weights);
   const size_t at = row.weights.size();
-  if (at > 0 && part.joins && row.labels[at - 1] == kIgnore) row.weights[at - 1] = row.read_weights.front();
+  const bool labels_before = !masked && at > 0 && part.joins;  // its first token is the label of the position before it
+  if (labels_before && row.labels[at - 1] == kIgnore) row.weights[at - 1] = row.read_weights.front();
   row.weights.resize(at + static_cast<size_t>(part.num_inputs), 0);
   const auto first = row.read_weights.begin() + (masked ? 0 : 1);
   const auto count = std::min<std::ptrdiff_t>(part.num_inputs, row.read_weights.end() - first);
