@@ -39,10 +39,10 @@ inline constexpr const char* kAverageState = "average";
 // from float32. Memory: a portion of one tensor. Each input's checksums are checked, and every byte of it was read
 // back from the disk when this returns.
 //
-// The rest of hearth.json is that of the input with the largest step, without metrics, the guard's state and the
-// optimizer. states["average"] lists the inputs. Throws user_error for fewer than two inputs, a `folder` that exists,
-// and inputs that have no hearth.json, have the same weights, or differ in the model's keys, the tokenizer, or a
-// weight's name, type or shape; damaged() for a damaged input.
+// The input with the largest step gives the rest of hearth.json, without metrics, the guard's state and the optimizer.
+// states["average"] lists the inputs. Throws user_error for fewer than two inputs, and for a `folder` that exists. Also
+// for inputs without hearth.json, with the same weights, or with other keys of the model, another tokenizer, or other
+// names, types or shapes of weights. Throws damaged() for a damaged input.
 Averaged average_checkpoints(std::span<const AverageInput> inputs, const Path& folder, AverageProgress& progress);
 
 }  // namespace hearth::checkpoint

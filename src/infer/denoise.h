@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hearth generate` for a model of masked_diffusion: the text begins as masks, and each step fills in those whose
 // tokens are most certain. The others stay masks and are predicted again ("low-confidence remasking"). With blocks,
-// those of a block are filled before those of the next. Source: LLaDA, arXiv 2502.09992, section 2.4 and algorithm 5.
+// all masks of a block are filled before the next block begins. Source: LLaDA, arXiv 2502.09992, section 2.4 and
+// algorithm 5.
 #pragma once
 
 #include <cstdint>

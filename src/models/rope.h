@@ -36,8 +36,8 @@ struct Rope {
   bool is_long(int64_t S) const { return type == config::RopeType::kLongRope && S > original_seq_len; }
 };
 
-// The factor of rotated elements where model.rope_attention_factor is 0; 1 for types without one. YaRN's is that of
-// arXiv 2309.00071, longrope's that of arXiv 2402.13753.
+// The factor of rotated elements where model.rope_attention_factor is 0: of YaRN by arXiv 2309.00071, of longrope by
+// arXiv 2402.13753, else 1.
 double default_attention_factor(const config::Model& model);
 
 // The rope of most layers, and of those with a window if they have a base of their own (model.rope_local_theta).

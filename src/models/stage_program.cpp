@@ -75,7 +75,7 @@ class StageWriter {
       p_.step("last norm");
       p_.add(
           AddNormForward{s_.norm, stream_.back(), p_.final_input, final_statistics_, stream.x, stream.branch, norm_});
-      // Logits are products with these rows: a quotient of them is that of the logits, and cheaper.
+      // Logits are products with these rows. To divide the rows is cheaper than to divide the logits.
       scale(p_.final_input, 1 / s_.logits_divisor);
     } else {
       p_.step("output");
