@@ -72,6 +72,10 @@ void check_window(Rules& rules, const Model& m) {
                 fmt::format("model.layer_types has {}, and model.n_layers = {}",
                             counted(std::ssize(m.layer_types), "layer"), m.n_layers),
                 "give one for each layer, or model.full_attention_interval");
+  rules.require(m.sliding_window == 0 || count_windowed_layers(m) > 0,
+                {"model.sliding_window", "model.full_attention_interval", "model.layer_types"},
+                fmt::format("model.sliding_window = {} has no effect: no layer has it", m.sliding_window),
+                "remove it, or let some layers have it");
 }
 
 void check_objective(Rules& rules, const RunConfig& c) {

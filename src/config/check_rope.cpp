@@ -59,9 +59,6 @@ void check_rope(Rules& rules, const RunConfig& config) {
                             counted(rotary, "element")),
                 "give a share that is an even number of elements: they rotate in pairs");
   check_scaling(rules, m, rotary);
-  rules.require(m.rope_local_theta == 0 || count_windowed_layers(m) > 0, {"model.rope_local_theta"},
-                fmt::format("model.rope_local_theta = {} has no effect: no layer has a window", m.rope_local_theta),
-                "remove it");
   // No model is known that has both, and the second case would need a rotation of nothing that scales.
   rules.require(m.query_position_scale == 0 || m.partial_rotary_factor == 1,
                 {"model.query_position_scale", "model.partial_rotary_factor"},

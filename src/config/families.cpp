@@ -60,6 +60,8 @@ void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& ent
       set("max_position_embeddings", c.max_position_embeddings) || set("num_key_value_heads", c.num_key_value_heads) ||
       set("head_dim", c.head_dim) || set("sliding_window", c.sliding_window) || set("rms_norm_eps", c.rms_norm_eps) ||
       set("rope_theta", c.rope_theta) || set("tie_word_embeddings", c.tie_word_embeddings) ||
+      set("num_attention_heads", c.num_attention_heads) || set("vocab_size", c.vocab_size) ||
+      set("original_max_position_embeddings", c.original_max_position_embeddings) ||
       set("full_attention_interval", c.full_attention_interval) ||
       set("no_rope_layer_interval", c.no_rope_layer_interval) || set("has_multipliers", c.has_multipliers) ||
       set("query_pre_attn_scalar", c.query_pre_attn_scalar) || set("window", window) || set("rope_pairs", pairs) ||

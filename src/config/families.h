@@ -62,8 +62,10 @@ struct HuggingFaceClass {
   SlidingWindowUse window = SlidingWindowUse::kNever;
   bool has_head_dim = true;                   // the width of a head is a field
   RopePairs rope_pairs = RopePairs::kHalves;  // of queries and keys in its files
-  // Taken where config.json lacks the field. 0: num_key_value_heads and head_dim follow from other fields.
+  // Taken where config.json lacks the field. 0: num_key_value_heads and head_dim follow from other fields, and the next
+  // two must be there.
   int64_t max_position_embeddings = 0, num_key_value_heads = 0, head_dim = 0, sliding_window = 0;
+  int64_t num_attention_heads = 0, vocab_size = 0;
   double rms_norm_eps = 1e-6, rope_theta = 10000;
   bool tie_word_embeddings = false;
   int64_t full_attention_interval = 0;  // where the file lacks layer_types; 0: all layers have the window
@@ -71,10 +73,12 @@ struct HuggingFaceClass {
   int64_t query_pre_attn_scalar = 0;    // Gemma's, whose embeddings are scaled by sqrt(dim); 0: it has no such field
   bool has_multipliers = false;         // Granite's four, of embeddings, branches, scores and logits, are fields
   std::vector<std::string> rope_types;  // of rope_parameters; empty: all that Hearth computes
-  bool partial_rotary = false;          // it has partial_rotary_factor
-  bool query_position_scale = false;    // it has rope_parameters.llama_4_scaling_beta
-  bool layered_rope = false;            // layers with a window have a rope of their own
-  double rope_local_theta = 0;          // with layered_rope: the base of theirs, where config.json lacks it
+  int64_t original_max_position_embeddings =
+      0;                              // a field of the file, with this default (Phi-3); 0: of its styles alone
+  bool partial_rotary = false;        // it has partial_rotary_factor
+  bool query_position_scale = false;  // it has rope_parameters.llama_4_scaling_beta
+  bool layered_rope = false;          // layers with a window have a rope of their own
+  double rope_local_theta = 0;        // with layered_rope: the base of theirs, where config.json lacks it
   std::vector<Setting> writes;
 };
 

@@ -41,8 +41,8 @@ void add_model(FieldTable& t) {
     {"attention_scope", &Model::attention_scope, kRefuse, "",
      "the tokens that a position sees: its whole window, or only its own document, whose positions start at 0"},
     {"sliding_window", &Model::sliding_window, kRefuse, "tokens",
-     "the tokens that a position sees, itself the last of them (Mistral); of a model that sees both sides, itself in the middle; 0 means "
-     "all", between(0, 1 << 30)},
+     "the tokens that a position sees, itself the last of them (Mistral); a model that sees both sides sees half of "
+     "them to each side; 0 means all", between(0, 1 << 30)},
     {"full_attention_interval", &Model::full_attention_interval, kRefuse, "layers",
      "every n-th layer has no window (OLMo 3: 4; Gemma 3: 6); 0: all layers have it, or layer_types says which have",
      between(0, 10000), {windowed}},
@@ -58,6 +58,7 @@ void add_rope(FieldTable& t) {
   const Condition scaled = is_not("model.rope_scaling_factor", 1.0), llama3 = is("model.rope_type", RopeType::kLlama3),
                   yarn = is("model.rope_type", RopeType::kYarn), longrope = is("model.rope_type", RopeType::kLongRope),
                   stretched = is("model.rope_type", RopeType::kLlama3, RopeType::kYarn, RopeType::kLongRope);
+  const Condition windowed = is_not("model.sliding_window", 0);
   t.section("model", &RunConfig::model, {
     {"rope_theta", &Model::rope_theta, kRefuse, "", "base of the rotary frequencies", at_least(1)},
     {"rope_type", &Model::rope_type, kRefuse, "",
@@ -95,7 +96,7 @@ void add_rope(FieldTable& t) {
      "the share of a head's elements that rotate, the first ones (Phi-4-mini: 0.75)", above(0, 1)},
     {"rope_local_theta", &Model::rope_local_theta, kRefuse, "",
      "the base of the rotary frequencies in layers with a window, which are not scaled there (Gemma 3: 10000; OLMo 3: "
-     "rope_theta); 0 means that these layers rotate as all others", or_special(0, at_least(1))},
+     "rope_theta); 0 means that these layers rotate as all others", or_special(0, at_least(1)), {windowed}},
     {"query_position_scale", &Model::query_position_scale, kRefuse, "",
      "rotated queries at position p are multiplied by 1 + this * ln(1 + floor(p / rope_original_seq_len)) (Ministral "
      "3: 0.1); 0 means not", between(0, 100), {scaled, stretched}},

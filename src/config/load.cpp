@@ -271,12 +271,26 @@ void apply_sets(LoadResult& result, const std::vector<std::string>& sets) {
 void set_unless_given(LoadResult& result, const std::vector<Setting>& settings) {
   for (const Setting& setting : settings) {
     const Field& field = *find_field("model." + setting.key);
-    const auto holds = [&](const Condition& condition) { return condition.holds(result.config); };
-    if (result.origin(field.name()).given() ||
-        !std::all_of(field.applies_when.begin(), field.applies_when.end(), holds))
-      continue;
+    if (result.origin(field.name()).given()) continue;
     field.set(result.config, 0, setting.value);
     result.origins[field.name()].kind = Origin::Kind::kFlavor;
+  }
+}
+
+// Given keys may leave a key of the flavor without effect. Such a key may leave another one so.
+void drop_idle(LoadResult& result) {
+  const auto holds = [&](const Condition& condition) { return condition.holds(result.config); };
+  for (bool dropped = true; dropped;) {
+    dropped = false;
+    for (const Field& field : fields()) {
+      const auto origin = result.origins.find(field.name());
+      if (origin == result.origins.end() || origin->second.kind != Origin::Kind::kFlavor ||
+          std::all_of(field.applies_when.begin(), field.applies_when.end(), holds))
+        continue;
+      field.set(result.config, 0, field.default_value());
+      result.origins.erase(origin);
+      dropped = true;
+    }
   }
 }
 
@@ -285,15 +299,17 @@ void resolve(LoadResult& result) {
   const Model model = result.config.model;
   set_unless_given(result, family_of(model).model);
   if (const Flavor* flavor = find_flavor(model.name, model.flavor); flavor != nullptr) {
-    // A given width needs no rule, and a given rule no width.
+    // A given width needs no rule, and a given rule no width. Given types of layers need no interval.
     std::vector<Setting> settings = flavor->model;
     const bool has_rule = result.origin("model.ffn_dim_multiplier").given();
     std::erase_if(settings, [&](const Setting& setting) {
       return (model.hidden_dim != 0 && setting.key == "ffn_dim_multiplier") ||
-             (has_rule && setting.key == "hidden_dim");
+             (has_rule && setting.key == "hidden_dim") ||
+             (!model.layer_types.empty() && setting.key == "full_attention_interval");
     });
     set_unless_given(result, settings);
   }
+  drop_idle(result);
   if (result.config.training.device == DeviceKind::kCuda) compute_on_gpu(result);
   // warmup_fraction replaces the default warmup_steps.
   if (result.config.lr_scheduler.warmup_fraction > 0 && !result.origin("lr_scheduler.warmup_steps").given())

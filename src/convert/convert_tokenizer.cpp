@@ -43,7 +43,12 @@ std::string chat_template_for(Source& source, const Options& options) {
 
 void complete_objective(Source& source, Kind to) {
   Description& d = *source.description;
-  if (d.model.sliding_window > 0 && to != Kind::kNative && to != Kind::kHuggingFace)
+  const bool keeps_window = d.model.sliding_window == 0 || to == Kind::kNative || to == Kind::kHuggingFace;
+  if (!keeps_window && (d.max_positions == 0 || d.max_positions > d.model.sliding_window))
+    throw no_home(fmt::format("model.sliding_window = {}", d.model.sliding_window), kind_name(to),
+                  "its attention sees everything, and the model was made for longer sequences",
+                  "write Hugging Face's format, or keep the model native");
+  if (!keeps_window)
     source.notes.push_back(
         fmt::format("model.sliding_window = {} stays behind: the kind {} has no home for it, and longer sequences "
                     "compute something else",

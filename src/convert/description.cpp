@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "config/families.h"
+#include "models/rope.h"
 
 namespace hearth::convert {
 
@@ -30,6 +31,11 @@ void require_llama(const config::Model& model, std::string_view format, std::ini
     throw no_home(text, format, "it has the layers of the first Llamas",
                   "write Hugging Face's format, or keep the model native");
   }
+  const config::RopeType rope = models::rope_of(model).type;
+  if (rope != config::RopeType::kDefault && rope != config::RopeType::kLlama3)
+    throw no_home(fmt::format("model.rope_type = \"{}\"", config::name_of(rope)), format,
+                  "its rotary frequencies are scaled as Llama 3.1's, or not at all",
+                  "write Hugging Face's format, or keep the model native");
 }
 
 void require_plain_llama(const Description& description, std::string_view format) {

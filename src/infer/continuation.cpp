@@ -196,8 +196,11 @@ std::vector<LogLikelihood> log_likelihoods(LoadedModel& model, std::span<const C
   const std::vector<Input> inputs = distinct_inputs(texts, model.config.training.seq_len);
   BatchScorer scorer(model, batch_size);
   ProgressDisplay progress("choices", "texts");
-  for (size_t first = 0; first < inputs.size(); first += static_cast<size_t>(batch_size)) {
-    const size_t rows = std::min(inputs.size() - first, static_cast<size_t>(batch_size));
+  // A batch has one list of longrope's factors, so a text's likelihood does not depend on its neighbours.
+  const auto is_long = [&](const Input& input) { return model.shape.rope.is_long(std::ssize(input.tokens)); };
+  for (size_t first = 0, rows = 0; first < inputs.size(); first += rows) {
+    for (rows = 1; rows < static_cast<size_t>(batch_size) && first + rows < inputs.size(); ++rows)
+      if (is_long(inputs[first + rows]) != is_long(inputs[first])) break;
     scorer.add(std::span(inputs).subspan(first, rows), texts, results);
     progress.show(static_cast<int64_t>(first + rows), std::ssize(inputs));
   }

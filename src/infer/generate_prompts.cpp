@@ -25,6 +25,7 @@
 #include "infer/generate_array.h"
 #include "infer/output_file.h"
 #include "infer/progress.h"
+#include "plan/memory.h"
 #include "run/compute_device.h"
 
 namespace hearth::infer {
@@ -146,7 +147,9 @@ void check_memory(const LoadedModel& model, int64_t rows, int64_t capacity) {
   const plan::ModelShape& s = model.shape;
   // Keys and values; logits, for a few numbers of rows (decode::Decoder) and as doubles to choose from.
   const int64_t logits = s.V * (4 * dtype_size(model.dtype) + static_cast<int64_t>(sizeof(double)));
-  const int64_t each = 2 * s.L() * capacity * s.G * s.K * dtype_size(model.dtype) + logits;
+  int64_t positions = 0;
+  for (const models::Layer& layer : s.layers) positions += plan::cached_positions(layer, capacity);
+  const int64_t each = 2 * positions * s.G * s.K * dtype_size(model.dtype) + logits;
   const int64_t free = run::available_memory(model.weights->device());
   if (each <= free / rows) return;
   throw user_error(

@@ -159,12 +159,20 @@ bool samples_are_cached(const config::RunConfig& config) {
 
 namespace {
 
-// Those of ops::rope_tables: of queries and keys, and of layers with a rope of their own.
+// The tables of ops::rope_tables: of queries and keys, and of layers with a rope of their own.
 int64_t rope_tables_of(const ModelShape& s) {
   const bool has_local =
       std::any_of(s.layers.begin(), s.layers.end(), [](const models::Layer& layer) { return layer.local_rope; });
   return (s.rope.scales_queries() ? 2 : 1) * (has_local ? 2 : 1);
 }
+
+}  // namespace
+
+int64_t cached_positions(const models::Layer& layer, int64_t capacity) {
+  return layer.window > 0 ? std::min(layer.window, capacity) : capacity;
+}
+
+namespace {
 
 // A decode::Decoder has the cache of all rows, a forward of one row, and forwards of a token of each row. These have
 // logits of their own for each number of rows, while rows end one after the other.
@@ -173,7 +181,9 @@ int64_t cached_sample_bytes(const ModelShape& shape, SampleBatch batch, DType dt
   const auto forward = [&](int64_t tokens, int64_t logits) {
     return activation_plan(shape, 1, tokens, dtype, logits, Backward::kNone).total_bytes;
   };
-  const int64_t cache = 2 * shape.L() * aligned_bytes(batch.B * batch.S * shape.G * shape.K, dtype);
+  int64_t cache = 0;
+  for (const models::Layer& layer : shape.layers)
+    cache += 2 * aligned_bytes(batch.B * cached_positions(layer, batch.S) * shape.G * shape.K, dtype);
   return cache + forward(batch.S, 1) + std::min(batch.B, kMostForwards) * forward(batch.B, batch.B);
 }
 

@@ -79,6 +79,9 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
                                        const Sharding& sharding = {}, const std::vector<bool>& trained = {},
                                        const std::vector<bool>& momentum_only = {});
 
+// The positions that a layer keeps of a cache of `capacity` (decode/layer_cache.h).
+int64_t cached_positions(const models::Layer& layer, int64_t capacity);
+
 // The sequences in which a training makes the texts of validation.generate (train/sample_texts.h): B prompts at a time.
 // No text has more than `longest` tokens. They take memory in addition to the training's micro-batches.
 struct SampleBatch {

@@ -20,6 +20,7 @@ namespace hearth::plan {
 std::string format_compute(const ModelShape& shape, int64_t seq_len, std::span<const Recompute> recompute) {
   ModelShape full = shape;
   full.causal = false;
+  for (models::Layer& layer : full.layers) layer.window = 0;
   std::string text = fmt::format("  compute      {} a token, forward and backward, attention ",
                                  format_flops(flops_per_token(shape, seq_len)));
   text += shape.causal

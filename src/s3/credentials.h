@@ -8,13 +8,17 @@
 //   a container's server: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or AWS_CONTAINER_CREDENTIALS_FULL_URI
 //   the metadata server of EC2, unless AWS_EC2_METADATA_DISABLED is true
 //
+// A source that is configured and fails ends the search: the next one would be another identity.
+//
 // Source: https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <mutex>
 #include <string>
 
+#include "base/object_store.h"
 #include "s3/signature.h"
 
 namespace hearth::s3 {
@@ -23,6 +27,8 @@ struct FoundCredentials {
   Credentials credentials;  // without a region; empty: nothing was found
   int64_t expires_s = 0;    // Unix time; 0: never
   std::string why;          // what was tried, if nothing was found
+  // Another kind than kDone: a source is configured and fails, so no request may go out without a signature.
+  StoreResult::Kind failure = StoreResult::Kind::kDone;
 };
 
 // Asks once, without memory of earlier answers. `region` is that of the web identity's server.
@@ -35,8 +41,8 @@ std::string region_of_machine();
 class CredentialSource {
  public:
   explicit CredentialSource(std::string region) : region_(std::move(region)) {}
-  // With the region. They may be empty, and `why` then says why.
-  Credentials get(std::string& why);
+  // With the region. They may be empty, and `why` and `failure` then say why. `now_s` is Unix time.
+  FoundCredentials get(int64_t now_s = std::time(nullptr));
 
  private:
   const std::string region_;

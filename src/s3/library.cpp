@@ -191,8 +191,8 @@ class Store final : public ObjectStore {
   };
 
   StoreAccess place(const std::string& name) const {
-    std::string no_credentials;
-    Credentials credentials = credentials_.get(no_credentials);
+    FoundCredentials found = credentials_.get();
+    Credentials& credentials = found.credentials;
     // A certificate of Amazon's holds for one more name before its own, and a bucket with a dot has two.
     const bool is_virtual = settings_.is_amazon() && bucket_of(name).find('.') == std::string::npos;
     return {.endpoint = settings_.is_amazon()
@@ -200,7 +200,7 @@ class Store final : public ObjectStore {
                             : settings_.scheme + "://" + settings_.host,
             .is_virtual = is_virtual,
             .credentials = std::move(credentials),
-            .no_credentials = std::move(no_credentials),
+            .no_credentials = {found.failure, std::move(found.why)},
             .attempts = settings_.attempts,
             .connect_timeout_s = settings_.connect_timeout_s,
             .request_timeout_s = settings_.request_timeout_s};

@@ -11,12 +11,20 @@ std::string add_answer(std::string_view xml, Listing& listing) {
   for (const std::string_view one : insides(xml, "Contents")) {
     ListedObject object{.key = element(one, "Key")};
     const std::string size = element(one, "Size");
-    std::from_chars(size.data(), size.data() + size.size(), object.bytes);
-    if (!object.key.empty()) listing.objects.push_back(std::move(object));
+    if (object.key.empty()) continue;
+    const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), object.bytes);
+    if (error != std::errc() || end != size.data() + size.size() || object.bytes < 0)
+      listing.fault = "the store's list has " + object.key + " with the Size \"" + size + "\", which is no size";
+    listing.objects.push_back(std::move(object));
   }
   for (const std::string_view one : insides(xml, "CommonPrefixes"))
     if (std::string folder = element(one, "Prefix"); !folder.empty()) listing.folders.push_back(std::move(folder));
-  return element(xml, "IsTruncated") == "true" ? element(xml, "NextContinuationToken") : "";
+  if (element(xml, "IsTruncated") != "true") return {};
+  std::string next = element(xml, "NextContinuationToken");
+  if (next.empty())
+    listing.fault =
+        "the store's list answers IsTruncated = true without a NextContinuationToken: its rest cannot be read";
+  return next;
 }
 
 StoreResult list_objects(const StoreAccess& place, const std::string& bucket, const std::string& prefix, bool flat,
@@ -31,7 +39,9 @@ StoreResult list_objects(const StoreAccess& place, const std::string& bucket, co
     if (!result.is_done()) return result;
     const std::string next = add_answer(answer.body, listing);
     const int64_t found = std::ssize(listing.objects) + std::ssize(listing.folders);
-    if (next.empty() || (most > 0 && found >= most)) return {};
+    if (most > 0 && found >= most) return {};
+    if (!listing.fault.empty()) return {StoreResult::Kind::kRefused, listing.fault};
+    if (next.empty()) return {};
     if (next == before) return {StoreResult::Kind::kRefused, "the store's list has no end"};
     call.query["continuation-token"] = before = next;
   }

@@ -20,9 +20,11 @@ struct ListedObject {
 struct Listing {
   std::vector<ListedObject> objects;
   std::vector<std::string> folders;  // what the keys share up to the next "/", which is their end
+  std::string fault;                 // why the list is not whole or not right; empty: it is
 };
 
-// One answer of a list, added to `listing`. Returns the token of the next request; empty: this was the last one.
+// One answer of a list, added to `listing`. Returns the token of the next request; empty: this was the last one, or
+// the answer has a fault.
 std::string add_answer(std::string_view xml, Listing& listing);
 
 // The objects of a bucket whose keys begin with `prefix`. `flat`: those in folders under it, too. `most`: at least so

@@ -58,13 +58,21 @@ std::string content_of(const std::string& path) {
 
 std::string profile_name() { return variable("AWS_PROFILE", variable("AWS_DEFAULT_PROFILE", "default")); }
 
-std::string in_config(const char* key) {
-  return profile_value(content_of(variable("AWS_CONFIG_FILE", variable("HOME") + "/.aws/config")), profile_name(), key);
+std::string in_config(const char* key) { return read_profile_files().in_config(key); }
+
+std::string ProfileFiles::in_config(const char* key) const { return profile_value(config, name, key); }
+
+std::string ProfileFiles::in_credentials(const char* key) const { return profile_value(credentials, name, key); }
+
+std::string ProfileFiles::in_either(const char* key) const {
+  std::string value = in_credentials(key);
+  return value.empty() ? in_config(key) : value;
 }
 
-std::string in_credentials(const char* key) {
-  const std::string path = variable("AWS_SHARED_CREDENTIALS_FILE", variable("HOME") + "/.aws/credentials");
-  return profile_value(content_of(path), profile_name(), key);
+ProfileFiles read_profile_files() {
+  const std::string folder = variable("HOME") + "/.aws/";
+  return {profile_name(), content_of(variable("AWS_CONFIG_FILE", folder + "config")),
+          content_of(variable("AWS_SHARED_CREDENTIALS_FILE", folder + "credentials"))};
 }
 
 }  // namespace hearth::s3

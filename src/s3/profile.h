@@ -19,8 +19,20 @@ std::string variable(const char* name, const std::string& otherwise = {});
 std::string profile_name();
 // The value of a key of the profile, in AWS_CONFIG_FILE or ~/.aws/config; empty if it is missing.
 std::string in_config(const char* key);
-// The same, in AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials.
-std::string in_credentials(const char* key);
+
+// The profile in both files, whose contents were read once: keys of one lookup fit together.
+struct ProfileFiles {
+  std::string name, config, credentials;  // the last two are contents
+
+  // The value of a key of the profile; empty if it is missing.
+  std::string in_config(const char* key) const;
+  std::string in_credentials(const char* key) const;
+  // In the file of credentials, else in that of the configuration.
+  std::string in_either(const char* key) const;
+};
+// AWS_CONFIG_FILE or ~/.aws/config, and AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials.
+ProfileFiles read_profile_files();
+
 // A file's content; empty if it cannot be read.
 std::string content_of(const std::string& path);
 

@@ -47,6 +47,7 @@ Request request_of(const StoreAccess& place, const StoreCall& call, std::string&
 
 StoreResult Connection::send(const StoreAccess& place, const StoreCall& call, Answer& answer,
                              const std::atomic<bool>* stop) {
+  if (!place.credentials.are_there() && !place.no_credentials.is_done()) return place.no_credentials;
   const bool is_bucket = call.name.find('/') == std::string::npos;
   if (is_bucket && call.method != "GET" && call.method != "HEAD") return {Kind::kRefused, "a bucket is no object"};
   std::string url;
@@ -77,7 +78,11 @@ StoreResult Connection::send(const StoreAccess& place, const StoreCall& call, An
       result = {Kind::kUnreachable, "the store sent fewer bytes than it has"};
       continue;
     }
-    if (result.kind == Kind::kRefused && !place.credentials.are_there()) result.why += "; " + place.no_credentials;
+    const auto region = answer.headers.find("x-amz-bucket-region");
+    if ((answer.status == 301 || answer.status == 307) && region != answer.headers.end())
+      result.why += ": the bucket is in " + region->second + ": set AWS_REGION";
+    if (result.kind == Kind::kRefused && !place.credentials.are_there() && !place.no_credentials.why.empty())
+      result.why += "; " + place.no_credentials.why;
     if (!verdict.try_again) return result;
   }
   return result;

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a flavor sets, and what beats it.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "config/families.h"
 #include "config/load.h"
 #include "run_file.h"
 
@@ -31,6 +35,24 @@ TEST_F(FlavorTest, QwensFlavorsAlsoSetTheirWidthsBiasesAndNorms) {
   EXPECT_EQ(large.origin("model.head_dim").kind, Origin::Kind::kFlavor);
   EXPECT_FALSE(large.config.model.qk_norm) << "given";
   EXPECT_EQ(large.config.model.hidden_dim, 0) << "the given factor counts";
+}
+
+// The order of keys in a family's files does not matter: gemma3 has keys that apply only where later ones are set.
+TEST(Flavor, ARunWithItHasAllOfItsKeys) {
+  for (const Flavor& flavor : flavors()) {
+    RunConfig published;
+    published.model = model_of(flavor);
+    const LoadResult run = read_run_text(
+        fmt::format("[model]\nname = \"{}\"\nflavor = \"{}\"\n", flavor.model_name, flavor.name), "run.toml", ".");
+    for (const Field& field : fields()) {
+      const auto holds = [&](const Condition& condition) { return condition.holds(published); };
+      if (field.section != "model" || field.key == "name" || field.key == "flavor" ||
+          !std::all_of(field.applies_when.begin(), field.applies_when.end(), holds))
+        continue;
+      EXPECT_EQ(field.value(run.config), field.value(published))
+          << flavor.model_name << " " << flavor.name << " " << field.name();
+    }
+  }
 }
 
 }  // namespace

@@ -17,4 +17,4 @@ rope = made.rope_parameters.get("full_attention", made.rope_parameters)
 print(json.dumps([made.model_type, made.max_position_embeddings, made.num_key_value_heads,
                   getattr(made, "head_dim", None) or 16, getattr(made, "sliding_window", None) or 0,
                   getattr(made, "rms_norm_eps", 1e-6), rope["rope_theta"], made.tie_word_embeddings,
-                  getattr(made, "no_rope_layer_interval", 0), 0 if switched == "1" else full]))
+                  getattr(made, "no_rope_layer_interval", 0), 0 if switched == "1" else full, made.vocab_size]))

@@ -33,7 +33,8 @@ TEST(Families, HaveTheDefaultsOfTheirClasses) {
                                  c.rope_theta,
                                  c.tie_word_embeddings,
                                  c.no_rope_layer_interval,
-                                 by_layer ? c.full_attention_interval : 0};
+                                 by_layer ? c.full_attention_interval : 0,
+                                 c.vocab_size > 0 ? nlohmann::json(c.vocab_size) : found.back()};
     EXPECT_EQ(ours, found) << family.name;
   }
 }
@@ -56,6 +57,46 @@ TEST(HuggingFaceConfig, AStyleOfRotationWithoutABaseHasTheFilesOrTheClassesOwn) 
   EXPECT_THAT(test::error_of([&] { theta(both); }).message(), HasSubstr("rope_theta is 500000 in one place"));
   for (const char* field : {R"(, "max_position_embeddings": 0)", R"(, "rms_norm_eps": 2.0)", R"(, "rope_theta": 0.5)"})
     EXPECT_THAT(test::error_of([&] { theta(field); }).message(), HasSubstr("would be")) << field;
+}
+
+// Google's files leave out what their class knows.
+TEST(HuggingFaceConfig, AGemmaWithinAModelOfPicturesHasTheClassesSizes) {
+  std::vector<std::string> notes;
+  const config::Model m = parse_hugging_face_config(R"({"model_type": "gemma3", "text_config": {
+      "model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34,
+      "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024}})",
+                                                    "config.json", notes)
+                              .model;
+  const config::Model expected = config::model_of(*config::find_flavor("gemma3", "4B"));
+  EXPECT_EQ(m.n_heads, expected.n_heads);
+  EXPECT_EQ(m.n_kv_heads, expected.n_kv_heads);
+  EXPECT_EQ(m.head_dim, expected.head_dim);
+  EXPECT_EQ(m.vocab_size, 262208);
+  EXPECT_EQ(m.full_attention_interval, expected.full_attention_interval);
+  EXPECT_EQ(m.rope_local_theta, expected.rope_local_theta);
+  EXPECT_EQ(m.rope_scaling_factor, expected.rope_scaling_factor);
+  EXPECT_EQ(m.embedding_multiplier, expected.embedding_multiplier);
+  EXPECT_EQ(m.attention_multiplier, expected.attention_multiplier);
+}
+
+TEST(HuggingFaceConfig, AScalingThatHearthWouldNotTrainIsRefused) {
+  const auto message = [](const std::string& rope) {
+    std::vector<std::string> notes;
+    return test::error_of([&] {
+             parse_hugging_face_config(R"({"model_type": "phi3", "hidden_size": 64, "num_hidden_layers": 1,
+                 "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": 64, "pad_token_id": 0,
+                 "max_position_embeddings": 64, )" +
+                                           rope + "}",
+                                       "config.json", notes);
+           })
+        .message();
+  };
+  EXPECT_THAT(message(R"("original_max_position_embeddings": 16, "rope_scaling": {"type": "longrope",
+                          "short_factor": [1, 1], "long_factor": [1, 2]})"),
+              HasSubstr("model.rope_short_factor"));
+  EXPECT_THAT(message(R"("original_max_position_embeddings": 1, "rope_scaling": {"type": "longrope",
+                          "short_factor": [1, 1, 1, 1, 1, 1, 1, 1], "long_factor": [1, 2, 2, 2, 2, 2, 2, 2]})"),
+              HasSubstr("model.rope_original_seq_len"));
 }
 
 TEST(HuggingFaceConfig, LayersWithoutRotationAreEveryNth) {

@@ -4,7 +4,9 @@
     credentials_server.py FOLDER
 
 It writes its port to FOLDER/port, one line a request to FOLDER/log, and ends where its standard input ends. The
-answers are those of Amazon's documents. FOLDER/token is the web identity's token, and the container's.
+answers are those of Amazon's documents. FOLDER/expires has the end of the credentials, else it is far away. The next
+requests, as many as the number in FOLDER/failures, get the status 503. /moved and /private are a store's: a bucket of
+another region, and one that refuses. A line of the log ends with "signed" if the request had an authorization.
 """
 import http.server
 import json
@@ -17,9 +19,16 @@ FOLDER = sys.argv[1]
 ROLE = "/latest/meta-data/iam/security-credentials/"
 
 
+def content(name, otherwise):
+    if not os.path.exists(f"{FOLDER}/{name}"):
+        return otherwise
+    with open(f"{FOLDER}/{name}", encoding="utf-8") as file:
+        return file.read()
+
+
 def keys(name, token):
     return {"Code": "Success", "AccessKeyId": name, "SecretAccessKey": name + "-secret", token: name + "-token",
-            "Expiration": "2126-01-31T23:59:59Z"}
+            "Expiration": content("expires", "2126-01-31T23:59:59Z")}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -28,10 +37,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    def reply(self, status, text):
+    def reply(self, status, text, headers=()):
+        failures = int(content("failures", "0"))
+        if failures > 0:
+            status, text = 503, ""
+            with open(f"{FOLDER}/failures", "w", encoding="utf-8") as file:
+                file.write(str(failures - 1))
+        signed = " signed" if "Authorization" in self.headers else ""
         with open(f"{FOLDER}/log", "a", encoding="utf-8") as log:
-            log.write(f"{self.command} {self.path} {status}\n")
+            log.write(f"{self.command} {self.path} {status}{signed}\n")
         self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text.encode())
@@ -45,6 +62,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/container":
             good = self.headers.get("Authorization") == "container-token"
             return self.reply(200 if good else 401, json.dumps(keys("container", "Token")))
+        if self.path.startswith("/moved"):
+            return self.reply(301, "<Error><Code>PermanentRedirect</Code></Error>",
+                              [("x-amz-bucket-region", "eu-south-2")])
+        if self.path.startswith("/private"):
+            return self.reply(403, "<Error><Code>AccessDenied</Code></Error>")
         if self.headers.get("X-aws-ec2-metadata-token") != "metadata-token":
             return self.reply(401, "")
         answers = {ROLE: "my-role\n", ROLE + "my-role": json.dumps(keys("machine", "Token")),

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <map>
@@ -17,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "s3/request.h"
 #include "s3/settings.h"
 #include "support/environment.h"
 #include "support/python.h"
@@ -72,6 +74,21 @@ struct CredentialsTest : testing::Test {
     return fmt::format("{} {} {}", c.access_key, c.secret_key, c.session_token);
   }
   static std::string why() { return find_credentials("eu-west-1").why; }
+  void use_machine() {
+    set("AWS_EC2_METADATA_DISABLED", nullptr);
+    set("AWS_EC2_METADATA_SERVICE_ENDPOINT", server.c_str());
+  }
+  // That the server got.
+  int64_t requests() const {
+    const std::string log = path_exists(scratch / "log") ? read_file(scratch / "log") : "";
+    return std::count(log.begin(), log.end(), '\n');
+  }
+  StoreResult ask_store(const std::string& name, const FoundCredentials& with) const {
+    const StoreAccess place{
+        .endpoint = server, .credentials = with.credentials, .no_credentials = {with.failure, with.why}, .attempts = 1};
+    Answer answer;
+    return Connection().send(place, {.method = "GET", .name = name}, answer);
+  }
   // The same from botocore, which has the names of the AWS tools. Its process has other variables than this one.
   std::string botocores(const std::string& profile) const {
     const auto run = test::run_python(fmt::format(
@@ -137,13 +154,15 @@ TEST_F(CredentialsTest, OfAWebIdentityComeFromSts) {
 TEST_F(CredentialsTest, OfAContainerNeedItsTokenAndATrustedServer) {
   set("AWS_CONTAINER_CREDENTIALS_FULL_URI", (server + "/container").c_str());
   EXPECT_THAT(why(), HasSubstr("answers 401"));
+  EXPECT_THAT(why(), testing::Not(HasSubstr("/container")));  // the path may be a secret
   set("AWS_CONTAINER_AUTHORIZATION_TOKEN", "container-token");
   EXPECT_EQ(found(), "container container-secret container-token");
   test::write_text(scratch / "token", "container-token\n");
   set("AWS_CONTAINER_AUTHORIZATION_TOKEN", nullptr);
   set("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", (scratch / "token").c_str());
   EXPECT_EQ(found(), "container container-secret container-token");
-  for (const char* other : {"http://192.0.2.1/container", "http://127.0.0.1.example/container"}) {
+  for (const char* other : {"http://192.0.2.1/container", "http://127.0.0.1.example/container",
+                            "http://127.0.0.1:80@example/container", "https://a@example/container"}) {
     set("AWS_CONTAINER_CREDENTIALS_FULL_URI", other);
     EXPECT_THAT(why(), HasSubstr("neither encrypted nor on this host")) << other;
   }
@@ -154,7 +173,7 @@ TEST_F(CredentialsTest, OfAMachineComeLastAndItKnowsTheRegion) {
   set("AWS_EC2_METADATA_SERVICE_ENDPOINT", (server + "/").c_str());
   EXPECT_EQ(found(), "machine machine-secret machine-token");
   EXPECT_EQ(region_of_machine(), "eu-north-1");
-  set("AWS_EC2_METADATA_DISABLED", "true");
+  set("AWS_EC2_METADATA_DISABLED", "True");
   EXPECT_EQ(region_of_machine(), "");
 }
 
@@ -173,18 +192,123 @@ TEST_F(CredentialsTest, AreThoseOfBotocore) {
   }
 }
 
+constexpr int64_t kNow_s = 1'800'000'000;  // 2027-01-15T08:00:00Z, date --date @1800000000
+
 TEST_F(CredentialsTest, AreAskedForAgainOnlyBeforeTheyExpire) {
-  set("AWS_EC2_METADATA_DISABLED", nullptr);
-  set("AWS_EC2_METADATA_SERVICE_ENDPOINT", server.c_str());
+  use_machine();
+  test::write_text(scratch / "expires", "2027-01-15T09:00:00Z");
   CredentialSource source("eu-west-1");
-  std::string why;
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(source.get(why).access_key, "machine");
-    EXPECT_EQ(source.get(why).region, "eu-west-1");
+  for (const int64_t now_s : {kNow_s, kNow_s + 1, kNow_s + 3299}) {
+    EXPECT_EQ(source.get(now_s).credentials.access_key, "machine");
+    EXPECT_EQ(source.get(now_s).credentials.region, "eu-west-1");
+    EXPECT_EQ(requests(), 4) << now_s;  // two tokens, the role, its keys
   }
-  EXPECT_EQ(why, "");
-  const std::string log = read_file(scratch / "log");
-  EXPECT_EQ(std::ranges::count(log, '\n'), 4) << log;  // two tokens, the role, its keys
+  test::write_text(scratch / "expires", "2027-01-15T09:55:30Z");
+  EXPECT_EQ(source.get(kNow_s + 3300).expires_s, kNow_s + 6930);
+  EXPECT_EQ(requests(), 8);
+  EXPECT_EQ(source.get(kNow_s + 6629).why, "");
+  EXPECT_EQ(requests(), 8);
+}
+
+// Also if they hold for less than a minute.
+TEST_F(CredentialsTest, AreNotUsedAfterTheyExpire) {
+  use_machine();
+  test::write_text(scratch / "expires", "2027-01-15T08:00:30Z");
+  CredentialSource source("eu-west-1");
+  EXPECT_EQ(source.get(kNow_s).expires_s, kNow_s + 30);
+  test::write_text(scratch / "expires", "2027-01-15T09:00:00Z");
+  source.get(kNow_s + 29);
+  EXPECT_EQ(requests(), 4);
+  EXPECT_EQ(source.get(kNow_s + 30).expires_s, kNow_s + 3600);
+  EXPECT_EQ(requests(), 8);
+}
+
+TEST_F(CredentialsTest, OutliveAFailureUntilTheyExpireAndThenNoRequestGoesUnsigned) {
+  use_machine();
+  test::write_text(scratch / "expires", "2027-01-15T09:00:00Z");
+  CredentialSource source("eu-west-1");
+  EXPECT_EQ(source.get(kNow_s).credentials.access_key, "machine");
+  test::write_text(scratch / "failures", "1000");
+  EXPECT_EQ(source.get(kNow_s + 3400).credentials.access_key, "machine");
+  for (const int64_t now_s : {kNow_s + 3600, kNow_s + 3700}) {
+    const FoundCredentials none = source.get(now_s);
+    EXPECT_FALSE(none.credentials.are_there());
+    remove_file(scratch / "failures");
+    const int64_t asked = requests();
+    EXPECT_EQ(ask_store("private/x", none).kind, StoreResult::Kind::kUnreachable) << now_s;
+    EXPECT_EQ(requests(), asked);
+    test::write_text(scratch / "failures", "1000");
+  }
+}
+
+TEST_F(CredentialsTest, WithoutAnEndOutliveAFailure) {
+  test::write_text(scratch / "config", "[default]\naws_access_key_id = C\naws_secret_access_key = c\n");
+  CredentialSource source("eu-west-1");
+  EXPECT_EQ(source.get(kNow_s).credentials.access_key, "C");
+  remove_file(scratch / "config");
+  EXPECT_EQ(source.get(kNow_s + 1000).credentials.access_key, "C");
+  test::write_text(scratch / "config", "[default]\naws_access_key_id = D\naws_secret_access_key = d\n");
+  EXPECT_EQ(source.get(kNow_s + 2000).credentials.access_key, "D");
+}
+
+TEST_F(CredentialsTest, OfAServerThatFailsForAMomentAreFound) {
+  set("AWS_CONTAINER_CREDENTIALS_FULL_URI", (server + "/container").c_str());
+  set("AWS_CONTAINER_AUTHORIZATION_TOKEN", "container-token");
+  test::write_text(scratch / "failures", "2");
+  EXPECT_EQ(found(), "container container-secret container-token");
+  EXPECT_EQ(requests(), 3);
+  // A container's server that fails is no reason to be another machine.
+  use_machine();
+  test::write_text(scratch / "failures", "3");
+  const FoundCredentials none = find_credentials("eu-west-1");
+  EXPECT_EQ(none.failure, StoreResult::Kind::kUnreachable);
+  EXPECT_THAT(none.why, HasSubstr("answers 503"));
+  EXPECT_EQ(found(), "container container-secret container-token");
+  EXPECT_EQ(requests(), 7);
+}
+
+TEST_F(CredentialsTest, ThatAreNotConfiguredLeaveRequestsUnsigned) {
+  const FoundCredentials none = find_credentials("eu-west-1");
+  EXPECT_EQ(none.failure, StoreResult::Kind::kDone);
+  EXPECT_THAT(ask_store("private/x", none).why, HasSubstr("AccessDenied; there are no credentials"));
+  EXPECT_EQ(read_file(scratch / "log"), "GET /private/x 403\n");
+  FoundCredentials some;
+  some.credentials = {"key", "secret", "", "eu-west-1"};
+  EXPECT_THAT(ask_store("private/x", some).why, testing::EndsWith("AccessDenied"));
+  EXPECT_THAT(read_file(scratch / "log"), testing::EndsWith("GET /private/x 403 signed\n"));
+  EXPECT_THAT(ask_store("moved/x", some).why, HasSubstr("the bucket is in eu-south-2: set AWS_REGION"));
+}
+
+TEST_F(CredentialsTest, NeedBothHalvesOfAPair) {
+  use_machine();
+  set("AWS_ACCESS_KEY_ID", "E");
+  EXPECT_THAT(why(), HasSubstr("AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"));
+  set("AWS_ACCESS_KEY_ID", nullptr);
+  set("AWS_SECRET_ACCESS_KEY", "e");
+  EXPECT_THAT(why(), HasSubstr("AWS_SECRET_ACCESS_KEY is set without AWS_ACCESS_KEY_ID"));
+  set("AWS_SECRET_ACCESS_KEY", nullptr);
+  test::write_text(scratch / "credentials", "[default]\naws_access_key_id = F\n");
+  EXPECT_THAT(why(), HasSubstr("the profile default: aws_access_key_id is set without aws_secret_access_key"));
+  EXPECT_EQ(find_credentials("").failure, StoreResult::Kind::kRefused);
+}
+
+TEST_F(CredentialsTest, OfANamedProfileOrOfARoleAreNoOthers) {
+  use_machine();
+  test::write_text(scratch / "config",
+                   "[profile none]\nregion = x\n"
+                   "[profile role]\nrole_arn = arn\nsource_profile = role\n"
+                   "aws_access_key_id = R\naws_secret_access_key = r\n");
+  EXPECT_EQ(found(), "machine machine-secret machine-token");
+  for (const char* profile : {"none", "missing"}) {
+    set("AWS_PROFILE", profile);
+    EXPECT_THAT(why(), HasSubstr(fmt::format("the profile {}, which AWS_PROFILE names", profile)));
+  }
+  set("AWS_PROFILE", "role");
+  EXPECT_THAT(why(), HasSubstr("the profile role assumes a role, which is not read"));
+  set("AWS_PROFILE", nullptr);
+  test::write_text(scratch / "config", "[default]\nrole_arn = arn\ncredential_source = Ec2InstanceMetadata\n");
+  EXPECT_THAT(why(), HasSubstr("the profile default assumes a role"));
+  EXPECT_EQ(found(), "  ");
 }
 
 TEST(Settings, AmazonsHostsInChinaHaveAnotherEnd) {

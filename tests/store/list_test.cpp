@@ -38,6 +38,22 @@ TEST(List, TakesKeysSizesAndFoldersAndTheTokenOfTheNext) {
     Listing none;
     EXPECT_EQ(add_answer(broken, none), "");
     EXPECT_TRUE(none.objects.empty()) << broken;
+    EXPECT_EQ(none.fault, "");
+  }
+  EXPECT_EQ(listing.fault, "");
+}
+
+TEST(List, ThatIsNotWholeOrHasNoSizesHasAFault) {
+  for (const char* cut : {"<IsTruncated>true</IsTruncated>",
+                          "<IsTruncated>true</IsTruncated><NextContinuationToken></NextContinuationToken>"}) {
+    Listing listing;
+    EXPECT_EQ(add_answer(cut, listing), "");
+    EXPECT_THAT(listing.fault, testing::HasSubstr("without a NextContinuationToken")) << cut;
+  }
+  for (const char* size : {"", "x", "12x", "-1", "9223372036854775808"}) {
+    Listing listing;
+    add_answer(fmt::format("<Contents><Key>a/b</Key><Size>{}</Size></Contents>", size), listing);
+    EXPECT_THAT(listing.fault, testing::HasSubstr(fmt::format("a/b with the Size \"{}\"", size)));
   }
 }
 

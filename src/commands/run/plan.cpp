@@ -117,6 +117,7 @@ Json plan_json(const Planned& p, const Layouts& layouts) {
   const int64_t S = p.config.training.seq_len;
   plan::ModelShape full = p.shape.model;
   full.causal = false;
+  for (models::Layer& layer : full.layers) layer.window = 0;
   Json json;
   json["model"] = {{"parameters", p.shape.parameters.num_parameters}};
   json["compute"] = {

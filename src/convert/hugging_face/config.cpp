@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "config/check.h"
 #include "config/derived.h"
 #include "config/families.h"
 #include "config/fields.h"
@@ -130,9 +131,10 @@ class ConfigReader {
     config::Model& m = found_.model;
     m.dim = integer("hidden_size");
     m.n_layers = integer("num_hidden_layers");
-    m.n_heads = integer("num_attention_heads");
+    const auto size = [&](const char* name, int64_t of_class) { return integer(name, of_class > 0 ? of_class : -1); };
+    m.n_heads = size("num_attention_heads", type().num_attention_heads);
     m.hidden_dim = integer("intermediate_size");
-    m.vocab_size = integer("vocab_size");
+    m.vocab_size = size("vocab_size", type().vocab_size);
     if (m.dim < 1 || m.n_layers < 1 || m.n_heads < 1 || m.hidden_dim < 1 || m.vocab_size < 1)
       refuse("a size of the model is 0", {});
     // A null is no missing field: every class takes the number of query heads for it.
@@ -203,7 +205,10 @@ class ConfigReader {
     using enum config::SlidingWindowUse;
     config::Model& m = found_.model;
     const int64_t length = window();
-    if (length == 0) return;
+    if (length == 0) {
+      m.rope_local_theta = 0;  // no layer has it
+      return;
+    }
     if (type().window == kNever) {
       if (length < found_.max_positions) refuse(fmt::format("sliding_window = {}", length));
       return;
@@ -327,6 +332,15 @@ void require_allowed(const Description& description, const std::string& origin) 
       throw user_error(
           fmt::format("{}: {} would be {}", origin, field.name(), config::to_toml_value(field.value(config))),
           fmt::format("it may be {}", field.limits.text()), "correct the field in a copy of the file");
+  }
+  // Rules between keys: a list of another length, a scaling that divides by zero.
+  config::LoadResult loaded;
+  loaded.config = config;
+  config::check(loaded, config::Purpose::kPlan);
+  for (const config::Problem& problem : loaded.problems) {
+    if (problem.key.starts_with("model."))
+      throw user_error(fmt::format("{}: {}", origin, problem.what), "no run file may have it",
+                       "correct the field in a copy of the file");
   }
 }
 

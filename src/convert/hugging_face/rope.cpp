@@ -227,9 +227,10 @@ class RopeReader {
 
   // Also a field of the file itself, as Phi-3's has it.
   int64_t original(const HfJson& style, const std::string& name, std::optional<int64_t> missing = {}) const {
-    const bool in_file = has(kOriginal);
+    const bool in_file = has(kOriginal) || type_.original_max_position_embeddings > 0;
     if (!in_file && !is_given(style, kOriginal) && missing) return *missing;
-    const int64_t of_file = in_file ? size_of(json_.at(kOriginal), kOriginal) : 0;
+    const int64_t of_file =
+        has(kOriginal) ? size_of(json_.at(kOriginal), kOriginal) : type_.original_max_position_embeddings;
     if (in_file && !is_given(style, kOriginal)) return of_file;
     const int64_t own = size_of(field(style, name, kOriginal), fmt::format("{}.{}", name, kOriginal));
     if (in_file && own != of_file)

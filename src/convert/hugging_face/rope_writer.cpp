@@ -68,6 +68,8 @@ void write_layers(OutJson& fields, const config::HuggingFaceClass& type, const c
     refuse_rope("model.rope_local_theta = 0", type, "layers with a window are not scaled");
   if (!has_field && base != m.rope_theta)
     refuse_rope(fmt::format("model.rope_local_theta = {}", m.rope_local_theta), type, "all layers have one base");
+  // transformers looks for it beside the styles of layers, where it is not.
+  if (!m.rope_truncate) refuse_rope("model.rope_truncate = false", type, "its whole numbers are always rounded");
   if (has_field) fields["rope_local_base_freq"] = base;
   OutJson sliding = {{"rope_type", "default"}, {"rope_theta", base}};
   if (m.partial_rotary_factor != 1) sliding["partial_rotary_factor"] = m.partial_rotary_factor;
