@@ -20,7 +20,7 @@ struct StoreAccess {
   std::string endpoint;     // "https://HOST"
   bool is_virtual = false;  // the bucket goes before the host
   Credentials credentials;  // none: requests are not signed, as public buckets want
-  // Why there are none. Another kind than kDone: some are configured, and every request ends with this result.
+  // The reason if `credentials` is empty. Another kind than kDone: some are configured, and every request ends so.
   StoreResult no_credentials = {};
   int64_t attempts = 10, connect_timeout_s = 10, request_timeout_s = 30;  // see settings.h
 };
