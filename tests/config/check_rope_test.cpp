@@ -85,7 +85,7 @@ TEST(CheckRope, QueriesAreScaledWithTheirRotation) {
 // Layers with a window would have it.
 TEST(CheckRope, ABaseOfNoLayerIsAnError) {
   EXPECT_EQ(problems({"model.rope_local_theta=10000"}),
-            one("model.rope_local_theta = 10000 has no effect: no layer has a window"));
+            one("model.rope_local_theta = 10000.0 has no effect with model.sliding_window = 0"));
 }
 
 }  // namespace

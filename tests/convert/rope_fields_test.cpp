@@ -114,8 +114,14 @@ TEST(RopeFields, OfLongRopeAreThoseOfPhi3) {
   EXPECT_EQ(out["rope_scaling"].size(), 3U);  // transformers 4 allows no more
   EXPECT_THAT(refusal(R"("rope_scaling": {"type": "linear", "factor": 2})", phi3),
               HasSubstr("rope_scaling: rope_type \"linear\""));
-  EXPECT_THAT(refusal(R"("rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": [1]})", phi3),
-              HasSubstr("longrope with a factor of 1"));
+  // Its class has an original length of its own.
+  EXPECT_EQ(read(R"("rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": [1]})", phi3)
+                .rope_original_seq_len,
+            4096);
+  EXPECT_THAT(refusal(R"("rope_scaling": {"type": "longrope", "original_max_position_embeddings": 8192,
+                          "short_factor": [1], "long_factor": [1]})",
+                      phi3),
+              HasSubstr("original_max_position_embeddings is 4096 in one place and 8192 in another"));
   EXPECT_THAT(
       refusal(R"("rope_scaling": {"type": "longrope", "factor": 2, "short_factor": [0], "long_factor": [1]})", phi3),
       HasSubstr("rope_scaling.short_factor = 0 is not a positive number"));

@@ -104,11 +104,11 @@ TEST(Push, SaysInTheCardWhatWasProved) {
     const CommandResult result = push(server, native + " --verify --to me/proved-" + format + " --format " + format);
     EXPECT_EQ(result.exit_code, 0) << result.output;
     EXPECT_THAT(read_file(server.repository("models/me/proved-" + std::string(format) + "/README.md")),
-                HasSubstr("logits"));
+                HasSubstr(" logits"));
   }
   const CommandResult without = push(server, native + " --to me/unproved");
   EXPECT_EQ(without.exit_code, 0) << without.output;
-  EXPECT_THAT(read_file(server.repository("models/me/unproved/README.md")), Not(HasSubstr("logits")));
+  EXPECT_THAT(read_file(server.repository("models/me/unproved/README.md")), Not(HasSubstr(" logits")));
 }
 
 TEST(Push, FindsAByteThatChangedOnItsWay) {

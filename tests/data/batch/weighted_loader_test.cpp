@@ -157,12 +157,12 @@ TEST(WeightedLoader, WithMaskingWhatDoesNotCountIsNeverHiddenAndAllElseAsWithout
   HEARTH_NEEDS_ARROW();
   const Twins twins;
   LoaderOptions options = options_for(24);
-  options.shuffle = false;
   options.order.masked = true;
   options.labels.masking = Masking{.probability = 0.4, .mask_id = 4999, .vocab_size = 5000, .at_least_one = false};
   int64_t hidden = 0;
   for (const bool best_fit : {false, true}) {
     SCOPED_TRACE(best_fit);
+    options.shuffle = best_fit;
     if (best_fit)
       options.order.tables = {std::make_shared<const WindowTable>(best_fit_table(twins.plain(), options.seq_len, 1, 7),
                                                                   twins.plain().tokens(), options.seq_len)};
