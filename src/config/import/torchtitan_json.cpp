@@ -144,7 +144,7 @@ void import_json_model(Draft& draft) {
   const ForeignKey *flex = layer_key(draft, "attention.inner_attention.block_size"),
                    *window = layer_key(draft, "attention.inner_attention.window_size");
   if (window != nullptr && window->value.text() != "[-1, 0]")
-    draft.refuse(*window, "a position attends to its whole window");
+    draft.refuse(*window, "windows are not imported: leave it out, and set model.sliding_window");
   if (flex != nullptr || window != nullptr)
     draft.set("model.attention_scope", "document", flex != nullptr ? flex : window,
               "every document attends to itself alone");

@@ -169,7 +169,7 @@ TEST_F(ImportTest, WhatGptNeoxHasAndHearthDoesNotIsRefusedByLine) {
                     "train_data_paths: [a, b]\ntrain_data_weights: [1]\nsave_iters: 5\n"}},
                   {.ranks = 1}),
             "error: pythia.yml (read as GPT-NeoX) has 11 errors\n"
-            "  pythia.yml:5: rotary_pct = 0.25: the whole head is rotated\n"
+            "  pythia.yml:5: rotary_pct = 0.25: a part is not imported: set model.partial_rotary_factor\n"
             "      fix: to import the rest: --leave-out rotary_pct\n"
             "  pythia.yml:6: gpt_j_residual = true: attention and feed-forward follow each other\n"
             "      fix: to import the rest: --leave-out gpt_j_residual\n"
@@ -220,7 +220,7 @@ TEST_F(ImportTest, AValueThatHearthDoesNotHaveIsNamedWithTheOneThatItHas) {
   gelu.replace(gelu.find("swiglu"), 6, "gelu");
   EXPECT_EQ(error({{"run.yml", gelu}, {"more.yml", "rotary_pct: 0.25\n"}}, {.ranks = 32}),
             "error: the import of run.yml and more.yml (read as GPT-NeoX) has 2 errors\n"
-            "  more.yml:1: rotary_pct = 0.25: the whole head is rotated\n"
+            "  more.yml:1: rotary_pct = 0.25: a part is not imported: set model.partial_rotary_factor\n"
             "      fix: to import the rest: --leave-out rotary_pct\n"
             "  run.yml:12: activation = \"gelu\": the feed-forward is SwiGLU (activation: swiglu)\n"
             "      fix: to import the rest: --leave-out activation");
