@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "checkpoint/average.h"
 #include "checkpoint/save.h"
 #include "convert/convert.h"
 #include "convert/hugging_face/config.h"
@@ -91,8 +92,11 @@ void require_moments(const checkpoint::Reader& reader, const Run& run) {
                                      : "";
   throw user_error(
       fmt::format("{} has the weights alone: the run cannot go on from it to step {}", folder.string(), run.steps),
-      fmt::format("its training ended at step {}, and checkpoint.last_save_model_only left the optimizer's state out",
-                  step),
+      reader.manifest().states.contains(checkpoint::kAverageState)
+          ? "it is the mean of several checkpoints"
+          : fmt::format("its training ended at step {}, and checkpoint.last_save_model_only left the optimizer's state "
+                        "out",
+                        step),
       fmt::format("{}begin a new run with these weights: checkpoint.initial_load_path in a new job.dump_folder",
                   go_back));
 }

@@ -201,7 +201,7 @@ convert::TrainingState state_for_branch(const convert::Source& source, bool new_
   if (reader.has_manifest() && !new_optimizer)
     throw user_error(
         fmt::format("{} has the weights alone: a branch cannot take over its optimizer", reader.folder().string()),
-        "checkpoint.last_save_model_only left the optimizer's state out, or it was converted from a model",
+        "checkpoint.last_save_model_only left the optimizer's state out, or it is a mean or a converted model",
         "give checkpoint.exclude_from_loading = [\"optimizer\"], or another checkpoint")
         .about("checkpoint.initial_load_path");
   if (!reader.has_manifest())

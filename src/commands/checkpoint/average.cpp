@@ -48,6 +48,9 @@ int checkpoints_average(CommandLine& line) {
               "a number above 0 for each checkpoint, of which the ratios count; none "
               "given: all weigh the same");
   if (!line.parse()) return 0;
+  if (checkpoint::parse_step_name(out.filename().string()))
+    throw user_error(fmt::format("--out {}: its name is a step's", out.string()),
+                     "a run would take the mean for a checkpoint of its own", "give another name");
   const std::vector<double> numbers = weights_of(weights, folders.size());
   std::vector<checkpoint::AverageInput> inputs;
   for (size_t i = 0; i < folders.size(); ++i) inputs.push_back({folders[i], numbers[i]});

@@ -125,6 +125,9 @@ TEST_F(CheckpointsCommand, AverageTakesANumberForEachCheckpoint) {
     EXPECT_THAT(refused.output, HasSubstr("--weights")) << wrong;
   }
   EXPECT_EQ(run("average --out {0}/mean" + both).exit_code, 2);
+  // A run would go on from it.
+  EXPECT_THAT(run("average --out {0}/pair/step-00000009" + both).output, HasSubstr("its name is a step's"));
+  EXPECT_FALSE(path_exists(scratch / "pair/step-00000009"));
   EXPECT_FALSE(path_exists(scratch / "other"));
 }
 
