@@ -171,7 +171,7 @@ void time_rows(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S, DT
                [&] { ops::norm_backward(s.norm, h, dweight, y, x, statistics, weight, /*accumulate=*/true); });
 
   const at::Tensor heads = bench.random({B, S, N, s.K}, dtype),
-                   table = ops::rope_table(S, s.K, s.rope, dtype, bench.device);
+                   table = ops::rope_tables(S, S, s.K, s.rope, dtype, bench.device).heads_SR;
   bench.memory(named("rope"), {{heads, table}, {heads}}, [&] { ops::rope_forward(heads, table, s.rope.halves); });
 
   const int64_t width = s.ffn_width();

@@ -195,13 +195,13 @@ std::vector<std::pair<Wanted, data::Dataset>> open_sets(const LoadedModel& model
   return sets;
 }
 
-std::optional<SlidingWindow> sliding_window(const LoadedModel& model, const config::EvalOptions& options) {
+std::optional<StridedWindows> strided_windows(const LoadedModel& model, const config::EvalOptions& options) {
   if (options.stride == 0) return std::nullopt;
   if (model.config.objective.masked())
     throw user_error("--stride cannot be used with a model that fills in hidden tokens",
                      "each of its predictions has the whole window as context", "leave it out");
   const int64_t longest = model.config.training.seq_len;
-  const SlidingWindow rule{options.window > 0 ? options.window : longest, options.stride};
+  const StridedWindows rule{options.window > 0 ? options.window : longest, options.stride};
   if (rule.window > longest)
     throw user_error(fmt::format("--window {} is too long", rule.window),
                      fmt::format("the model was trained on windows of {} tokens", longest), "give a shorter one");
@@ -226,8 +226,8 @@ Json report_json(const EvalReport& report) {
   json["unit"] = !has_units ? Json() : report.units == EvalReport::Units::kSpikes ? "spike" : "byte";
   json["counted_units"] = has_units ? Json(e.counted_units) : Json();
   json["bits_per_unit"] = has_units ? Json(report.bits_per_unit()) : Json();
-  json["window"] = report.sliding ? Json(report.sliding->window) : Json();
-  json["stride"] = report.sliding ? Json(report.sliding->stride) : Json();
+  json["window"] = report.strided ? Json(report.strided->window) : Json();
+  json["stride"] = report.strided ? Json(report.strided->stride) : Json();
   json["ngram"] = report.ngram.empty() ? Json() : Json(report.ngram);
   return json;
 }
@@ -267,7 +267,7 @@ std::vector<EvalReport> eval_sets(LoadedModel& model, const config::EvalOptions&
   const data::LabelRule labels =
       data::label_rule(model.config.objective, model.config.model.attention_scope, *model.tokenizer, model.shape.V)
           .held_out(draws_of(model, options));
-  const std::optional<SlidingWindow> sliding = sliding_window(model, options);
+  const std::optional<StridedWindows> strided = strided_windows(model, options);
   const auto sets = open_sets(model, options);
   const int64_t order = options.ngram.empty() ? 0 : *std::max_element(options.ngram.begin(), options.ngram.end());
   std::vector<data::Dataset> counted;
@@ -283,7 +283,7 @@ std::vector<EvalReport> eval_sets(LoadedModel& model, const config::EvalOptions&
     facts.weighs_labels = facts.weighs_labels || dataset.split(wanted.split).weights();
   const plan::ModelShape shape = plan::model_shape(model.config, facts, plan::Workload::kInference);
   std::optional<model::Transformer> transformer;
-  if (!sliding) transformer.emplace(shape, model.plan, options.batch_size, seq_len, model.compute_options());
+  if (!strided) transformer.emplace(shape, model.plan, options.batch_size, seq_len, model.compute_options());
   const std::vector<int64_t> token_units = units_of_tokens(*model.tokenizer, model.shape.V);
   std::vector<EvalReport> reports;
   for (const auto& [wanted, dataset] : sets) {
@@ -296,10 +296,10 @@ std::vector<EvalReport> eval_sets(LoadedModel& model, const config::EvalOptions&
     report.masked = labels.masking.has_value();
     report.mc_num = labels.diffusion ? labels.diffusion->draws : 0;
     report.weighted = split.weights() && !split.weights()->is_mask;
-    report.sliding = sliding;
+    report.strided = strided;
     std::optional<ProgressDisplay> line(std::in_place, wanted.name.empty() ? wanted.split : wanted.name, "batches");
     const auto show = [&](int64_t done, int64_t all) { line->show(done, all); };
-    report.validation = sliding ? slide(model, shape, split, *sliding, labels, options.batch_size, token_units, show)
+    report.validation = strided ? slide(model, shape, split, *strided, labels, options.batch_size, token_units, show)
                                 : train::validate(*transformer, *model.weights, split,
                                                   {.seq_len = seq_len,
                                                    .local_batch_size = options.batch_size,
@@ -332,8 +332,8 @@ std::string format_report(const EvalReport& report) {
                           : fmt::format("tokens counted   {:.0f}\n", report.validation.counted_tokens);
   if (has_units)
     text += fmt::format("{:<16} {:.0f}\n", fmt::format("{}s counted", unit), report.validation.counted_units);
-  if (report.sliding)
-    text += fmt::format("window           {} tokens, stride {}\n", report.sliding->window, report.sliding->stride);
+  if (report.strided)
+    text += fmt::format("window           {} tokens, stride {}\n", report.strided->window, report.strided->stride);
   if (report.ngram.empty()) return text;
 
   text += spikes ? "\nnats per token of the same recordings, n-gram models over tokens, one added to every count:\n"

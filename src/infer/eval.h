@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "config/options.h"
 #include "infer/choice_task.h"
-#include "infer/sliding_window.h"
+#include "infer/strided_windows.h"
 #include "train/validate.h"
 
 namespace hearth::infer {
@@ -28,8 +28,8 @@ struct EvalReport {
   std::string split;  // the dataset's split
   train::ValidationResult validation;
   Units units = Units::kNone;
-  std::optional<SlidingWindow> sliding{};  // how the loss was measured; empty: windows that follow each other
-  bool masked = false;                     // hidden tokens are predicted, not the next ones
+  std::optional<StridedWindows> strided{};  // how the loss was measured; empty: windows that follow each other
+  bool masked = false;                      // hidden tokens are predicted, not the next ones
   int64_t mc_num = 0;  // masked_diffusion: the loss is of all tokens, and a bound from so many draws of each sequence
   bool weighted = false;  // the data weight tokens, so weights are counted, not tokens
   // For orders 1, 2, ...: bits per byte of text, or nats per token of recordings; empty without --ngram.

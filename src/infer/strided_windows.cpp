@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "infer/sliding_window.h"
+#include "infer/strided_windows.h"
 
 #include <algorithm>
 
@@ -49,7 +49,7 @@ data::Batch batch_of(const data::Split& split, std::span<const WindowPart> parts
 
 }  // namespace
 
-std::vector<WindowPart> windows_of(int64_t tokens, const SlidingWindow& rule) {
+std::vector<WindowPart> windows_of(int64_t tokens, const StridedWindows& rule) {
   std::vector<WindowPart> parts;
   int64_t reached = 0;
   for (int64_t begin = 0; reached < tokens; begin += rule.stride) {
@@ -61,7 +61,7 @@ std::vector<WindowPart> windows_of(int64_t tokens, const SlidingWindow& rule) {
 }
 
 train::ValidationResult slide(LoadedModel& model, const plan::ModelShape& shape, const data::Split& split,
-                              const SlidingWindow& rule, const data::LabelRule& labels, int64_t most_rows,
+                              const StridedWindows& rule, const data::LabelRule& labels, int64_t most_rows,
                               std::span<const int64_t> token_units,
                               const std::function<void(int64_t done, int64_t all)>& progress) {
   const std::vector<WindowPart> parts = windows_of(split.tokens(), rule);

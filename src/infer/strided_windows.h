@@ -21,7 +21,7 @@
 
 namespace hearth::infer {
 
-struct SlidingWindow {
+struct StridedWindows {
   int64_t window = 0, stride = 0;  // 2 <= window, 1 <= stride <= window
 };
 
@@ -30,12 +30,12 @@ struct WindowPart {
   int64_t begin, scored, end;
   bool operator==(const WindowPart&) const = default;
 };
-std::vector<WindowPart> windows_of(int64_t tokens, const SlidingWindow& rule);
+std::vector<WindowPart> windows_of(int64_t tokens, const StridedWindows& rule);
 
 // `most_rows`: windows that are computed at a time, at most. `progress` is called with numbers of batches. The model's
 // shape may differ from the run's (data with weights). Throws user_error if no token is scored.
 train::ValidationResult slide(LoadedModel& model, const plan::ModelShape& shape, const data::Split& split,
-                              const SlidingWindow& rule, const data::LabelRule& labels, int64_t most_rows,
+                              const StridedWindows& rule, const data::LabelRule& labels, int64_t most_rows,
                               std::span<const int64_t> token_units,
                               const std::function<void(int64_t done, int64_t all)>& progress = {});
 

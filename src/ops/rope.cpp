@@ -227,10 +227,6 @@ std::vector<double> rope_frequencies(const plan::Rope& rope, int64_t K, int64_t 
   return frequencies;
 }
 
-at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype, at::Device device) {
-  return rope_tables(S, S, K, rope, dtype, device).heads_SR;
-}
-
 RopeTables rope_tables(int64_t S, int64_t length, int64_t K, const plan::Rope& rope, DType dtype, at::Device device) {
   const std::vector<double> frequencies = rope_frequencies(rope, K, length);
   const auto table = [&](const auto& scale) { return filled_table(S, frequencies, rope.halves, dtype, device, scale); };

@@ -25,9 +25,7 @@ std::vector<double> rope_frequencies(const plan::Rope& rope, int64_t K, int64_t 
 // [S, R]: row p holds (cos, sin) of pair 0, of pair 1, ... for position p; with halves all cosines, then all sines.
 // Both are times Rope::attention_factor. Computed in double, then rounded to float32 unless dtype is float64: bfloat16
 // heads are rotated by float32 angles.
-at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype, at::Device device = at::kCPU);
-
-// The tables of keys and of queries: one tensor, unless queries are scaled by their positions.
+// The tables of keys and of queries are one tensor, unless queries are scaled by their positions.
 struct RopeTables {
   at::Tensor heads_SR, queries_SR;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Perplexity with a sliding window, next to the page of transformers.
-#include "infer/sliding_window.h"
+#include "infer/strided_windows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-TEST(SlidingWindow, EveryTokenAfterTheFirstIsScoredOnceWithTheLongestContext) {
+TEST(StridedWindows, EveryTokenAfterTheFirstIsScoredOnceWithTheLongestContext) {
   EXPECT_EQ(windows_of(10, {4, 2}), (std::vector<WindowPart>{{0, 1, 4}, {2, 4, 6}, {4, 6, 8}, {6, 8, 10}}));
   EXPECT_EQ(windows_of(9, {4, 3}), (std::vector<WindowPart>{{0, 1, 4}, {3, 4, 7}, {6, 7, 9}}));
   // Without overlap the first token of each window has no context; a window of one token scores nothing.
@@ -27,7 +27,7 @@ TEST(SlidingWindow, EveryTokenAfterTheFirstIsScoredOnceWithTheLongestContext) {
   EXPECT_EQ(windows_of(3, {8, 4}), (std::vector<WindowPart>{{0, 1, 3}}));
   EXPECT_TRUE(windows_of(1, {8, 4}).empty());
   for (int64_t tokens = 2; tokens < 40; ++tokens) {
-    for (const auto& rule : {SlidingWindow{7, 1}, SlidingWindow{7, 3}, SlidingWindow{7, 6}}) {
+    for (const auto& rule : {StridedWindows{7, 1}, StridedWindows{7, 3}, StridedWindows{7, 6}}) {
       int64_t next = 1;
       for (const auto& [begin, scored, end] : windows_of(tokens, rule)) {
         EXPECT_EQ(scored, next);
@@ -39,7 +39,7 @@ TEST(SlidingWindow, EveryTokenAfterTheFirstIsScoredOnceWithTheLongestContext) {
   }
 }
 
-TEST(SlidingWindow, PerplexityIsThatOfTransformersOnTheExportedModel) {
+TEST(StridedWindows, PerplexityIsThatOfTransformersOnTheExportedModel) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();
@@ -99,7 +99,7 @@ TEST_F(Sliding, WhatCannotSlideIsRefused) {
   EXPECT_EQ(test::error_of([&] { eval_checkpoint({.checkpoint = checkpoint, .window = 8, .stride = 9}); }).message(),
             "--stride 9 is larger than the window");
   // The model's own window is the default.
-  EXPECT_EQ(eval_checkpoint({.checkpoint = checkpoint, .stride = 16}).front().sliding->window, 32);
+  EXPECT_EQ(eval_checkpoint({.checkpoint = checkpoint, .stride = 16}).front().strided->window, 32);
   c.job.dump_folder = "masked";
   c.model.vocab_size = 259;
   c.objective.kind = config::ObjectiveKind::kMaskedLm;

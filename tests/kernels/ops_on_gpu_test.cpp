@@ -141,7 +141,7 @@ TEST_P(OpsOnGpu, RopeWithAndWithoutDocuments) {
       rope.rotated_share = part.second;
       rope.attention_factor = 1.25;
       const at::Tensor x = in.values({kB, kS, kH, kK}), rows = x.clone(), documents = x.clone();
-      const at::Tensor table = rope_table(kS, kK, rope, DType::kFloat32, in.device());
+      const at::Tensor table = rope_tables(kS, kS, kK, rope, DType::kFloat32, in.device()).heads_SR;
       const at::Tensor starts = in.there(at::tensor({0, 11, int(kS), int(kS) + 40}, at::kInt));
       rope_forward(rows, table, halves);
       rope_backward(documents, table, halves, starts);

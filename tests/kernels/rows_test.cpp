@@ -147,7 +147,7 @@ TEST_P(RopeKernel, AgreesWithTheCpuForHalvesAndPairsDocumentsAndLaterStarts) {
           const int64_t whole = variant == 3 ? 11 : S + 5, rows = variant == 3 ? 6 : S;
           const Places places{variant == 3 ? whole : S, positions.first, positions.second, positions.length};
           const plan::Rope rope{.theta = 100, .halves = halves};
-          const at::Tensor angles = ops::rope_table(whole, K, rope, DType::kFloat32);
+          const at::Tensor angles = ops::rope_tables(whole, whole, K, rope, DType::kFloat32).heads_SR;
           // The first heads of packed rows, with more columns after them; and the first elements of wider heads.
           const int64_t width = variant == 0 ? K + 6 : K;
           const at::Tensor packed = random({B, rows, N + 2, width}, type), x = packed.narrow(2, 0, N).narrow(3, 0, K);

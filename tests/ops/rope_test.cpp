@@ -55,7 +55,7 @@ TEST_P(RopeTest, RotatesTheFirstHeadsOfPackedQkvAsComplexNumbers) {
   const at::Tensor qkv = random({B * S, (H + 2 * G) * K()}, type()), before = qkv.clone();
   const at::Tensor view = qkv.view({B, S, H + 2 * G, K()}).narrow(2, 0, H + G);
   const at::Tensor expected = oracle(view, halves(), 0);
-  rope_forward(view, rope_table(S, K(), rope(), dtype()), halves());
+  rope_forward(view, rope_tables(S, S, K(), rope(), dtype()).heads_SR, halves());
   EXPECT_LE(relative_error(view, expected), bound(type(), 1e-7));
   const int64_t rotated = (H + G) * K();
   EXPECT_TRUE(same_bits(qkv.narrow(1, rotated, G * K()), before.narrow(1, rotated, G * K())));  // v untouched
@@ -63,7 +63,7 @@ TEST_P(RopeTest, RotatesTheFirstHeadsOfPackedQkvAsComplexNumbers) {
 
 TEST_P(RopeTest, StartIsThePositionOfTheFirstRow) {
   const at::Tensor x = random({2, 3, 2, K()}, type()), expected = oracle(x, halves(), 1000);
-  rope_forward(x, rope_table(1003, K(), rope(), dtype()), halves(), {}, {.first = 1000});
+  rope_forward(x, rope_tables(1003, 1003, K(), rope(), dtype()).heads_SR, halves(), {}, {.first = 1000});
   EXPECT_LE(relative_error(x, expected), bound(type(), 1e-7));
 }
 
@@ -74,7 +74,7 @@ TEST_P(RopeTest, PositionsBeginAgainWhereADocumentStarts) {
   std::vector<at::Tensor> expected;
   for (const auto [row, begin, end] : {std::array<int64_t, 3>{0, 0, 7}, {0, 7, 8}, {0, 8, 20}, {1, 0, 13}, {1, 13, 20}})
     expected.push_back(oracle(x.narrow(0, row, 1).narrow(1, begin, end - begin), halves(), 0));
-  const at::Tensor table = rope_table(20, K(), rope(), dtype());
+  const at::Tensor table = rope_tables(20, 20, K(), rope(), dtype()).heads_SR;
   rope_forward(x, table, halves(), starts);
   EXPECT_LE(relative_error(x, at::cat(expected, 1).view(x.sizes())), bound(type(), 1e-7));
   const at::Tensor turned_back = x.clone();
@@ -84,7 +84,7 @@ TEST_P(RopeTest, PositionsBeginAgainWhereADocumentStarts) {
 
 // Rows at positions 3 to 5 and 12 to 14 of sequences of 20, with and without the documents of the test before.
 TEST_P(RopeTest, RowsOfAPartOfTheSequencesAreRotatedAsInTheWhole) {
-  const at::Tensor whole = random({2, 20, 3, K()}, type()), table = rope_table(20, K(), rope(), dtype());
+  const at::Tensor whole = random({2, 20, 3, K()}, type()), table = rope_tables(20, 20, K(), rope(), dtype()).heads_SR;
   for (const at::Tensor& starts : {at::Tensor(), at::tensor({0, 7, 8, 20, 33}, at::kInt)}) {
     const auto part_of = [](const at::Tensor& x) { return at::cat({x.narrow(1, 3, 3), x.narrow(1, 12, 3)}, 1); };
     const at::Tensor rotated = whole.clone(), part = part_of(whole);
@@ -97,7 +97,7 @@ TEST_P(RopeTest, RowsOfAPartOfTheSequencesAreRotatedAsInTheWhole) {
 // The first R of K elements.
 TEST_P(RopeTest, APartOfAHeadRotates) {
   const at::Tensor heads = random({2, 9, 3, K() + 5}, type()), before = heads.clone();
-  rope_forward(heads, rope_table(9, K(), rope(), dtype()), halves());
+  rope_forward(heads, rope_tables(9, 9, K(), rope(), dtype()).heads_SR, halves());
   EXPECT_LE(relative_error(heads.narrow(3, 0, K()), oracle(before.narrow(3, 0, K()).contiguous(), halves(), 0)),
             bound(type(), 1e-7));
   EXPECT_TRUE(same_bits(heads.narrow(3, K(), 5), before.narrow(3, K(), 5)));
@@ -108,7 +108,7 @@ TEST_P(RopeTest, BackwardIsTheGradient) {
   const at::Tensor dy = random({2, 11, 3, K()}, type());
   oracle(x, halves(), 0).backward(dy.to(at::kDouble));
   const at::Tensor dx = dy.clone();
-  rope_backward(dx, rope_table(11, K(), rope(), dtype()), halves());
+  rope_backward(dx, rope_tables(11, 11, K(), rope(), dtype()).heads_SR, halves());
   EXPECT_LE(relative_error(dx, x.grad()), bound(type(), 1e-7));
 }
 
@@ -133,7 +133,7 @@ TEST(RopeScaling, HasTheFrequenciesOfLlama31) {
 }
 
 TEST(RopeEdge, DocumentsThatReachOverASequenceAreRefused) {
-  const at::Tensor table = rope_table(6, 8, {}, DType::kFloat32);
+  const at::Tensor table = rope_tables(6, 6, 8, {}, DType::kFloat32).heads_SR;
   const auto turn = [&](const at::Tensor& starts) {
     return [&] { rope_forward(at::zeros({2, 6, 1, 8}), table, false, starts); };
   };
@@ -144,7 +144,8 @@ TEST(RopeEdge, DocumentsThatReachOverASequenceAreRefused) {
 TEST(RopeEdge, AWrongStartIsRefused) {
   EXPECT_TRUE(refused(
       [&] {
-        rope_forward(at::zeros({1, 4, 1, 8}), rope_table(6, 8, {}, DType::kFloat32), false, {}, {.first = 3});
+        rope_forward(at::zeros({1, 4, 1, 8}), rope_tables(6, 6, 8, {}, DType::kFloat32).heads_SR, false, {},
+                     {.first = 3});
       },
       "the table has 6"));
 }

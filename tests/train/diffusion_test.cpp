@@ -92,23 +92,9 @@ TEST_P(DiffusionReference, LossAndGradientAreThoseOfLladasGuidelines) {
 
 // The held-out loss is a bound from the same draws in every measurement and layout.
 TEST_F(DiffusionRun, LearnsAndHasOneLossGradientAndBoundHoweverAStepIsCut) {
-  std::vector<metrics::StepRecord> one;
-  // Ranks, and sequences of a micro-batch: 4, 2, 1 micro-batches on one rank, then 2 and 1 on each of several ranks.
-  const std::vector<std::pair<int64_t, int64_t>> cuts = {{1, 2}, {1, 4}, {1, 8}, {2, 2}, {4, 2}};
-  for (const auto& [ranks, sequences] : cuts) {
-    config::RunConfig c = diffusion(scratch, fmt::format("run{}-{}", ranks, sequences));
-    c.training.dtype = DType::kFloat64;
-    c.training.steps = one.empty() ? 96 : 12;  // that it learns is seen once
-    c.training.local_batch_size = sequences;
-    c.parallelism.data_parallel_shard_degree = ranks;
-    const auto records = train(c);
-    ASSERT_EQ(records.size(), static_cast<size_t>(c.training.steps) + 1);
-    if (one.empty()) {
-      EXPECT_LT(*records.back().validation_loss, 0.75 * *records.front().validation_loss);
-      one = records;
-    }
-    expect_curves_near(records, {one.begin(), one.begin() + static_cast<std::ptrdiff_t>(records.size())});
-  }
+  const auto records = expect_one_curve_however_a_step_is_cut(
+      [this](const std::string& name) { return diffusion(scratch, name); }, 96, 12);
+  EXPECT_LT(*records.back().validation_loss, 0.75 * *records.front().validation_loss);
 }
 
 TEST_F(DiffusionRun, AfterAStopTheNumbersAreThoseOfAnUninterruptedRun) {

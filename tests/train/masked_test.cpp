@@ -30,23 +30,9 @@ struct MaskedRun : TinyData {};
 
 // Every row hides a different number of positions, so ranks and micro-batches count differently.
 TEST_F(MaskedRun, LearnsAndHasOneLossAndGradientHoweverAStepIsCut) {
-  std::vector<metrics::StepRecord> one;
-  // Ranks, and sequences of a micro-batch: 4, 2, 1 micro-batches on one rank, then 2 and 1 on each of several ranks.
-  const std::vector<std::pair<int64_t, int64_t>> cuts = {{1, 2}, {1, 4}, {1, 8}, {2, 2}, {4, 2}};
-  for (const auto& [ranks, sequences] : cuts) {
-    config::RunConfig c = masked(scratch, fmt::format("run{}-{}", ranks, sequences));
-    c.training.dtype = DType::kFloat64;
-    c.training.steps = one.empty() ? 60 : 15;  // that it learns is seen once
-    c.training.local_batch_size = sequences;
-    c.parallelism.data_parallel_shard_degree = ranks;
-    const auto records = train(c);
-    ASSERT_EQ(records.size(), static_cast<size_t>(c.training.steps) + 1);
-    if (one.empty()) {
-      EXPECT_LT(*records.back().loss, 0.7 * *records[1].loss);
-      one = records;
-    }
-    expect_curves_near(records, {one.begin(), one.begin() + static_cast<std::ptrdiff_t>(records.size())});
-  }
+  const auto records =
+      expect_one_curve_however_a_step_is_cut([this](const std::string& name) { return masked(scratch, name); }, 60, 15);
+  EXPECT_LT(*records.back().loss, 0.7 * *records[1].loss);
 }
 
 TEST_F(MaskedRun, AfterAStopTheNumbersAreThoseOfAnUninterruptedRun) {

@@ -147,6 +147,28 @@ inline void expect_curves_near(const std::vector<metrics::StepRecord>& a, const 
   }
 }
 
+// Trains with other numbers of ranks and micro-batches: each has the curve of the first. `make`: a configuration by the
+// name of its folder. The first trains `most_steps`, the others `steps`. Returns the first's records.
+template <class Make>
+std::vector<metrics::StepRecord> expect_one_curve_however_a_step_is_cut(const Make& make, int64_t most_steps,
+                                                                        int64_t steps) {
+  std::vector<metrics::StepRecord> one;
+  // Ranks, and sequences of a micro-batch: 4, 2, 1 micro-batches on one rank, then 2 and 1 on each of several ranks.
+  const std::vector<std::pair<int64_t, int64_t>> cuts = {{1, 2}, {1, 4}, {1, 8}, {2, 2}, {4, 2}};
+  for (const auto& [ranks, sequences] : cuts) {
+    config::RunConfig c = make(fmt::format("run{}-{}", ranks, sequences));
+    c.training.dtype = DType::kFloat64;
+    c.training.steps = one.empty() ? most_steps : steps;
+    c.training.local_batch_size = sequences;
+    c.parallelism.data_parallel_shard_degree = ranks;
+    const auto records = train(c);
+    EXPECT_EQ(records.size(), static_cast<size_t>(c.training.steps) + 1);
+    if (one.empty()) one = records;
+    expect_curves_near(records, {one.begin(), one.begin() + static_cast<std::ptrdiff_t>(records.size())});
+  }
+  return one;
+}
+
 // The data state and the guard's state in checkpoint `folder`.
 inline data::DataState data_state_at(const Path& folder) {
   return run::data_state_of(checkpoint::Reader::open(folder).manifest(), folder);

@@ -15,6 +15,7 @@
 #include "config/derived.h"
 #include "config/families.h"
 #include "config/fields.h"
+#include "convert/hugging_face/field_values.h"
 #include "convert/hugging_face/llada.h"
 #include "convert/hugging_face/rope.h"
 #include "formats/json_object.h"
@@ -111,14 +112,10 @@ class ConfigReader {
     return size_of(json_.at(name), name);
   }
   int64_t size_of(const HfJson& value, const std::string& name) const {
-    if (!value.is_number_integer() || value < 0 || value > int64_t{1} << 31)
-      refuse(fmt::format("{} = {} is not a size", name, value.dump()), {});
-    return value.get<int64_t>();
+    return size_in(value, name, 0, [this](const std::string& what) { refuse(what, {}); });
   }
   double number(const HfJson& value, const std::string& name) const {
-    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() <= 0)
-      refuse(fmt::format("{} = {} is not a positive number", name, value.dump()), {});
-    return value.get<double>();
+    return positive_in(value, name, [this](const std::string& what) { refuse(what, {}); });
   }
 
   bool flag(const std::string& name, bool missing) const {

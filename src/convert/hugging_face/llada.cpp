@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "config/families.h"
 #include "convert/hugging_face/config.h"
+#include "convert/hugging_face/field_values.h"
 #include "convert/names.h"
 #include "formats/json_object.h"
 
@@ -115,17 +116,11 @@ class LladaReader {
 
   int64_t size(const char* name) const {
     if (!has(name)) refuse(fmt::format("has no {}", name));
-    const nlohmann::json& value = json_[name];
-    if (!value.is_number_integer() || value < 1 || value > int64_t{1} << 31)
-      refuse(fmt::format("{} = {} is not a size", name, value.dump()));
-    return value.get<int64_t>();
+    return size_in(json_[name], name, 1, [this](const std::string& what) { refuse(what); });
   }
   double number(const char* name, double missing) const {
     if (!has(name)) return missing;
-    const nlohmann::json& value = json_[name];
-    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() <= 0)
-      refuse(fmt::format("{} = {} is not a positive number", name, value.dump()));
-    return value.get<double>();
+    return positive_in(json_[name], name, [this](const std::string& what) { refuse(what); });
   }
   int64_t token(const char* name, int64_t vocabulary) const {
     const nlohmann::json& value = json_[name];

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "convert/hugging_face/field_values.h"
 #include "models/rope.h"
 
 namespace hearth::convert {
@@ -96,14 +97,10 @@ class RopeReader {
   }
   bool has(std::string_view name) const { return is_given(json_, name); }
   double number(const HfJson& value, const std::string& name) const {
-    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() <= 0)
-      refuse(fmt::format("{} = {} is not a positive number", name, value.dump()), {});
-    return value.get<double>();
+    return positive_in(value, name, [this](const std::string& what) { refuse(what, {}); });
   }
   int64_t size_of(const HfJson& value, const std::string& name) const {
-    if (!value.is_number_integer() || value < 1 || value > int64_t{1} << 31)
-      refuse(fmt::format("{} = {} is not a size", name, value.dump()), {});
-    return value.get<int64_t>();
+    return size_in(value, name, 0, [this](const std::string& what) { refuse(what, {}); });
   }
   // partial_rotary_factor, which most classes do not have.
   double share(const HfJson& value, const std::string& name) const {

@@ -5,7 +5,7 @@
 
 namespace hearth::models {
 
-LlamaBlock::LlamaBlock(const ModelShape& layer) : s_(layer), reach_(layer.reach(layer.layers.front())) {
+LlamaBlock::LlamaBlock(const ModelShape& layer) : s_(layer) {
   // torchtitan's Llama: std 0.02, and smaller with depth for the matrices that write to the residual stream (and for
   // w3, which torchtitan's code treats alike). Its truncation bounds are absolute: +-2.
   constexpr double kStd = 0.02, kBound = 2;
@@ -174,7 +174,7 @@ void LlamaBlock::attend(Program& p, bool is_repeated) {
   p.step("attention", is_repeated);
   const Ref out = shares_heads() ? attention_heads_ : attention_;
   const Ref keys_values = shares_keys() ? keys_values_ : qkv_.part(q, 2 * k);
-  p.add(Attention{reach_, s_.attention_multiplier, out, log_sum_exp_, qkv_.part(0, q), keys_values.part(0, k),
+  p.add(Attention{reach(), s_.attention_multiplier, out, log_sum_exp_, qkv_.part(0, q), keys_values.part(0, k),
                   keys_values.part(k, k)});
   if (!shares_heads()) return;
   p.step("exchange of heads", is_repeated);

@@ -74,11 +74,11 @@ class LlamaBlock : public Block {
   bool shares_norms_of_heads() const { return s_.qk_norm && !norms_each_head() && s_.tensor.size > 1; }
   Ref attention_input() const { return norms_inputs() ? of_attention_.input : entry_; }
   Ref ffn_input() const { return norms_inputs() ? of_ffn_.input : middle_; }
+  int64_t reach() const { return s_.reach(s_.layers.front()); }
   bool shares_heads() const { return s_.head_ranks() > 1; }  // context-parallel ranks exchange positions for heads
   bool shares_keys() const { return s_.key_ranks > 1; }      // and gather keys and values of other positions
 
-  const ModelShape s_;   // of the layer alone
-  const int64_t reach_;  // of a position's attention
+  const ModelShape s_;  // of the layer alone
 
   // Parameters, besides the branches' norms.
   Weight wqkv_, bqkv_, q_norm_, k_norm_, wo_, w13_, b13_, w2_;

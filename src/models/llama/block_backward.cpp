@@ -116,7 +116,7 @@ void LlamaBlock::attention_backward(Program& p, const Ref& doutput, Recompute le
   const Ref dqkv = shares_heads() ? qkv_heads_gradient_ : qkv_gradient_;
   const Ref keys_values = shares_keys() ? keys_values_ : qkv_.part(q, 2 * k);
   const Ref dkeys_values = shares_keys() ? keys_values_gradient_ : dqkv.part(q, 2 * k);
-  p.add(AttentionGradient{reach_, s_.attention_multiplier, dqkv.part(0, q), dkeys_values.part(0, k),
+  p.add(AttentionGradient{reach(), s_.attention_multiplier, dqkv.part(0, q), dkeys_values.part(0, k),
                           dkeys_values.part(k, k), shares_heads() ? attention_heads_gradient_ : attention_gradient_,
                           shares_heads() ? attention_heads_ : attention_, log_sum_exp_, qkv_.part(0, q),
                           keys_values.part(0, k), keys_values.part(k, k)});

@@ -3,14 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>
 
 #include "base/error.h"
+#include "data/batch/hiding_loader.h"
 #include "data/batch/label_rule.h"
-#include "data/batch/loader.h"
-#include "data/corpus_folder.h"
 
 namespace hearth::data {
 namespace {
@@ -197,27 +197,10 @@ TEST(Diffusion, WhatIsHiddenDependsOnSeedSampleAndPositionAlone) {
   EXPECT_TRUE(std::equal(shorter.labels.begin(), shorter.labels.end(), longer.labels.begin()));
 }
 
-struct DiffusionLoader : testing::Test {
-  void SetUp() override {
-    write_corpus(scratch / "text", 20);
-    build(scratch / "out", {scratch / "text"});
-    dataset = std::make_unique<Dataset>(Dataset::open(scratch / "out"));
+struct DiffusionLoader : HidingLoader {
+  static LoaderOptions options(int64_t ranks = 1, int64_t rank = 0) {
+    return options_with({.diffusion = Diffusion{.random_length_prob = 0.3, .mask_id = kHiddenId}}, ranks, rank);
   }
-  LoaderOptions options(int64_t ranks = 1, int64_t rank = 0) const {
-    LoaderOptions o;
-    o.seed = 9;
-    o.seq_len = 16;
-    o.global_batch_size = 8;
-    o.local_batch_size = 2;
-    o.rank = rank;
-    o.ranks = ranks;
-    o.order.masked = true;
-    o.labels.diffusion = Diffusion{.random_length_prob = 0.3, .mask_id = kHiddenId};
-    return o;
-  }
-  const Split& train() const { return dataset->split("train"); }
-  test::ScratchFolder scratch;
-  std::unique_ptr<Dataset> dataset;
 };
 
 void expect_same(const Batch& a, const Batch& b) {

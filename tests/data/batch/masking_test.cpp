@@ -7,9 +7,8 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "data/batch/hiding_loader.h"
 #include "data/batch/label_rule.h"
-#include "data/batch/loader.h"
-#include "data/corpus_folder.h"
 
 namespace hearth::data {
 namespace {
@@ -153,26 +152,10 @@ TEST(LabelRule, SpikesNeedRecordingsAndMayLeaveOutTheirBos) {
   EXPECT_EQ(labels, (std::vector<int32_t>{1, 0, kIgnore, 2, 0, kIgnore}));
 }
 
-struct MaskedLoader : testing::Test {
-  void SetUp() override {
-    write_corpus(scratch / "text", 20);
-    build(scratch / "out", {scratch / "text"});
-    dataset = std::make_unique<Dataset>(Dataset::open(scratch / "out"));
+struct MaskedLoader : HidingLoader {
+  static LoaderOptions options(int64_t ranks = 1, int64_t rank = 0) {
+    return options_with({.masking = masking(masked())}, ranks, rank);
   }
-  LoaderOptions options(int64_t ranks = 1, int64_t rank = 0) const {
-    LoaderOptions o;
-    o.seed = 9;
-    o.seq_len = 16;
-    o.global_batch_size = 8;
-    o.local_batch_size = 2;
-    o.rank = rank;
-    o.ranks = ranks;
-    o.order.masked = true;
-    o.labels.masking = masking(masked());
-    return o;
-  }
-  test::ScratchFolder scratch;
-  std::unique_ptr<Dataset> dataset;
 };
 
 // A hidden position's token is in the label, any other's in the row: together they are the text.
