@@ -157,16 +157,22 @@ TEST(Process, OfRankZeroThatHangsIsNamedWithItsLastCall) {
   }
 }
 
-// Its work is done, and it only has to end: a launcher would wait for it for ever.
+// Its work is done, and it only has to end: a launcher would wait for it for ever. It stops when the others have left
+// their last call too, because rank 0 leaves a call before the others have its result.
 TEST(Process, ThatHangsAtItsEndIsNamed) {
   for (const int64_t hanging : {0, 2}) {
+    const test::ScratchFolder scratch;
     testing::internal::CaptureStderr();
     const launch::LocalEnd end = launch::run_local_ranks(3, [&](const launch::LaunchedRank& launched) {
       ProcessControl control(
           {.rank = launched.rank, .size = launched.size, .address = launched.address, .key = launched.key});
       control.barrier("the work");
       control.set_timeout(kTimeout_s);
-      if (launched.rank == hanging) ::raise(SIGSTOP);
+      write_file_atomic(scratch / std::to_string(launched.rank), "");
+      if (launched.rank != hanging) return 0;
+      for (const int64_t other : {0, 1, 2})
+        while (!path_exists(scratch / std::to_string(other))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ::raise(SIGSTOP);
       return 0;
     });
     const std::string said = testing::internal::GetCapturedStderr();
