@@ -35,6 +35,10 @@ struct BlockOptions {
   double attention_multiplier = 0;          // of the scores; 0: 1 / sqrt(head width)
   double logits_divisor = 1;
   int64_t no_rope_layer_interval = 0;  // every n-th layer does not rotate queries and keys (SmolLM3); 0: all rotate
+  bool embedding_norm = false;         // token embeddings are normed (ModernBERT)
+  bool first_attention_norm = true;    // the first layer norms the input of its attention (ModernBERT: no)
+  bool prediction_head = false;        // a product, gelu and a norm between the last norm and the output matrix (BERT)
+  bool decoder_bias = false;           // logits have a bias (BERT)
   bool operator==(const BlockOptions&) const = default;
 };
 

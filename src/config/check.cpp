@@ -72,6 +72,11 @@ void check_window(Rules& rules, const Model& m) {
                 fmt::format("model.layer_types has {}, and model.n_layers = {}",
                             counted(std::ssize(m.layer_types), "layer"), m.n_layers),
                 "give one for each layer, or model.full_attention_interval");
+  rules.require(m.first_full_attention_layer < std::max<int64_t>(m.full_attention_interval, 1),
+                {"model.first_full_attention_layer", "model.full_attention_interval"},
+                fmt::format("model.first_full_attention_layer = {} is not below model.full_attention_interval = {}",
+                            m.first_full_attention_layer, m.full_attention_interval),
+                "it is one of the first full_attention_interval layers, from 0");
   rules.require(m.sliding_window == 0 || count_windowed_layers(m) > 0,
                 {"model.sliding_window", "model.full_attention_interval", "model.layer_types"},
                 fmt::format("model.sliding_window = {} has no effect: no layer has it", m.sliding_window),

@@ -53,8 +53,9 @@ struct Model : BlockOptions {
   double query_position_scale = 0;
   RopePairs rope_pairs = RopePairs::kInterleaved;
   AttentionScope attention_scope = AttentionScope::kWindow;
-  int64_t sliding_window = 0;           // tokens that a position sees, itself included; 0: all
-  int64_t full_attention_interval = 0;  // every n-th layer has no window. 0: all have it, or layer_types says which
+  int64_t sliding_window = 0;               // tokens that a position sees, itself included; 0: all
+  int64_t full_attention_interval = 0;      // every n-th layer has no window. 0: all have it, or layer_types says which
+  int64_t first_full_attention_layer = -1;  // the first of these, from 0; -1: the last of the first interval
   std::vector<std::string> layer_types;
   InitLaw init = InitLaw::kTorchtitan;
   InitLaw output_init = InitLaw::kScaledNormal;  // law of wo and w2, unless init is torchtitan
@@ -70,6 +71,8 @@ struct Objective {
   double z_loss = 0;
   // masked_lm
   double mlm_probability = 0.3;
+  double mlm_probability_end = 0;  // at the end of the training; 0: it does not change
+  bool whole_words = false;
   std::string mask_token;  // a special token of the tokenizer; empty: [MASK], <mask> or <|mask|>
   int64_t mask_id = -1;    // instead of mask_token; -1: the id of mask_token
   double mask_replace_prob = 1, random_replace_prob = 0;
@@ -79,6 +82,7 @@ struct Objective {
   double diffusion_eps = 1e-3, random_length_prob = 0.01;
   bool shift_logits = false;
 
+  double last_mlm_probability() const { return mlm_probability_end > 0 ? mlm_probability_end : mlm_probability; }
   bool diffuses() const { return kind == ObjectiveKind::kMaskedDiffusion; }
   // Hidden tokens are predicted, from both sides.
   bool masked() const { return kind == ObjectiveKind::kMaskedLm || diffuses(); }

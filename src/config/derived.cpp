@@ -55,9 +55,10 @@ Path RunConfig::initial_load_path() const {
 int64_t window_of_layer(const Model& model, int64_t layer) {
   const int64_t interval = model.full_attention_interval;
   const std::vector<std::string>& types = model.layer_types;
+  const int64_t first = model.first_full_attention_layer < 0 ? interval - 1 : model.first_full_attention_layer;
   // A list that is too short is an error, which comes later.
   const bool is_full = types.empty()
-                           ? interval > 0 && (layer + 1) % interval == 0
+                           ? interval > 0 && layer % interval == first
                            : layer >= std::ssize(types) || types[static_cast<size_t>(layer)] == kFullAttention;
   return is_full ? 0 : model.sliding_window;
 }

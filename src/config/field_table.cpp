@@ -46,6 +46,9 @@ void add_model(FieldTable& t) {
     {"full_attention_interval", &Model::full_attention_interval, kRefuse, "layers",
      "every n-th layer has no window (OLMo 3: 4; Gemma 3: 6); 0: all layers have it, or layer_types says which have",
      between(0, 10000), {windowed}},
+    {"first_full_attention_layer", &Model::first_full_attention_layer, kRefuse, "",
+     "with full_attention_interval: the first layer without a window, from 0; -1 means full_attention_interval - 1 "
+     "(ModernBERT: 0)", or_special(-1, between(0, 10000)), {is_not("model.full_attention_interval", 0)}},
     {"layer_types", &Model::layer_types, kRefuse, "",
      "for each layer whether it has the window: \"sliding_attention\", or \"full_attention\"; transformers has the "
      "same list", {}, {windowed}},
@@ -141,6 +144,15 @@ void add_block(FieldTable& t) {
     {"no_rope_layer_interval", &Model::no_rope_layer_interval, kRefuse, "layers",
      "every n-th layer does not rotate its queries and keys (NoPE, arXiv 2501.18795; SmolLM3: 4); 0: all layers do",
      between(0, 10000)},
+    {"embedding_norm", &Model::embedding_norm, kRefuse, "",
+     "token embeddings go through a norm before the first layer (ModernBERT)"},
+    {"first_attention_norm", &Model::first_attention_norm, kRefuse, "",
+     "the first layer norms the input of its attention, as the others do; ModernBERT, whose embeddings are normed, does "
+     "not", {}, {is_not("model.norm_placement", NormPlacement::kOutputs)}},
+    {"prediction_head", &Model::prediction_head, kRefuse, "",
+     "between the last norm and the output matrix are a dim x dim matrix, gelu and a norm (BERT, ModernBERT)"},
+    {"decoder_bias", &Model::decoder_bias, kRefuse, "",
+     "a bias is added to the logits, one number for each id (BERT, ModernBERT)"},
   });
 }
 
@@ -178,6 +190,12 @@ void add_objective(FieldTable& t) {
      "none", between(0, 1)},
     {"mlm_probability", &Objective::mlm_probability, kMayChange, "",
      "masked_lm: the share of hidden positions; each is chosen independently", above(0, 1), {masked}},
+    {"mlm_probability_end", &Objective::mlm_probability_end, kMayChange, "",
+     "masked_lm: mlm_probability falls or rises to this from the first to the last sample of the training, on a line; "
+     "held-out text always has this share hidden; 0 means that it does not change", between(0, 1), {masked}},
+    {"whole_words", &Objective::whole_words, kMayChange, "",
+     "masked_lm: the tokens of a word are hidden together; a word is a run of letters and digits, and scripts from "
+     "U+0800 on (Chinese, Thai) have none", {}, {masked}},
     {"mask_token", &Objective::mask_token, kRefuse, "",
      "masked_lm, masked_diffusion: the special token that stands for a hidden one; empty means the tokenizer's [MASK] "
      "or <mask>", {}, {hides}},

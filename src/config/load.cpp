@@ -305,7 +305,8 @@ void resolve(LoadResult& result) {
     std::erase_if(settings, [&](const Setting& setting) {
       return (model.hidden_dim != 0 && setting.key == "ffn_dim_multiplier") ||
              (has_rule && setting.key == "hidden_dim") ||
-             (!model.layer_types.empty() && setting.key == "full_attention_interval");
+             (!model.layer_types.empty() &&
+              (setting.key == "full_attention_interval" || setting.key == "first_full_attention_layer"));
     });
     set_unless_given(result, settings);
   }

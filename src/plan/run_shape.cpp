@@ -20,8 +20,8 @@ ModelShape model_shape(const config::RunConfig& config, const DataFacts& data, W
   if (config.objective.masked()) {
     shape.sparse_labels = true;
     // Diffusion hides half of the tokens on average.
-    shape.counted =
-        config.objective.diffuses() ? (1 + config.objective.diffusion_eps) / 2 : config.objective.mlm_probability;
+    const config::Objective& o = config.objective;
+    shape.counted = o.diffuses() ? (1 + o.diffusion_eps) / 2 : (o.mlm_probability + o.last_mlm_probability()) / 2;
   }
   // A recorded micro-batch passes all positions through the head (train/micro_batch_graph.h).
   const bool recorded = work == Workload::kTraining && config.training.cuda_graph;

@@ -71,6 +71,7 @@ data::LoaderOptions Run::loading(uint64_t first_sample) const {
   options.first_sample = first_sample;
   options.order = data.order();
   options.labels = labels;
+  if (options.labels.masking) options.labels.masking->samples = samples();
   options.token_weights = token_weights;
   options.substitute_damage = config.data.on_damage == config::OnDamage::kSubstitute;
   options.prefetch_threads = config.data.prefetch_threads;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 
 #include "base/error.h"
@@ -56,13 +57,52 @@ int32_t mask_id_of(const config::Objective& objective, const tokenizer::Tokenize
 Masking masking_of(const config::Objective& objective, const tokenizer::Tokenizer& tokenizer, int64_t rows) {
   Masking masking;
   masking.probability = objective.mlm_probability;
+  masking.last_probability = objective.last_mlm_probability();
   masking.mask_id = mask_id_of(objective, tokenizer, rows);
   masking.mask_share = objective.mask_replace_prob;
   masking.random_share = objective.random_replace_prob;
   masking.vocab_size = tokenizer.vocab_size();
   masking.at_least_one = objective.at_least_one_mask;
   if (!objective.mask_special_tokens) masking.never = special_ids(tokenizer, rows);
+  if (objective.whole_words) masking.words = word_ends(tokenizer, rows);
   return masking;
+}
+
+namespace {
+
+bool is_letter(unsigned char byte) { return byte < 0x80 && std::isalnum(byte) != 0; }
+bool continues_character(unsigned char byte) { return byte >= 0x80 && byte < 0xC0; }
+// The first byte of a character from U+00C0 to U+07FF: Latin, Greek, Cyrillic, Hebrew, Arabic and others.
+bool leads_letter(unsigned char byte) { return byte >= 0xC3 && byte < 0xE0; }
+
+Masking::WordEnds word_ends_of(std::string_view text) {
+  if (text.empty()) return {};
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  // A token may begin or end within a character.
+  const bool begins = is_letter(byte(0)) || leads_letter(byte(0)) || continues_character(byte(0));
+  size_t last = text.size();
+  while (last > 0 && continues_character(byte(last - 1))) --last;
+  if (last == 0) return {begins, true};
+  const unsigned char lead = byte(last - 1);
+  const size_t bytes = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4, present = text.size() - last + 1;
+  return {begins, is_letter(lead) || leads_letter(lead) || (lead >= 0xC0 && present < bytes)};
+}
+
+}  // namespace
+
+std::vector<Masking::WordEnds> word_ends(const tokenizer::Tokenizer& tokenizer, int64_t rows) {
+  if (!tokenizer.has_text())
+    throw user_error("objective.whole_words = true needs the texts of tokens",
+                     fmt::format("the data's tokenizer is {}, which does not know them", tokenizer.name()),
+                     "leave it out, or build the data with a tokenizer of text")
+        .about("objective.whole_words");
+  std::vector<Masking::WordEnds> ends(static_cast<size_t>(rows));
+  for (int64_t id = 0; id < std::min(rows, tokenizer.vocab_size()); ++id) {
+    std::string text;
+    tokenizer.decode(static_cast<uint32_t>(id), text);
+    ends[static_cast<size_t>(id)] = word_ends_of(text);
+  }
+  return ends;
 }
 
 std::vector<bool> special_ids(const tokenizer::Tokenizer& tokenizer, int64_t rows) {
@@ -73,16 +113,27 @@ std::vector<bool> special_ids(const tokenizer::Tokenizer& tokenizer, int64_t row
   return special;
 }
 
+namespace {
+
+double probability_of(const Masking& masking, uint64_t g) {
+  if (masking.samples == 0) return masking.last_probability;
+  const double done = std::min(1.0, static_cast<double>(g) / static_cast<double>(masking.samples));
+  return masking.probability + done * (masking.last_probability - masking.probability);
+}
+
+}  // namespace
+
 void mask_row(const Masking& masking, uint64_t seed, uint64_t g, std::span<int32_t> tokens, std::span<int32_t> labels,
               std::span<const float> weights) {
   HEARTH_CHECK(tokens.size() == labels.size());
   // The name is part of the key: never change.
   const RandomKey key = random_key(seed, "mask");
-  const uint64_t hidden_below = bound_of(masking.probability), mask_below = bound_of(masking.mask_share),
+  const uint64_t hidden_below = bound_of(probability_of(masking, g)), mask_below = bound_of(masking.mask_share),
                  random_below = mask_below + bound_of(masking.random_share);
   std::fill(labels.begin(), labels.end(), kIgnore);
   // One block of Philox per position: whether it is hidden, what it shows, and the random token.
-  const auto hide = [&](size_t p, const std::array<uint32_t, 4>& random) {
+  const auto hide = [&](size_t p) {
+    const std::array<uint32_t, 4> random = philox(key, p, g);
     labels[p] = tokens[p];
     if (random[1] < mask_below)
       tokens[p] = masking.mask_id;
@@ -90,22 +141,36 @@ void mask_row(const Masking& masking, uint64_t seed, uint64_t g, std::span<int32
       tokens[p] =
           static_cast<int32_t>((uint64_t{random[2]} << 32 | random[3]) % static_cast<uint64_t>(masking.vocab_size));
   };
+  const auto may_hide = [&](size_t p) {
+    if (!masking.never.empty() && masking.never[static_cast<size_t>(tokens[p])]) return false;
+    return weights.empty() || weights[p] != 0;
+  };
+  // The word that begins at p ends before this position.
+  const auto end_of_word = [&](size_t p) {
+    const auto ends = [&](size_t at) { return masking.words[static_cast<size_t>(tokens[at])]; };
+    size_t end = p + 1;
+    if (masking.words.empty()) return end;
+    while (end < tokens.size() && may_hide(end) && ends(end - 1).ends && ends(end).begins) ++end;
+    return end;
+  };
   bool any = false;
   size_t next = tokens.size();  // the first position that a higher probability would hide
   uint64_t next_bits = ~uint64_t{0};
-  for (size_t p = 0; p < tokens.size(); ++p) {
-    if (!masking.never.empty() && masking.never[static_cast<size_t>(tokens[p])]) continue;
-    if (!weights.empty() && weights[p] == 0) continue;
-    const auto random = philox(key, p, g);
-    if (random[0] < hidden_below) {
-      hide(p, random);
+  for (size_t p = 0, end = 0; p < tokens.size(); p = end) {
+    end = p + 1;
+    if (!may_hide(p)) continue;
+    end = end_of_word(p);
+    const uint32_t bits = philox(key, p, g)[0];
+    if (bits < hidden_below) {
+      for (size_t at = p; at < end; ++at) hide(at);
       any = true;
-    } else if (random[0] < next_bits) {
+    } else if (bits < next_bits) {
       next = p;
-      next_bits = random[0];
+      next_bits = bits;
     }
   }
-  if (!any && masking.at_least_one && next < tokens.size()) hide(next, philox(key, next, g));
+  if (any || !masking.at_least_one || next == tokens.size()) return;
+  for (size_t at = next, end = end_of_word(next); at < end; ++at) hide(at);
 }
 
 }  // namespace hearth::data

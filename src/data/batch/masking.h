@@ -3,7 +3,8 @@
 // tokens, at their own positions; all other positions do not count.
 //
 // Whether position p of sample g is hidden depends only on (seed, g, p). It is the same for any number of ranks and
-// threads, and different each time a window comes again. Source: BERT, arXiv 1810.04805, section 3.1.
+// threads, and different each time a window comes again. Sources: BERT, arXiv 1810.04805, section 3.1; whole words from
+// its code of 2019.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +18,23 @@
 namespace hearth::data {
 
 struct Masking {
-  double probability = 0.3;  // that a position is hidden
+  // That a position is hidden, at the beginning of a training and at its end, which is after `samples` samples. In
+  // between on a line. samples = 0: always as at the end, for held-out text.
+  double probability = 0.3, last_probability = 0.3;
+  uint64_t samples = 0;
   int32_t mask_id = 0;
   // The shares of hidden positions that show mask_id, and that show any id below vocab_size. The rest shows the true
   // token.
   double mask_share = 1, random_share = 0;
   int64_t vocab_size = 0;
   std::vector<bool> never{};  // by id: never hidden; empty: any may be
-  bool at_least_one = true;   // if chance hides nothing, one position is hidden
+  // By id: whether the token's text begins, and ends, with a letter or a digit. A token that begins so is in the word
+  // of a token before it that ends so, and the words are hidden whole. Empty: each token is chosen alone.
+  struct WordEnds {
+    bool begins = false, ends = false;
+  };
+  std::vector<WordEnds> words{};
+  bool at_least_one = true;  // if chance hides nothing, one position is hidden
 };
 
 // The id of [objective]'s mask, any of the embedding's `rows` rows. Throws user_error if the mask is no token, or is
@@ -33,6 +43,10 @@ int32_t mask_id_of(const config::Objective& objective, const tokenizer::Tokenize
 
 // The masking of [objective]. Throws the errors of mask_id_of.
 Masking masking_of(const config::Objective& objective, const tokenizer::Tokenizer& tokenizer, int64_t rows);
+
+// Masking::words of a tokenizer of text. Letters from U+0800 on, as Chinese has them, are no letters here: texts
+// without spaces would be one word. Throws user_error for a tokenizer without text.
+std::vector<Masking::WordEnds> word_ends(const tokenizer::Tokenizer& tokenizer, int64_t rows);
 
 // By id, for an embedding of `rows` rows: true for special tokens, BOS and EOS, which are not text.
 std::vector<bool> special_ids(const tokenizer::Tokenizer& tokenizer, int64_t rows);

@@ -122,6 +122,68 @@ TEST(Masking, ARowHidesAtLeastOnePositionUnlessThatIsNotAsked) {
   EXPECT_EQ(hide(masking(o), text(10)).hidden(), 0);
 }
 
+std::vector<int32_t> bytes_of(std::string_view text) {
+  std::vector<int32_t> tokens;
+  for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
+  return tokens;
+}
+
+TEST(Masking, WholeWordsAreHiddenTogetherAndAsOftenAsTokens) {
+  config::Objective o = masked();
+  o.whole_words = true;
+  const std::string_view line = "the cat's 42 caf\xC3\xA9s, \xE4\xB8\xAD\xE6\xB2\xA1 ";
+  // Spaces, quotes and commas are alone; so are the two Chinese characters, of three bytes each.
+  const std::vector<std::string_view> words = {
+      "the", " ", "cat", "'", "s", " ", "42", " ", "caf\xC3\xA9s", ",", " ", "\xE4\xB8\xAD", "\xE6\xB2\xA1", " "};
+  std::string text;
+  for (int i = 0; i < 4000; ++i) text += line;
+  const Masked m = hide(masking(o), bytes_of(text));
+  int64_t hidden_words = 0, all_words = 0;
+  for (size_t at = 0; at < text.size();) {
+    for (const std::string_view word : words) {
+      const bool is_hidden = m.labels[at] != kIgnore;
+      for (size_t i = 0; i < word.size(); ++i, ++at) ASSERT_EQ(m.labels[at] != kIgnore, is_hidden) << at;
+      hidden_words += is_hidden ? 1 : 0;
+      ++all_words;
+    }
+  }
+  expect_share(0.3, hidden_words, all_words);
+  // The same first numbers decide where every token is a word of its own.
+  config::Objective each = masked();
+  const std::vector<int32_t> alone = bytes_of(std::string(500, ' '));
+  EXPECT_EQ(hide(masking(o), alone).labels, hide(masking(each), alone).labels);
+  // The one word that is hidden at least is hidden whole.
+  o.mlm_probability = 1e-6;
+  for (uint64_t g = 0; g < 50; ++g) EXPECT_EQ(hide(masking(o), bytes_of("abc def ghi"), g).hidden() % 2, 1) << g;
+  // A special token ends a word.
+  std::vector<int32_t> cut = bytes_of("abcdef");
+  cut[3] = 257;
+  const Masking of_words = masking(o);
+  for (uint64_t g = 0; g < 50; ++g) EXPECT_LE(hide(of_words, cut, g).hidden(), 3) << g;
+  EXPECT_EQ(error_of([&] { masking_of(o, *tokenizer::open_tokenizer("ids:256"), kRows); }).key(),
+            "objective.whole_words");
+}
+
+TEST(Masking, TheProbabilityGoesOnALineFromTheFirstSampleToTheLast) {
+  config::Objective o = masked();
+  o.mlm_probability = 0.3, o.mlm_probability_end = 0.1;
+  Masking m = masking(o);
+  const auto share = [&](double expected, uint64_t g) {
+    expect_share(expected, hide(m, text(100000), g).hidden(), 100000);
+  };
+  share(0.1, 0);  // held-out text
+  m.samples = 1000;
+  share(0.3, 0);
+  share(0.25, 250);
+  share(0.1, 1000);
+  share(0.1, 5000);  // a resumed run may be longer than it was
+  // What a smaller share hides is hidden by a larger one, too.
+  const Masked begin = hide(m, text(1000), 7);
+  m.samples = 8;
+  const Masked end = hide(m, text(1000), 7);
+  for (size_t p = 0; p < 1000; ++p) EXPECT_TRUE(end.labels[p] == kIgnore || begin.labels[p] != kIgnore) << p;
+}
+
 TEST(Masking, AMaskThatIsNoTokenIsAnError) {
   const auto tokenizer = tokenizer::open_tokenizer("bytes");
   const auto problem = [&](config::Objective o) { return error_of([&] { masking_of(o, *tokenizer, 258); }).message(); };
