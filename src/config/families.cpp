@@ -57,13 +57,15 @@ void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& ent
   std::string window, pairs;
   const bool is_known =
       set("model_type", c.model_type) || set("architecture", c.architecture) || set("has_head_dim", c.has_head_dim) ||
-      set("max_position_embeddings", c.max_position_embeddings) || set("num_key_value_heads", c.num_key_value_heads) ||
-      set("head_dim", c.head_dim) || set("sliding_window", c.sliding_window) || set("rms_norm_eps", c.rms_norm_eps) ||
+      set("is_encoder", c.is_encoder) || set("max_position_embeddings", c.max_position_embeddings) ||
+      set("num_key_value_heads", c.num_key_value_heads) || set("head_dim", c.head_dim) ||
+      set("sliding_window", c.sliding_window) || set("rms_norm_eps", c.rms_norm_eps) ||
       set("rope_theta", c.rope_theta) || set("tie_word_embeddings", c.tie_word_embeddings) ||
       set("num_attention_heads", c.num_attention_heads) || set("vocab_size", c.vocab_size) ||
       set("original_max_position_embeddings", c.original_max_position_embeddings) ||
       set("full_attention_interval", c.full_attention_interval) ||
       set("no_rope_layer_interval", c.no_rope_layer_interval) || set("has_multipliers", c.has_multipliers) ||
+      set("has_window_pattern", c.has_window_pattern) || set("full_layers_rotate", c.full_layers_rotate) ||
       set("query_pre_attn_scalar", c.query_pre_attn_scalar) || set("window", window) || set("rope_pairs", pairs) ||
       set("rope_types", c.rope_types) || set("partial_rotary", c.partial_rotary) ||
       set("query_position_scale", c.query_position_scale) || set("layered_rope", c.layered_rope) ||
@@ -160,7 +162,8 @@ bool is_option(const Field& field) {
 bool is_field_of(const HuggingFaceClass& type, std::string_view key) {
   if (key == "embedding_multiplier" || key == "attention_multiplier")
     return type.has_multipliers || type.query_pre_attn_scalar > 0;
-  return (key == kNoRopeInterval && type.no_rope_layer_interval > 0) || (is_multiplier(key) && type.has_multipliers);
+  if (key == kNoRopeInterval) return type.no_rope_layer_interval > 0 || !type.full_layers_rotate;
+  return is_multiplier(key) && type.has_multipliers;
 }
 
 }  // namespace

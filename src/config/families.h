@@ -60,6 +60,7 @@ enum class SlidingWindowUse {
 struct HuggingFaceClass {
   std::string model_type, architecture;
   SlidingWindowUse window = SlidingWindowUse::kNever;
+  bool is_encoder = false;                    // its positions see both sides
   bool has_head_dim = true;                   // the width of a head is a field
   RopePairs rope_pairs = RopePairs::kHalves;  // of queries and keys in its files
   // Taken where config.json lacks the field. 0: num_key_value_heads and head_dim follow from other fields, and the next
@@ -70,6 +71,8 @@ struct HuggingFaceClass {
   bool tie_word_embeddings = false;
   int64_t full_attention_interval = 0;  // where the file lacks layer_types; 0: all layers have the window
   int64_t no_rope_layer_interval = 0;   // 0: its layers all rotate, and it has no such fields
+  bool has_window_pattern = false;      // sliding_window_pattern: every n-th layer has no window
+  bool full_layers_rotate = true;       // false: layers without a window do not rotate, if others have one (EXAONE 4)
   int64_t query_pre_attn_scalar = 0;    // Gemma's, whose embeddings are scaled by sqrt(dim); 0: it has no such field
   bool has_multipliers = false;         // Granite's four, of embeddings, branches, scores and logits, are fields
   std::vector<std::string> rope_types;  // of rope_parameters; empty: all that Hearth computes

@@ -3,9 +3,7 @@
 
 #include "base/error.h"
 #include "model/execution.h"
-#include "model/parameter_view.h"
 #include "models/stage_program.h"
-#include "ops/matmul.h"
 #include "ops/rope.h"
 #include "ops/rows.h"
 #include "ops/tensor.h"
@@ -146,10 +144,10 @@ at::Tensor Decoder::forward(const Activations& a, std::span<const int32_t> token
   const int64_t last_unit = static_cast<int64_t>(plan_.units.size()) - 1;
   const at::Tensor last = weights_.gather(last_unit);
   run(Section::kFinalNorm, 0, {plan_, last_unit, last, {}});
-  const at::Tensor output_VD = shape_.tied ? model::parameter_view(embedding, plan_.parameters.front())
-                                           : model::parameter_view(last, plan_.parameters.back());
+  const model::UnitTensors unit{plan_, shape_.tied ? 0 : last_unit, shape_.tied ? embedding : last, {}};
   const at::Tensor logits_NV = a(a.program().logits).narrow(0, 0, logits);
-  ops::matmul(logits_NV, a(a.program().final_input).narrow(0, std::ssize(tokens) - logits, logits), output_VD);
+  model::compute_logits(logits_NV, a(a.program().final_input).narrow(0, std::ssize(tokens) - logits, logits),
+                        model::output_weights(unit, shape_));
   weights_.release(last_unit);
   if (shape_.tied) weights_.release(0);
   return logits_NV;

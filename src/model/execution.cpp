@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "model/context_parallel.h"
+#include "models/stage_program.h"
 #include "ops/activation.h"
 #include "ops/embedding.h"
 #include "ops/float8.h"
@@ -41,6 +42,11 @@ UnitTensors::Sum UnitTensors::begun_gradient(const models::Weight& which) const 
   HEARTH_CHECK(std::count(first, end, is_unwritten) == which.count, "a part of a gradient is written");
   std::fill(first, end, false);
   return {tensor, !is_unwritten};
+}
+
+OutputWeights output_weights(const UnitTensors& unit, const models::ModelShape& shape) {
+  const models::OutputLayer layer = models::output_layer(shape);
+  return {unit.weight(layer.matrix), unit.weight(layer.bias)};
 }
 
 namespace {
@@ -147,13 +153,12 @@ class Executor {
   }
 
   void operator()(const models::Loss& op) const {
-    if (op.dinput.exists()) {
-      const UnitTensors::Sum gradient = unit.begun_gradient(op.weight);
-      loss_forward_backward(inputs.sums_2, a, op, unit.weight(op.weight), gradient.tensor, gradient.accumulate,
-                            *inputs.batch, inputs.scale);
-    } else {
-      loss_forward(inputs.sums_2, a, op, unit.weight(op.weight), *inputs.batch);
-    }
+    const OutputWeights output{unit.weight(op.weight), unit.weight(op.bias)};
+    if (!op.dinput.exists()) return loss_forward(inputs.sums_2, a, op, output, *inputs.batch);
+    const UnitTensors::Sum gradient = unit.begun_gradient(op.weight);
+    const at::Tensor of_bias = op.bias.exists() ? unit.gradient(op.bias) : at::Tensor();
+    loss_forward_backward(inputs.sums_2, a, op, output, {gradient.tensor, of_bias}, gradient.accumulate, *inputs.batch,
+                          inputs.scale);
   }
 
  private:

@@ -39,6 +39,9 @@ struct UnitTensors {
   at::Tensor view(const at::Tensor& flat, const models::Weight& which) const;
 };
 
+// Of the unit that has the output matrix.
+OutputWeights output_weights(const UnitTensors& unit, const models::ModelShape& shape);
+
 // What the ops need besides activations and weights.
 struct Inputs {
   const MicroBatch* batch = nullptr;  // used by Embedding and Loss

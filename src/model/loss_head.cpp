@@ -55,16 +55,16 @@ bool only_counted(const Head& head, const MicroBatch& batch) {
   return batch.counted_N.defined() && head.counted_CD.defined();
 }
 
-// Calls body(chunk, logits) for each chunk, with logits = input output^T.
+// Calls body(chunk, logits) for each chunk.
 template <typename Body>
-void for_each_chunk(const Head& head, const at::Tensor& output_VD, const MicroBatch& batch, Body body) {
+void for_each_chunk(const Head& head, const OutputWeights& output, const MicroBatch& batch, Body body) {
   const bool some = only_counted(head, batch);
   const int64_t N = some ? batch.counted_N.numel() : head.input_TD.size(0), C = head.logits_CV.size(0);
   for (int64_t first = 0; first < N; first += C) {
     const int64_t count = std::min(C, N - first);
     const Chunk chunk = some ? counted(head, batch, first, count) : stretch(head, batch, first, count);
     const at::Tensor logits_CV = head.logits_CV.narrow(0, 0, count);
-    ops::matmul(logits_CV, chunk.input_CD, output_VD);
+    compute_logits(logits_CV, chunk.input_CD, output);
     body(chunk, logits_CV);
   }
 }
@@ -88,26 +88,32 @@ void chunk_loss(const at::Tensor& sums_2, const Activations& a, const Chunk& chu
 
 }  // namespace
 
-void loss_forward(const at::Tensor& sums_2, const Activations& a, const models::Loss& op, const at::Tensor& output_VD,
+void compute_logits(const at::Tensor& logits_CV, const at::Tensor& input_CD, const OutputWeights& output) {
+  ops::matmul(logits_CV, input_CD, output.matrix_VD);
+  if (output.bias_V.defined()) ops::add_bias(logits_CV, output.bias_V);
+}
+
+void loss_forward(const at::Tensor& sums_2, const Activations& a, const models::Loss& op, const OutputWeights& output,
                   const MicroBatch& batch) {
-  for_each_chunk(head_of(a, op), output_VD, batch,
+  for_each_chunk(head_of(a, op), output, batch,
                  [&](const Chunk& chunk, const at::Tensor& logits_CV) { chunk_loss(sums_2, a, chunk, logits_CV, {}); });
 }
 
 void loss_forward_backward(const at::Tensor& sums_2, const Activations& a, const models::Loss& op,
-                           const at::Tensor& output_VD, const at::Tensor& output_gradient_VD, bool accumulate,
+                           const OutputWeights& output, const OutputWeights& gradients, bool accumulate,
                            const MicroBatch& batch, const LossScale& scale) {
   const Head head = head_of(a, op);
   // Positions that do not go through the head have gradient 0.
   if (only_counted(head, batch)) ops::zero_(head.gradient_TD);
-  for_each_chunk(head, output_VD, batch, [&](const Chunk& chunk, const at::Tensor& logits_CV) {
+  for_each_chunk(head, output, batch, [&](const Chunk& chunk, const at::Tensor& logits_CV) {
     chunk_loss(sums_2, a, chunk, logits_CV, scale);
     const at::Tensor& dlogits_CV = logits_CV;
-    ops::matmul_weight_gradient(output_gradient_VD, dlogits_CV, chunk.input_CD, std::exchange(accumulate, true));
-    ops::matmul_input_gradient(chunk.input_gradient_CD, dlogits_CV, output_VD, /*accumulate=*/false);
+    ops::matmul_weight_gradient(gradients.matrix_VD, dlogits_CV, chunk.input_CD, std::exchange(accumulate, true));
+    if (gradients.bias_V.defined()) ops::bias_gradient(gradients.bias_V, dlogits_CV);
+    ops::matmul_input_gradient(chunk.input_gradient_CD, dlogits_CV, output.matrix_VD, /*accumulate=*/false);
     if (chunk.index_C.defined()) ops::scatter_rows(head.gradient_TD, chunk.input_gradient_CD, chunk.index_C);
   });
-  if (!accumulate) ops::zero_(output_gradient_VD);  // no position counts
+  if (!accumulate) ops::zero_(gradients.matrix_VD);  // no position counts
 }
 
 }  // namespace hearth::model

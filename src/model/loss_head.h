@@ -35,14 +35,21 @@ struct LossScale {
   double z_factor = 0;
 };
 
+// The output matrix and the bias of the logits, or their gradients. The bias is undefined if the model has none.
+struct OutputWeights {
+  at::Tensor matrix_VD, bias_V;
+};
+// logits = input matrix^T + bias.
+void compute_logits(const at::Tensor& logits_CV, const at::Tensor& input_CD, const OutputWeights& output);
+
 // Adds the sums over the counted positions, with their weights, to sums_2 (ops/cross_entropy.h).
-void loss_forward(const at::Tensor& sums_2, const Activations& a, const models::Loss& op, const at::Tensor& output_VD,
+void loss_forward(const at::Tensor& sums_2, const Activations& a, const models::Loss& op, const OutputWeights& output,
                   const MicroBatch& batch);
 
-// The same; also writes the gradient of the input. The output matrix's gradient is written or added to
-// `output_gradient_VD`.
+// The same; also writes the gradient of the input. The gradient of the bias is added; so is the matrix's with
+// `accumulate`, else it is written.
 void loss_forward_backward(const at::Tensor& sums_2, const Activations& a, const models::Loss& op,
-                           const at::Tensor& output_VD, const at::Tensor& output_gradient_VD, bool accumulate,
+                           const OutputWeights& output, const OutputWeights& gradients, bool accumulate,
                            const MicroBatch& batch, const LossScale& scale);
 
 }  // namespace hearth::model

@@ -2,8 +2,6 @@
 #include "model/stage.h"
 
 #include "base/error.h"
-#include "model/parameter_view.h"
-#include "ops/matmul.h"
 #include "ops/rows.h"
 #include "ops/tensor.h"
 #include "trace/spans.h"
@@ -68,8 +66,11 @@ void Stage::backward(Weights& weights, const MicroBatch& batch) {
     weights.release(unit_of(layer));
   }
   if (!shape().has_embedding()) return;
-  run(Section::kEmbeddingGradient, 0, {plan_, 0, {}, weights.gradient_to_write(0)}, inputs);
+  const bool needs_weights = shape().embedding_norm;
+  run(Section::kEmbeddingGradient, 0,
+      {plan_, 0, needs_weights ? weights.gather(0) : at::Tensor(), weights.gradient_to_write(0)}, inputs);
   weights.gradient_ready(0);
+  if (needs_weights) weights.release(0);
 }
 
 void Stage::weight_gradients(Weights& weights) {
@@ -101,7 +102,7 @@ at::Tensor Stage::logits(Weights& weights, const at::Tensor& positions_N) {
   if (a_.tensor != nullptr) a_.tensor->all_gather(rows, own);
   const at::Tensor input = positions_N.defined() ? ops::gathered(rows, positions_N) : rows;
   const at::Tensor logits = ops::empty({input.size(0), shape().V}, ops::dtype_of(input), a_.device());
-  ops::matmul(logits, input, output_VD(weights));
+  compute_logits(logits, input, output_weights(forward_of(weights, output_unit()), shape()));
   weights.release(output_unit());
   return a_.tensor == nullptr ? logits : all_columns(logits);
 }
@@ -121,11 +122,6 @@ at::Tensor Stage::all_columns(const at::Tensor& part_NV) const {
     first += count;
   }
   return whole_NV;
-}
-
-at::Tensor Stage::output_VD(Weights& weights) const {
-  const plan::Parameter& matrix = shape().tied ? plan_.parameters.front() : plan_.parameters.back();
-  return parameter_view(weights.gather(output_unit()), matrix);
 }
 
 }  // namespace hearth::model

@@ -72,7 +72,6 @@ class Stage {
   UnitTensors backward_of(Weights& weights, int64_t unit) const {
     return {plan_, unit, weights.gather(unit), weights.gradient_to_write(unit)};
   }
-  at::Tensor output_VD(Weights& weights) const;
   at::Tensor all_columns(const at::Tensor& part_NV) const;
 
   const plan::ParameterPlan& plan_;

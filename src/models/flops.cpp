@@ -92,7 +92,8 @@ ModelFlops model_flops(const ModelShape& shape, int64_t seq_len) {
   const LayerKinds layers = layer_kinds(shape);
   std::vector<BlockFlops> kinds;
   for (const Layer& kind : layers.kinds) kinds.push_back(count_block(shape, kind, seq_len));
-  ModelFlops flops{{}, 6.0 * static_cast<double>(shape.V) * static_cast<double>(shape.D)};
+  const auto D = static_cast<double>(shape.D);
+  ModelFlops flops{{}, 6 * static_cast<double>(shape.V) * D, shape.prediction_head ? 6 * D * D : 0};
   for (const size_t kind : layers.of_layer) flops.layers.push_back(kinds[kind]);
   known = {shape, seq_len, flops};
   return flops;
@@ -107,7 +108,7 @@ BlockFlops& BlockFlops::operator+=(const BlockFlops& other) {
 }
 
 double ModelFlops::step() const {
-  return std::accumulate(layers.begin(), layers.end(), output,
+  return std::accumulate(layers.begin(), layers.end(), output + head,
                          [](double sum, const BlockFlops& layer) { return sum + layer.step(); });
 }
 

@@ -30,6 +30,7 @@ struct BlockFlops {
 struct ModelFlops {
   std::vector<BlockFlops> layers;
   double output = 0;  // the output matrix, forward and backward, if every position counts
+  double head = 0;    // the prediction head, of all positions
   double step() const;
 };
 ModelFlops model_flops(const ModelShape& shape, int64_t seq_len);

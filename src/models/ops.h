@@ -264,11 +264,11 @@ struct ActivateGradient {
   Refs writes() const { return again.exists() ? Refs{x, again} : Refs{x}; }
 };
 
-// The output matrix and the loss, for as many positions at a time as `logits` has rows. `counted`, `dcounted`: only if
-// some positions skip the output matrix: the rows of those that count. With `dinput` it also writes the gradient of the
-// input: summands, if tensor-parallel ranks share the vocabulary.
+// The output matrix, with its bias if it has one, and the loss, for as many positions at a time as `logits` has rows.
+// `counted`, `dcounted`: only if some positions skip the output matrix: the rows of those that count. With `dinput` it
+// also writes the gradient of the input: summands, if tensor-parallel ranks share the vocabulary.
 struct Loss {
-  Weight weight;
+  Weight weight, bias;
   Ref input, logits, counted, dcounted{}, dinput{};
   Refs reads() const { return {input}; }
   Refs writes() const {

@@ -57,9 +57,10 @@ struct VocabularyPart {
 // The settings in which a layer may differ from the model's other layers.
 struct Layer {
   int64_t F;
-  bool rotates = true;      // queries and keys, by their positions (RoPE)
-  bool local_rope = false;  // it rotates as ModelShape::local_rope says
-  int64_t window = 0;       // tokens that a position sees, itself included; 0: all
+  bool rotates = true;          // queries and keys, by their positions (RoPE)
+  bool local_rope = false;      // it rotates as ModelShape::local_rope says
+  int64_t window = 0;           // tokens that a position sees, itself included; 0: all
+  bool norms_attention = true;  // the input of attention, if norm_placement has norms of inputs
   bool operator==(const Layer&) const = default;
 };
 

@@ -15,28 +15,56 @@ namespace hearth::models {
 
 std::unique_ptr<Block> make_block(const ModelShape& layer) { return std::make_unique<LlamaBlock>(layer); }
 
-std::vector<UnitSpec> unit_specs(const ModelShape& s) {
+namespace {
+
+// The parameters before the first block and after the last one: units, and where they are in them.
+struct Ends {
+  ParameterList first, last;
+  Weight embedding, embedding_norm, norm, dense, head_norm, bias, output;
+};
+
+Ends ends_of(const ModelShape& s) {
   // torchtitan: the output matrix is cut at three standard deviations. A tied matrix is initialised as output matrix:
   // an embedding of N(0, 1) would start with logits of size sqrt(D).
   const double output_std = 1 / std::sqrt(static_cast<double>(s.D));
   const Law normal{Init::kNormal, s.initialization.std};
   const Law output = s.initialization.torchtitan ? Law{Init::kTruncatedNormal, output_std, 3 * output_std} : normal;
   const Law embedding = s.tied || !s.initialization.torchtitan ? output : Law{Init::kNormal, 1};
-  std::vector<UnitSpec> units = {{"", {{"tok_embeddings.weight", {s.V, s.D}, Cut::kRows, embedding}}}};
+  const auto norm = [&](ParameterList& unit, const char* name) {
+    if (!has_weight(s.norm.type)) return Weight{};
+    return unit.add({{name, {s.D}, Cut::kNothing, {adds_one(s.norm.type) ? Init::kZeros : Init::kOnes}}});
+  };
+  Ends ends;
+  ends.embedding = ends.first.add({{"tok_embeddings.weight", {s.V, s.D}, Cut::kRows, embedding}});
+  if (s.embedding_norm) ends.embedding_norm = norm(ends.first, "embedding_norm.weight");
+  ends.norm = norm(ends.last, "norm.weight");
+  if (s.prediction_head) {
+    ends.dense = ends.last.add({{"head.dense.weight", {s.D, s.D}, Cut::kNothing, output}});
+    ends.head_norm = norm(ends.last, "head.norm.weight");
+  }
+  if (s.decoder_bias)
+    ends.bias = (s.tied ? ends.first : ends.last).add({{"output.bias", {s.V}, Cut::kRows, {Init::kZeros}}});
+  ends.output = s.tied ? ends.embedding : ends.last.add({{"output.weight", {s.V, s.D}, Cut::kRows, output}});
+  return ends;
+}
+
+}  // namespace
+
+std::vector<UnitSpec> unit_specs(const ModelShape& s) {
+  const Ends ends = ends_of(s);
+  std::vector<UnitSpec> units = {{"", ends.first.specs()}};
   for (int64_t layer = 0; layer < s.L(); ++layer)
     units.push_back({fmt::format("layers.{}.", layer), make_block(s.layer(layer))->parameters()});
-  UnitSpec& last = units.emplace_back();
-  if (has_weight(s.norm.type)) {
-    const Law law = {adds_one(s.norm.type) ? Init::kZeros : Init::kOnes};
-    last.parameters.push_back({"norm.weight", {s.D}, Cut::kNothing, law});
-  }
-  if (!s.tied) last.parameters.push_back({"output.weight", {s.V, s.D}, Cut::kRows, output});
+  units.push_back({"", ends.last.specs()});
   return units;
 }
 
-namespace {
+OutputLayer output_layer(const ModelShape& shape) {
+  const Ends ends = ends_of(shape);
+  return {ends.output, ends.bias};
+}
 
-constexpr Weight kTokenEmbeddings{0, 1};
+namespace {
 
 // To nearest, ties to even.
 double rounded_to_bfloat16(double x) {
@@ -47,20 +75,22 @@ double rounded_to_bfloat16(double x) {
 // Writes the program of a stage, section by section.
 class StageWriter {
  public:
-  StageWriter(Program& p, std::span<const Recompute> recompute) : p_(p), s_(p.shape), recompute_(recompute) {
+  StageWriter(Program& p, std::span<const Recompute> recompute)
+      : p_(p), s_(p.shape), ends_(ends_of(p.shape)), recompute_(recompute) {
     for (int64_t layer = 0; layer < s_.L(); ++layer) blocks_.push_back(make_block(s_.layer(layer)));
-    if (has_weight(s_.norm.type)) norm_ = {0, 1};
-    output_ = s_.tied ? kTokenEmbeddings : Weight{norm_.count, 1};
     add_buffers();
   }
 
   void forward() {
     p_.begin(Pass::kForward, Section::kEmbedding);
     if (s_.has_embedding()) {
+      const Ref embedding = s_.embedding_norm ? embedding_ : stream_.front();
       p_.step("embedding");
-      p_.add(Embedding{kTokenEmbeddings, p_.summands(stream_.front())});
-      p_.sum_rows(stream_.front());
-      scale(stream_.front(), embedding_multiplier());
+      p_.add(Embedding{ends_.embedding, p_.summands(embedding)});
+      p_.sum_rows(embedding);
+      scale(embedding, embedding_multiplier());
+      if (s_.embedding_norm)
+        p_.add(NormForward{s_.norm, stream_.front(), embedding_statistics_, embedding, ends_.embedding_norm});
     } else {
       p_.step("input");
       p_.add(Receive{stream_.front()});
@@ -72,9 +102,10 @@ class StageWriter {
     }
     p_.begin(Pass::kForward, Section::kFinalNorm);
     if (s_.has_output()) {
+      const Ref normed = s_.prediction_head ? prediction_input_ : p_.final_input;
       p_.step("last norm");
-      p_.add(
-          AddNormForward{s_.norm, stream_.back(), p_.final_input, final_statistics_, stream.x, stream.branch, norm_});
+      p_.add(AddNormForward{s_.norm, stream_.back(), normed, final_statistics_, stream.x, stream.branch, ends_.norm});
+      if (s_.prediction_head) predict();
       // Logits are products with these rows. To divide the rows is cheaper than to divide the logits.
       scale(p_.final_input, 1 / s_.logits_divisor);
     } else {
@@ -87,22 +118,23 @@ class StageWriter {
   void loss() {
     p_.begin(Pass::kForward, Section::kLoss);
     p_.step("output and loss");
-    p_.add(Loss{output_, p_.all_rows(p_.final_input), p_.logits, head_input_});
+    p_.add(Loss{ends_.output, ends_.bias, p_.all_rows(p_.final_input), p_.logits, head_input_});
   }
 
   void loss_and_gradient() {
     p_.begin(Pass::kBackward, Section::kLossAndGradient);
     p_.step("output, loss and their gradients");
-    p_.add(Loss{output_, p_.all_rows(p_.final_input), p_.logits, head_input_, head_gradient_,
+    p_.add(Loss{ends_.output, ends_.bias, p_.all_rows(p_.final_input), p_.logits, head_input_, head_gradient_,
                 p_.summands(input_gradient_)});
     p_.sum_rows(input_gradient_);
     scale(input_gradient_, 1 / s_.logits_divisor);
     // A training is validated by the same program: this section in place of the one above.
     p_.begin_beside(Section::kLoss);
-    p_.add(Loss{output_, p_.all_rows(p_.final_input), p_.logits, head_input_});
+    p_.add(Loss{ends_.output, ends_.bias, p_.all_rows(p_.final_input), p_.logits, head_input_});
     p_.begin(Pass::kBackward, Section::kFinalNormGradient);
+    if (s_.prediction_head) predict_backward();
     p_.step("last norm's gradient");
-    p_.add(NormGradient{s_.norm, p_.dstream, input_gradient_, stream_.back(), final_statistics_, norm_});
+    p_.add(NormGradient{s_.norm, p_.dstream, input_gradient_, stream_.back(), final_statistics_, ends_.norm});
   }
 
   void backward() {
@@ -114,8 +146,10 @@ class StageWriter {
     if (s_.has_embedding()) {
       p_.begin(Pass::kBackward, Section::kEmbeddingGradient);
       p_.step("embedding's gradient");
+      if (s_.embedding_norm)
+        p_.add(NormGradient{s_.norm, p_.dstream, p_.dstream, embedding_, embedding_statistics_, ends_.embedding_norm});
       scale(p_.dstream, embedding_multiplier());
-      p_.add(EmbeddingGradient{kTokenEmbeddings, p_.all_rows(p_.dstream)});
+      p_.add(EmbeddingGradient{ends_.embedding, p_.all_rows(p_.dstream)});
     }
     if (!p_.in_halves()) return;
     for (int64_t layer = s_.L() - 1; layer >= 0; --layer) {
@@ -125,6 +159,22 @@ class StageWriter {
   }
 
  private:
+  // The prediction head: prediction_input_ -> final_input.
+  void predict() {
+    p_.step("prediction head");
+    p_.add(Linear{prediction_product_, prediction_input_, ends_.dense});
+    p_.add(Activate{Activation::kGelu, prediction_activated_, prediction_product_});
+    p_.add(NormForward{s_.norm, p_.final_input, prediction_statistics_, prediction_activated_, ends_.head_norm});
+  }
+  // input_gradient_ becomes the gradient of the head's input.
+  void predict_backward() {
+    p_.step("prediction head's gradients");
+    p_.add(NormGradient{s_.norm, input_gradient_, input_gradient_, prediction_activated_, prediction_statistics_,
+                        ends_.head_norm});
+    p_.add(ActivateGradient{Activation::kGelu, prediction_product_, input_gradient_});
+    p_.add(LinearWeightGradient{ends_.dense, prediction_product_, prediction_input_});
+    p_.add(LinearInputGradient{input_gradient_, prediction_product_, ends_.dense});
+  }
   void scale(const Ref& rows, double factor) {
     if (factor != 1) p_.add(Scale{rows, rows, factor});
   }
@@ -142,10 +192,20 @@ class StageWriter {
     if (s_.has_output()) stream_.push_back(p_.add_buffer("stream", s_.L(), stream));
     for (int64_t layer = 0; layer < s_.L(); ++layer) block(layer).add_kept_buffers(p_, layer);
     p_.input = stream_.front();
+    const std::vector<int64_t> statistics = {is_centred(s_.norm.type) ? 2 : 1, p_.rows()};
     if (s_.has_output()) {
       p_.final_input = p_.shared_buffer("final_input", stream);
-      final_statistics_ =
-          p_.shared_buffer("final_statistics", {is_centred(s_.norm.type) ? 2 : 1, p_.rows()}, p_.exact());
+      final_statistics_ = p_.shared_buffer("final_statistics", statistics, p_.exact());
+    }
+    if (s_.embedding_norm && s_.has_embedding()) {
+      embedding_ = p_.shared_buffer("embedding", stream);
+      embedding_statistics_ = p_.shared_buffer("embedding_statistics", statistics, p_.exact());
+    }
+    if (s_.prediction_head && s_.has_output()) {
+      prediction_input_ = p_.shared_buffer("prediction_input", stream);
+      prediction_product_ = p_.shared_buffer("prediction_product", stream);
+      prediction_activated_ = p_.shared_buffer("prediction_activated", stream);
+      prediction_statistics_ = p_.shared_buffer("prediction_statistics", statistics, p_.exact());
     }
     p_.shared_buffer("branch", stream);
     if (s_.has_output()) {
@@ -163,11 +223,13 @@ class StageWriter {
 
   Program& p_;
   const ModelShape& s_;
+  const Ends ends_;
   std::span<const Recompute> recompute_;
   std::vector<std::unique_ptr<Block>> blocks_;
-  Weight norm_, output_;
   std::vector<Ref> stream_;  // before each block, and before the final norm
   Ref final_statistics_, head_input_, head_gradient_, input_gradient_;
+  Ref embedding_, embedding_statistics_;  // before the norm of embeddings
+  Ref prediction_input_, prediction_product_, prediction_activated_, prediction_statistics_;  // of the prediction head
 };
 
 }  // namespace

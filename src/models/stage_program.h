@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers of a model, or of a stage of a pipeline, between the token embedding and the loss.
+// The layers of a model, or of a stage of a pipeline, between the token embedding and the loss. Encoders may norm their
+// embeddings, and may have BERT's prediction head (arXiv 1810.04805, 2412.13663):
+//
+//   logits = norm(gelu(h W^T)) E^T + b   with h = norm(x)
 #pragma once
 
 #include <cstdint>
@@ -15,12 +18,19 @@
 namespace hearth::models {
 
 // The parameters of the model's units, in forward order: the token embedding, each block, and the final norm with the
-// output matrix. With tied weights the embedding is the output matrix, too.
+// prediction head and the output matrix. With tied weights the embedding is the output matrix, too. The bias of the
+// logits is in the unit of the output matrix.
 struct UnitSpec {
   std::string prefix;  // of the names: "layers.3."
   std::vector<ParameterSpec> parameters;
 };
 std::vector<UnitSpec> unit_specs(const ModelShape& whole);
+
+// The output matrix and the bias of the logits in their unit; `bias` is no weight if the model has none.
+struct OutputLayer {
+  Weight matrix, bias;
+};
+OutputLayer output_layer(const ModelShape& shape);
 
 // The program of a stage. `stage` may be a rank's part. `recompute`: one level per layer of the stage; empty: none.
 Program stage_program(const ModelShape& stage, const MicroBatchSize& size, Backward backward,

@@ -101,7 +101,8 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
     s.layers.push_back({.F = feed_forward_width(model),
                         .rotates = interval == 0 || (layer + 1) % interval != 0,
                         .local_rope = model.rope_local_theta > 0 && config::window_of_layer(model, layer) > 0,
-                        .window = config::window_of_layer(model, layer)});
+                        .window = config::window_of_layer(model, layer),
+                        .norms_attention = layer > 0 || model.first_attention_norm});
   s.V = model.vocab_size > 0 ? model.vocab_size : tokenizer_vocab_size;
   s.norm = {model.norm_type, model.norm_eps};
   s.rope = models::rope_of(model);

@@ -67,7 +67,7 @@ double pipeline_bubble(const PipelinePlan& plan, const ModelShape& s, int64_t se
   for (const StageLayers& stage : plan.layers) {
     models::BlockFlops sum;
     for (int64_t layer = stage.begin; layer < stage.end; ++layer) sum += flops.layers[static_cast<size_t>(layer)];
-    const double output = stage.end == s.L() ? flops.output / 3 * s.counted : 0;  // of each pass
+    const double output = stage.end == s.L() ? (flops.output * s.counted + flops.head) / 3 : 0;  // of each pass
     times.stages.push_back(
         {sum.forward + output, sum.backward - sum.weight_gradients + output, sum.weight_gradients + output});
   }

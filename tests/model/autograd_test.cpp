@@ -10,8 +10,8 @@
 #include <cmath>
 
 #include "local_weights.h"
-#include "model/parameter_view.h"
 #include "model/transformer.h"
+#include "parameter_view.h"
 #include "reference_model.h"
 #include "support/distance.h"
 
@@ -178,7 +178,19 @@ INSTANTIATE_TEST_SUITE_P(
         styled(ModelCase{"GraniteTied", 32, 2, 4, 4, 48, 61, 2, 17, 1000, true, false, NormType::kRmsNorm, true},
                ModelCase::kGranite),
         styled(ModelCase{"ArceeWithNormsOfOutputs", 48, 2, 6, 2, 80, 97, 3, 33, 20, false, true, NormType::kRmsNorm1p},
-               ModelCase::kArcee)),
+               ModelCase::kArcee),
+        styled(windowed(ModelCase{"EncoderTied", 48, 4, 4, 4, 80, 97, 3, 33, 20, true, true, NormType::kLayerNorm,
+                                  true},
+                        10),
+               ModelCase::kEncoder),
+        styled(ModelCase{"Encoder", 48, 2, 6, 2, 80, 97, 2, 19, 9, false, false, NormType::kRmsNorm1p, false},
+               ModelCase::kEncoder),
+        styled(ModelCase{"EncoderWithoutWeightsOfNormsTied", 32, 1, 4, 4, 48, 61, 2, 17, 1000, true, false,
+                         NormType::kNpLayerNorm, true},
+               ModelCase::kEncoder),
+        styled(ModelCase{"EncoderWithoutWeightsOfNorms", 32, 2, 4, 4, 48, 61, 2, 17, 1000, false, false,
+                         NormType::kNpLayerNorm, true},
+               ModelCase::kEncoder)),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -149,7 +149,7 @@ class OpByOp {
 struct ExecutedModel {
   const char* name;
   bool causal = true, sparse = false, documents = false, tied = false, biases = false, normed_heads = false;
-  bool like_olmo2 = false, like_gemma = false, ungated = false;
+  bool like_olmo2 = false, like_gemma = false, ungated = false, like_modernbert = false;
   int64_t window = 0;
 };
 const ExecutedModel kExecuted[] = {
@@ -160,7 +160,9 @@ const ExecutedModel kExecuted[] = {
     {.name = "OLMo 2's norms", .like_olmo2 = true},
     {.name = "Gemma's norms, all biases, multipliers", .biases = true, .like_gemma = true},
     {.name = "OLMo 2's with one added, no gate", .like_olmo2 = true, .ungated = true},
-    {.name = "a window in one layer", .window = 3}};
+    {.name = "a window in one layer", .window = 3},
+    {.name = "ModernBERT's ends", .causal = false, .sparse = true, .like_modernbert = true},
+    {.name = "ModernBERT's ends, tied", .causal = false, .tied = true, .like_modernbert = true}};
 
 plan::ModelShape executed_shape(const ExecutedModel& c) {
   config::Model m;
@@ -168,6 +170,7 @@ plan::ModelShape executed_shape(const ExecutedModel& c) {
   m.enable_weight_tying = c.tied, m.qkv_bias = c.biases, m.qk_norm = c.normed_heads;
   if (c.normed_heads) m.head_dim = 16;
   if (c.like_olmo2) config::apply(config::find_family("olmo2"), m);
+  if (c.like_modernbert) config::apply(config::find_family("modernbert"), m);
   m.sliding_window = c.window;
   m.full_attention_interval = c.window > 0 ? 2 : 0;
   if (c.like_gemma) {
@@ -231,7 +234,7 @@ TEST(Execution, EveryOpOfSeveralRanksReadsAndWritesWhatItSays) {
   };
   for (const Layout layout : {Layout{2, 1}, Layout{1, 2}, Layout{1, 8}}) {
     for (const ExecutedModel& c :
-         {kExecuted[0], kExecuted[3], kExecuted[4], kExecuted[5], kExecuted[6], kExecuted[7]}) {
+         {kExecuted[0], kExecuted[3], kExecuted[4], kExecuted[5], kExecuted[6], kExecuted[7], kExecuted[9]}) {
       const plan::ModelShape whole = executed_shape(c);
       comm::run_ranks(layout.tensor * layout.context, 60, [&](comm::Group& world) {
         const plan::ModelShape part =

@@ -8,8 +8,8 @@
 
 #include <cmath>
 
-#include "model/parameter_view.h"
 #include "ops/tensor.h"
+#include "parameter_view.h"
 
 namespace hearth::model {
 namespace {

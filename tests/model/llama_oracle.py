@@ -41,13 +41,13 @@ def names_of(L, H, G, tied, halves, family):
         names["output.weight"] = ("lm_head.weight", 0)
     for i in range(L):
         ours, theirs = f"layers.{i}.", f"model.layers.{i}."
-        if family in ("olmo2", "olmo3", "gemma3_text"):
+        if family in ("olmo2", "olmo3", "exaone4", "gemma3_text"):
             names[ours + "post_attention_norm.weight"] = (theirs + "post_attention_layernorm.weight", 0)
             names[ours + "post_ffn_norm.weight"] = (theirs + "post_feedforward_layernorm.weight", 0)
         if family == "gemma3_text":
             names[ours + "attention_norm.weight"] = (theirs + "input_layernorm.weight", 0)
             names[ours + "ffn_norm.weight"] = (theirs + "pre_feedforward_layernorm.weight", 0)
-        elif family not in ("olmo2", "olmo3"):
+        elif family not in ("olmo2", "olmo3", "exaone4"):
             names[ours + "attention_norm.weight"] = (theirs + "input_layernorm.weight", 0)
             names[ours + "ffn_norm.weight"] = (theirs + "post_attention_layernorm.weight", 0)
         for a, b, heads in (("wq", "q_proj", 0 if halves else H), ("wk", "k_proj", 0 if halves else G),
@@ -55,7 +55,7 @@ def names_of(L, H, G, tied, halves, family):
             names[f"{ours}attention.{a}.weight"] = (f"{theirs}self_attn.{b}.weight", heads)
             if family == "llama_biases" or (family in ("qwen2", "seed_oss") and a != "wo"):
                 names[f"{ours}attention.{a}.bias"] = (f"{theirs}self_attn.{b}.bias", heads)
-        if family in ("qwen3", "gemma3_text"):
+        if family in ("qwen3", "exaone4", "gemma3_text"):
             for norm in ("q_norm", "k_norm"):
                 names[f"{ours}attention.{norm}.weight"] = (f"{theirs}self_attn.{norm}.weight", 0 if halves else 1)
         if family in ("olmo2", "olmo3"):  # all heads are one row
@@ -106,7 +106,7 @@ def run(folder):
     name = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3",
             "olmo2": "Olmo2", "olmo3": "Olmo3", "phi3": "Phi3", "ministral3": "Ministral3",
             "smollm3": "SmolLM3", "seed_oss": "SeedOss", "ernie4_5": "Ernie4_5",
-            "granite": "Granite", "arcee": "Arcee", "gemma3_text": "Gemma3Text", "llama_biases": "Llama"}[family]
+            "granite": "Granite", "arcee": "Arcee", "exaone4": "Exaone4", "gemma3_text": "Gemma3Text", "llama_biases": "Llama"}[family]
     embeddings, branches, scores, logits = case["multipliers"]
     more = {"llama": {"attention_bias": False, "mlp_bias": False}, "qwen2": {},
             "mistral": {"head_dim": K, "sliding_window": None},
@@ -117,6 +117,8 @@ def run(folder):
             "granite": {"embedding_multiplier": float(embeddings), "residual_multiplier": float(branches),
                         "attention_multiplier": float(scores), "logits_scaling": float(logits), "pad_token_id": None},
             "arcee": {"head_dim": K, "pad_token_id": None},
+            "exaone4": {"head_dim": K, "pad_token_id": None, "sliding_window": None,
+                        "layer_types": ["full_attention"] * L},
             "gemma3_text": {"head_dim": K, "query_pre_attn_scalar": round(scores**-2) if scores else 0,
                             "layer_types": ["full_attention"] * L, "hidden_activation": "gelu_pytorch_tanh",
                             "pad_token_id": None},

@@ -15,8 +15,8 @@
 #include "base/error.h"
 #include "config/families.h"
 #include "local_weights.h"
-#include "model/parameter_view.h"
 #include "model/transformer.h"
+#include "parameter_view.h"
 #include "support/distance.h"
 #include "support/environment.h"
 #include "support/python.h"
@@ -122,6 +122,7 @@ LlamaCase in_documents(LlamaCase c) {
   return c;
 }
 using config::RopeType;
+void set_no_rotation_of_full(config::Model& m) { m.no_rope_layer_interval = 2; }
 void set_linear(config::Model& m) { m.rope_type = RopeType::kLinear, m.rope_scaling_factor = 4; }
 void set_yarn(config::Model& m) {
   m.rope_type = RopeType::kYarn, m.rope_scaling_factor = 8, m.rope_original_seq_len = 16;
@@ -187,7 +188,24 @@ const std::vector<LlamaCase> kOtherPositions = {
     windowed(with_positions(of_family("Gemma 3", "gemma3", 4, 2, 24, true, true), set_linear_and_local, kGemmaRope), 6),
     windowed(with_positions(of_family("layers with ropes of their own", "olmo3", 4, 2, 0, false, true), set_local,
                             kLayeredRope),
-             9)};
+             9),
+    of_family("EXAONE 4's norms, without windows", "exaone4", 4, 2, 24, true, false),
+    windowed(
+        with_positions(of_family("EXAONE 4: layers without a window do not rotate", "exaone4", 4, 2, 24, false, true),
+                       set_no_rotation_of_full, "null"),
+        7)};
+void set_first_full(config::Model& m) {
+  m.rope_local_theta = 300;
+  m.first_full_attention_layer = 0;
+}
+LlamaCase encoder(const char* name, bool tied, int64_t window) {
+  LlamaCase c = windowed(of_family(name, "modernbert", 4, 4, 0, tied, true), window);
+  c.causal = false;
+  if (window > 0) c.set_positions = set_first_full;
+  return c;
+}
+const std::vector<LlamaCase> kEncoders = {encoder("ModernBERT", true, 10), encoder("a window of one token", true, 1),
+                                          encoder("untied, without a window", false, 0)};
 constexpr int64_t B = 2, S = 29;
 
 struct Prepared {
@@ -311,6 +329,11 @@ TEST(ClassesOfOtherFamilies, HaveOurLogitsLossAndGradients) {
 TEST(ClassesWithOtherPositions, HaveOurLogitsLossAndGradients) {
   HEARTH_NEEDS_ORACLE();
   has_our_logits_loss_and_gradients("llama_oracle.py", kOtherPositions);
+}
+
+TEST(ModernBertForMaskedLM, HasOurLogitsLossAndGradients) {
+  HEARTH_NEEDS_ORACLE();
+  has_our_logits_loss_and_gradients("encoder_oracle.py", kEncoders);
 }
 
 TEST(GptNeox, HasOurLogitsLossAndGradients) {

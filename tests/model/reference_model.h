@@ -49,7 +49,7 @@ struct ModelCase {
   bool like_olmo2 = false;  // norms of outputs, and of all heads of queries and keys
   int64_t no_rope_layer_interval = 0;
   int64_t second_F = 0;  // the feed-forward width of every second layer, if it differs
-  enum Style { kPlain, kGemma, kGranite, kArcee } style = kPlain;
+  enum Style { kPlain, kGemma, kGranite, kArcee, kEncoder } style = kPlain;
   int64_t window = 0;  // of every layer but each third
 };
 
@@ -85,6 +85,10 @@ inline config::Model model_config(const ModelCase& c) {
   if (c.style == ModelCase::kArcee) {
     m.activation = config::Activation::kRelu2, m.gated_ffn = false, m.output_bias = m.ffn_bias = true;
     m.norm_placement = config::NormPlacement::kOutputs, m.residual_multiplier = 0.7;
+  }
+  if (c.style == ModelCase::kEncoder) {
+    m.activation = config::Activation::kGelu, m.logits_divisor = 1.5;
+    m.embedding_norm = m.prediction_head = m.decoder_bias = true, m.first_attention_norm = false;
   }
   return m;
 }
@@ -139,6 +143,7 @@ inline at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s,
                                  const MicroBatch& batch, at::Tensor* logits) {
   const auto tokens = batch.tokens_T.to(at::kLong).view({c.B, c.S});
   at::Tensor x = at::embedding(p("tok_embeddings.weight"), tokens) * s.embedding_multiplier;
+  if (s.embedding_norm) x = norm(x, p, "embedding_norm.weight", c, s.norm.eps);
   const bool inputs = s.norm_placement != config::NormPlacement::kOutputs;
   const bool outputs = s.norm_placement != config::NormPlacement::kInputs;
   const double scale = s.attention_multiplier > 0 ? s.attention_multiplier : 1 / std::sqrt(static_cast<double>(s.K));
@@ -148,7 +153,8 @@ inline at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s,
   };
   for (int64_t layer = 0; layer < s.L(); ++layer) {
     const std::string n = "layers." + std::to_string(layer) + ".";
-    const at::Tensor y = inputs ? norm(x, p, n + "attention_norm.weight", c, s.norm.eps) : x;
+    const bool norms_attention = inputs && (layer > 0 || s.first_attention_norm);
+    const at::Tensor y = norms_attention ? norm(x, p, n + "attention_norm.weight", c, s.norm.eps) : x;
     const std::string of = n + "attention.";
     auto heads = [&](const char* w, int64_t count) {
       return linear(y, of + w, s.qkv_bias).view({c.B, c.S, count, s.K});
@@ -183,7 +189,10 @@ inline at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s,
                    "post_ffn_norm.weight");
   }
   const at::Tensor output = p(s.tied ? "tok_embeddings.weight" : "output.weight");
-  *logits = at::matmul(norm(x, p, "norm.weight", c, s.norm.eps), output.t()).view({c.B * c.S, s.V}) / s.logits_divisor;
+  x = norm(x, p, "norm.weight", c, s.norm.eps);
+  if (s.prediction_head) x = norm(at::gelu(linear(x, "head.dense", false)), p, "head.norm.weight", c, s.norm.eps);
+  *logits = at::matmul(x, output.t()).view({c.B * c.S, s.V}) / s.logits_divisor;
+  if (s.decoder_bias) *logits = *logits + p("output.bias");
   const at::Tensor labels = batch.labels_T.to(at::kLong), counted = labels.ne(-100);
   const at::Tensor losses =
       -logits->to(at::kDouble).log_softmax(-1).gather(1, labels.clamp_min(0).unsqueeze(1)).squeeze(1);

@@ -18,7 +18,7 @@ LlamaBlock::LlamaBlock(const ModelShape& layer) : s_(layer) {
 
   const int64_t D = s_.D, Q = s_.H * s_.K, KV = s_.G * s_.K, F = s_.F();
   using enum Cut;
-  if (norms_inputs()) of_attention_.input_norm = add_norm("attention_norm.weight");
+  if (of_attention_.norms_input) of_attention_.input_norm = add_norm("attention_norm.weight");
   wqkv_ = list_.add({{"attention.wq.weight", {Q, D}, kRows, in},
                      {"attention.wk.weight", {KV, D}, kRows, in},
                      {"attention.wv.weight", {KV, D}, kRows, in}});
@@ -67,7 +67,7 @@ void LlamaBlock::add_kept_buffers(Program& p, int64_t layer) {
   };
   const auto add_norms = [&](Branch& branch, const BranchNames& names) {
     const std::vector<int64_t> statistics = {is_centred(s_.norm.type) ? 2 : 1, rows};
-    if (norms_inputs()) {
+    if (branch.norms_input) {
       branch.input_statistics = p.add_buffer(names.input_statistics, layer, statistics, p.exact());
       branch.input = add(names.input, {rows, s_.D});
     }
@@ -133,7 +133,7 @@ void LlamaBlock::add_working_buffers(Program& p, int64_t layer) {
 ResidualStream LlamaBlock::forward(Program& p, const ResidualStream& before, const Ref& entry) {
   entry_ = entry;
   const bool adds = before.branch.exists();
-  if (norms_inputs()) {
+  if (of_attention_.norms_input) {
     p.step("norm");
     if (adds) {
       p.add(AddNormForward{s_.norm, entry, of_attention_.input, of_attention_.input_statistics, before.x, before.branch,

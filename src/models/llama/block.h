@@ -9,8 +9,9 @@
 // norms without weights (OLMo, arXiv 2402.00838), attention to both sides; and of OLMo 2 (arXiv 2501.00656): norms of
 // all heads of q, and of k, as one row, and norms of the branches' outputs, x = x + norm(wo ...), in place of inputs;
 // layers without rope (SmolLM3, arXiv 2501.18795); norms of inputs and of outputs (Gemma 2, arXiv 2408.00118); biases
-// of the other matrices; other functions than silu, and w2 f(w1 y) without w3 (AFM); and multipliers of both branches
-// and of the scores of attention (Granite 3). models/rope.h has the options of rope.
+// of the other matrices; other functions than silu, and w2 f(w1 y) without w3 (AFM); multipliers of both branches and
+// of the scores of attention (Granite 3); and a first layer without a norm of attention's input (ModernBERT, arXiv
+// 2412.13663). models/rope.h has the options of rope.
 #pragma once
 
 #include <string_view>
@@ -36,6 +37,7 @@ class LlamaBlock : public Block {
   // One of the block's two branches: what is around its products.
   struct Branch {
     std::string_view product, product_gradient;  // steps of the last product, and of its output's gradient
+    bool norms_input = false;
     Weight input_norm{}, output_norm{};
     Weight bias{};            // of the last product
     Ref input_statistics{};   // [1 or 2, rows]
@@ -72,8 +74,8 @@ class LlamaBlock : public Block {
   bool scales_branches() const { return s_.residual_multiplier != 1; }
   bool norms_each_head() const { return s_.qk_norm_scope == config::QkNormScope::kHead; }
   bool shares_norms_of_heads() const { return s_.qk_norm && !norms_each_head() && s_.tensor.size > 1; }
-  Ref attention_input() const { return norms_inputs() ? of_attention_.input : entry_; }
-  Ref ffn_input() const { return norms_inputs() ? of_ffn_.input : middle_; }
+  Ref attention_input() const { return of_attention_.norms_input ? of_attention_.input : entry_; }
+  Ref ffn_input() const { return of_ffn_.norms_input ? of_ffn_.input : middle_; }
   int64_t reach() const { return s_.reach(s_.layers.front()); }
   bool shares_heads() const { return s_.head_ranks() > 1; }  // context-parallel ranks exchange positions for heads
   bool shares_keys() const { return s_.key_ranks > 1; }      // and gather keys and values of other positions
@@ -84,7 +86,8 @@ class LlamaBlock : public Block {
   Weight wqkv_, bqkv_, q_norm_, k_norm_, wo_, w13_, b13_, w2_;
 
   // Buffers of the layer. T: this rank's tokens; rows: its rows of the stream; W: its queries in attention.
-  Branch of_attention_{"wo", "wo's output gradient"}, of_ffn_{"w2", "w2's output gradient"};
+  Branch of_attention_{"wo", "wo's output gradient", norms_inputs() && s_.layers.front().norms_attention};
+  Branch of_ffn_{"w2", "w2's output gradient", norms_inputs()};
   Ref entry_;                                   // [rows, D]  the stream before the block
   Ref qkv_;                                     // [W, heads of q, k, v]  rotated
   Ref head_norm_input_, head_norm_statistics_;  // [T, (H+G)*K]; [1, T*(H+G)] or [1, 2*T]

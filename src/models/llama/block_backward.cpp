@@ -7,7 +7,7 @@ namespace hearth::models {
 void LlamaBlock::backward(Program& p, const Ref& dstream, Recompute level) {
   const bool again = level == Recompute::kBlock;
   if (again) {
-    if (norms_inputs()) norm_again(p, of_attention_, entry_);
+    if (of_attention_.norms_input) norm_again(p, of_attention_, entry_);
     attend(p, true);
     add_branch_of_attention(p, true);
     gate_and_up(p, true);
@@ -25,7 +25,7 @@ void LlamaBlock::backward(Program& p, const Ref& dstream, Recompute level) {
   feed_forward_backward(p, output_gradient(p, of_ffn_, dstream), has_gated);
   input_gradient(p, of_ffn_, dstream, middle_);
 
-  if (level != Recompute::kNone && norms_inputs()) norm_again(p, of_attention_, entry_);
+  if (level != Recompute::kNone && of_attention_.norms_input) norm_again(p, of_attention_, entry_);
   if (level == Recompute::kAttention) attend(p, true);
   attention_backward(p, output_gradient(p, of_attention_, dstream), level);
   input_gradient(p, of_attention_, dstream, entry_);
@@ -65,7 +65,7 @@ Ref LlamaBlock::output_gradient(Program& p, const Branch& branch, const Ref& dst
 
 // Adds the gradient of a branch's input x to the stream's.
 void LlamaBlock::input_gradient(Program& p, const Branch& branch, const Ref& dstream, const Ref& x) {
-  if (!norms_inputs()) {
+  if (!branch.norms_input) {
     p.step("sum's gradient");
     p.add(Add{dstream, input_gradient_});
     return;
