@@ -146,8 +146,8 @@ std::vector<std::string> check_same_model(const Source& source, const config::Ru
   for (const config::Difference& d : config::differences(*theirs, ours)) {
     const bool heads = (d.name == "model.n_heads" && their_shape.H != our_shape.H) ||
                        (d.name == "model.n_kv_heads" && their_shape.G != our_shape.G);
-    const bool window =
-        d.name == "model.sliding_window" || d.name == "model.full_attention_interval" || d.name == "model.layer_types";
+    const bool window = d.name == "model.sliding_window" || d.name == "model.full_attention_interval" ||
+                        d.name == "model.first_full_attention_layer" || d.name == "model.layer_types";
     if (heads || window || d.name == "model.rope_pairs" || d.name == "model.partial_rotary_factor" ||
         config::is_block_option(d.name)) {
       other += fmt::format("\n    {}: {} -> {}", d.name, d.before, d.after);

@@ -12,9 +12,11 @@ architecture, switched = sys.argv[1:]
 window = {"use_sliding_window": True} if switched == "1" else {}
 made = getattr(transformers, architecture).config_class(num_attention_heads=6, hidden_size=96, **window)
 types = getattr(made, "layer_types", None) or []
-full = types.index("full_attention") + 1 if "full_attention" in types and "sliding_attention" in types else 0
+places = [i for i, kind in enumerate(types) if kind == "full_attention"]
+full = places[1] - places[0] if "sliding_attention" in types and len(places) > 1 else 0
 rope = made.rope_parameters.get("full_attention", made.rope_parameters)
-print(json.dumps([made.model_type, made.max_position_embeddings, made.num_key_value_heads,
-                  getattr(made, "head_dim", None) or 16, getattr(made, "sliding_window", None) or 0,
-                  getattr(made, "rms_norm_eps", 1e-6), rope["rope_theta"], made.tie_word_embeddings,
-                  getattr(made, "no_rope_layer_interval", 0), 0 if switched == "1" else full, made.vocab_size]))
+eps = getattr(made, "rms_norm_eps", getattr(made, "norm_eps", 1e-6))
+print(json.dumps([made.model_type, made.max_position_embeddings, getattr(made, "num_key_value_heads", 6),
+                  getattr(made, "head_dim", None) or 16, getattr(made, "sliding_window", None) or 0, eps,
+                  rope["rope_theta"], made.tie_word_embeddings, getattr(made, "no_rope_layer_interval", 0),
+                  0 if switched == "1" else full, made.vocab_size]))

@@ -67,15 +67,20 @@ def meta_shard(whole, r, n, split_columns, keys):
     return views
 
 
-def make(out, *given):
+def class_of(model_type):
     import transformers
+    return transformers.AutoModelForMaskedLM if model_type == "modernbert" else transformers.AutoModelForCausalLM
+
+
+def make(out, *given):
     a = dict(D=96, H=6, G=2, K=0, F=112, V=130, L=3, theta=500000.0, scaled=0, tied=0, columns=0, positions=64,
              dtype="float32", type="llama", size="20KB", meta=1, files=2)
     for word in given:
         key, value = word.split("=")
         a[key] = type(a[key])(value)
     torch.manual_seed(11)
-    model = transformers.AutoModelForCausalLM.from_config(config_of(a)).float().eval()
+    config = config_of(a)
+    model = class_of(config.model_type).from_config(config).float().eval()
     dtype = getattr(torch, a["dtype"])
     with torch.no_grad():
         for q in model.parameters():
@@ -292,10 +297,10 @@ def meta_same(a, b):
 
 
 def logits(out, *folders):
-    import transformers
     truth, worst = load_file(out + "/logits.safetensors"), 0.0
     for folder in folders:
-        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        kind = json.load(open(folder + "/config.json"))["model_type"]
+        model = class_of(kind).from_pretrained(folder, dtype=torch.float32)
         with torch.no_grad():
             found = model(truth["ids"]).logits
         worst = max(worst, (found - truth["logits"]).abs().max().item())

@@ -24,6 +24,14 @@ def rope_of(a):
 
 def config_of(a):
     import transformers
+    if a["type"] == "modernbert":  # the base of windows, and the window, are not the class's
+        rope = {"full_attention": {"rope_type": "default", "rope_theta": a["theta"]},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}
+        return transformers.ModernBertConfig(
+            vocab_size=a["V"], hidden_size=a["D"], intermediate_size=a["F"], num_hidden_layers=a["L"],
+            num_attention_heads=a["H"], rope_parameters=rope, local_attention=10, global_attn_every_n_layers=2,
+            max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), bos_token_id=1,
+            eos_token_id=2, cls_token_id=1, sep_token_id=2, pad_token_id=None)
     keys = dict(vocab_size=a["V"], hidden_size=a["D"], intermediate_size=a["F"], num_hidden_layers=a["L"],
                 num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope_of(a), bos_token_id=1,
                 max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), eos_token_id=2)
@@ -33,6 +41,8 @@ def config_of(a):
     if a["type"] == "gemma3_text":
         return made(**keys, head_dim=a["K"] or 16, query_pre_attn_scalar=20, sliding_window=7, pad_token_id=None,
                     layer_types=["sliding_attention", "full_attention", "sliding_attention"][:a["L"]])
+    if a["type"] == "exaone4":
+        return made(**keys, head_dim=a["K"] or 16, sliding_window=7, sliding_window_pattern=2, pad_token_id=None)
     if a["type"] == "phi3":
         return made(**keys, pad_token_id=None, original_max_position_embeddings=16)
     if a["type"].startswith(("qwen", "seed", "ernie", "ministral")):

@@ -7,6 +7,8 @@
 
 #include "convert/foreign.h"
 #include "infer/decoding.h"
+#include "model/transformer.h"
+#include "ops/tensor.h"
 
 namespace hearth::infer {
 namespace {
@@ -65,8 +67,30 @@ INSTANTIATE_TEST_SUITE_P(Models, Converted,
                                          "type=ernie4_5 meta=0 K=24 tied=1", "type=granite meta=0 tied=1",
                                          "type=arcee meta=0", "type=olmo3 meta=0 L=5", "type=phi3 meta=0",
                                          "type=phi3 meta=0 tied=1 G=6", "type=ministral3 meta=0 K=24",
-                                         "type=gemma3_text meta=0 K=24 tied=1"),
+                                         "type=gemma3_text meta=0 K=24 tied=1", "type=exaone4 meta=0 K=24"),
                          [](const auto& info) { return fmt::format("Model{}", info.index); });
+
+// An encoder has logits at all positions at once; the file has those of the last one.
+TEST(ConvertedEncoder, ComputesTheLogitsOfTransformers) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  for (const char* tied : {"0", "1"}) {
+    convert::foreign(fmt::format("make {}/f{} type=modernbert meta=0 L=4 V=131 tied={}", at, tied, tied));
+    convert::converted(fmt::format("--to native {0}/f{1}/hf {0}/native{1}", at, tied));
+    const auto model = load_model(fmt::format("{}/native{}", at, tied));
+    EXPECT_EQ(model->config.objective.kind, config::ObjectiveKind::kMaskedLm);
+    for (const Truth& truth : truths(fmt::format("{}/f{}", at, tied))) {
+      const auto S = std::ssize(truth.ids);
+      model::Transformer transformer(model->shape, model->plan, 1, S, model->compute_options());
+      transformer.loss(*model->weights, {ops::from_int32(truth.ids), ops::from_int32(truth.ids)});
+      const std::vector<double> found =
+          ops::to_doubles(transformer.logits(*model->weights, ops::from_int64(std::vector<int64_t>{S - 1}, at::kCPU)));
+      ASSERT_EQ(found.size(), truth.logits.size());
+      for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], truth.logits[i], 2e-5) << tied << " " << i;
+    }
+  }
+}
 
 TEST(InitialLoad, FromHuggingFaceMetaNeoxAndNativeBeginsWithTheSameLoss) {
   HEARTH_NEEDS_ORACLE();

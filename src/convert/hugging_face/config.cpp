@@ -17,6 +17,7 @@
 #include "config/fields.h"
 #include "convert/hugging_face/field_values.h"
 #include "convert/hugging_face/llada.h"
+#include "convert/hugging_face/modernbert.h"
 #include "convert/hugging_face/rope.h"
 #include "formats/json_object.h"
 
@@ -38,6 +39,7 @@ class ConfigReader {
     json_ = formats::parse_json_object(text, origin_);
     if (has("text_config")) enter_text_config();
     family_ = &find_family();
+    if (type().model_type == kModernBertType) json_ = with_usual_names(json_, type(), origin_);
     for (const auto& [name, value] : json_.items()) check_field(name, value);
     read_sizes();
     read_rope(json_, type(), found_.max_positions, origin_, found_.model);
@@ -156,13 +158,13 @@ class ConfigReader {
   }
 
   int64_t full_interval() const {
-    const bool is_gemma = type().query_pre_attn_scalar > 0;
-    return is_gemma ? integer(kWindowPattern, type().full_attention_interval) : type().full_attention_interval;
+    return type().has_window_pattern ? integer(kWindowPattern, type().full_attention_interval)
+                                     : type().full_attention_interval;
   }
 
   // For each layer whether its positions see a window only.
   std::vector<bool> windowed_layers() const {
-    const int64_t L = found_.model.n_layers, interval = full_interval();
+    const int64_t L = found_.model.n_layers;
     std::vector<bool> windowed;
     if (has("layer_types")) {
       for (const HfJson& layer : json_.at("layer_types")) {
@@ -175,6 +177,7 @@ class ConfigReader {
                {});
       return windowed;
     }
+    const int64_t interval = full_interval();
     const int64_t first =
         type().window == config::SlidingWindowUse::kSwitched ? integer("max_window_layers", kMaxWindowLayers) : 0;
     for (int64_t layer = 0; layer < L; ++layer)
@@ -211,31 +214,45 @@ class ConfigReader {
       return;
     }
     // With is_causal = false transformers takes it for the reach to each side.
-    m.sliding_window = flag("is_causal", true) ? length : 2 * length;
+    m.sliding_window = is_causal() ? length : 2 * length;
     if (type().window != kAlways) set_layer_types(windowed_layers());
     if (length < found_.max_positions)
       notes_.push_back(
           fmt::format("sliding_window = {} in {} of {} layers", length, config::count_windowed_layers(m), m.n_layers));
   }
+  // Every n-th layer without a window, from the n-th or from an earlier one on; else a list.
   void set_layer_types(const std::vector<bool>& windowed) {
     config::Model& m = found_.model;
-    const int64_t interval = std::find(windowed.begin(), windowed.end(), false) - windowed.begin() + 1;
-    if (interval > m.n_layers) return;
-    bool is_regular = true;
-    for (int64_t layer = 0; layer < m.n_layers; ++layer)
-      is_regular = is_regular && windowed[static_cast<size_t>(layer)] == ((layer + 1) % interval != 0);
-    if (is_regular) {
-      m.full_attention_interval = interval;
+    const auto next_full = [&](int64_t begin) {
+      return std::find(windowed.begin() + begin, windowed.end(), false) - windowed.begin();
+    };
+    const int64_t first = next_full(0);
+    if (first == m.n_layers) return;
+    for (const bool is_last : {true, false}) {
+      config::Model regular = m;
+      regular.full_attention_interval = is_last ? first + 1 : next_full(first + 1) - first;
+      if (!is_last) regular.first_full_attention_layer = first;
+      bool is_regular = first < regular.full_attention_interval;
+      for (int64_t layer = 0; layer < m.n_layers; ++layer)
+        is_regular = is_regular && windowed[static_cast<size_t>(layer)] == (window_of_layer(regular, layer) > 0);
+      if (!is_regular) continue;
+      m = regular;
       return;
     }
     for (const bool is_windowed : windowed)
       m.layer_types.emplace_back(is_windowed ? config::kSlidingAttention : config::kFullAttention);
   }
 
-  // transformers 5 obeys is_causal for every class.
+  // transformers 5 obeys is_causal for every class. Encoders have no such field.
+  bool is_causal() const {
+    if (type().is_encoder && has("is_causal"))
+      refuse(fmt::format("field \"is_causal\" is not one of {}", type().model_type));
+    return !type().is_encoder && flag("is_causal", true);
+  }
   void read_objective() {
-    if (flag("is_causal", true)) return;
+    if (is_causal()) return;
     found_.objective = config::ObjectiveKind::kMaskedLm;
+    if (type().is_encoder) return;
     notes_.emplace_back(
         "is_causal = false: a position sees all others, as in transformers 5; transformers 4 ignores the field");
   }
@@ -248,8 +265,22 @@ class ConfigReader {
                       type().model_type));
   }
 
+  // EXAONE 4: with a window, layers that do not have it do not rotate.
+  void read_rotation_by_window() {
+    config::Model& m = found_.model;
+    const bool given = json_.contains("sliding_window") ? has("sliding_window") : type().sliding_window > 0;
+    if (!given) return;
+    const int64_t windowed = config::count_windowed_layers(m);
+    if (windowed == m.n_layers) return;
+    m.no_rope_layer_interval = windowed == 0 ? 1 : m.full_attention_interval;
+    if (m.no_rope_layer_interval == 0 || m.first_full_attention_layer >= 0)
+      refuse("layer_types has layers without a window at other places than every n-th",
+             "they do not rotate, and Hearth computes every n-th layer without rotation");
+  }
+
   // SmolLM3's layers without rotation: a list of 0 and 1, or every n-th layer.
   void read_no_rope() {
+    if (!type().full_layers_rotate) read_rotation_by_window();
     if (type().no_rope_layer_interval == 0) {
       for (const char* name : {"no_rope_layers", "no_rope_layer_interval"})
         if (has(name)) refuse(fmt::format("field \"{}\" is not one of {}", name, type().model_type));
@@ -274,9 +305,9 @@ class ConfigReader {
 
   void read_multipliers() {
     config::Model& m = found_.model;
-    for (const char* name : {"query_pre_attn_scalar", kWindowPattern})
-      if (has(name) && type().query_pre_attn_scalar == 0)
-        refuse(fmt::format("field \"{}\" is not one of {}", name, type().model_type));
+    for (const auto& [name, is_known] : {std::pair("query_pre_attn_scalar", type().query_pre_attn_scalar > 0),
+                                         std::pair(kWindowPattern, type().has_window_pattern)})
+      if (has(name) && !is_known) refuse(fmt::format("field \"{}\" is not one of {}", name, type().model_type));
     if (type().query_pre_attn_scalar > 0) {
       m.embedding_multiplier = std::sqrt(static_cast<double>(m.dim));
       const int64_t scalar = integer("query_pre_attn_scalar", type().query_pre_attn_scalar);

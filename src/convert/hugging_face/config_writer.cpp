@@ -12,6 +12,7 @@
 #include "config/families.h"
 #include "convert/hugging_face/config.h"
 #include "convert/hugging_face/llada.h"
+#include "convert/hugging_face/modernbert.h"
 #include "convert/hugging_face/rope.h"
 
 namespace hearth::convert {
@@ -31,6 +32,10 @@ const config::Family& family_with(const Description& d) {
                      fmt::format("{} is the class of transformers with the model's other keys, and computes something "
                                  "else",
                                  nearest.hugging_face.architecture),
+                     "keep the model native");
+  if (nearest.hugging_face.is_encoder && d.objective != config::ObjectiveKind::kMaskedLm)
+    throw user_error(fmt::format("objective.kind = \"{}\" has no home in Hugging Face's formats", name_of(d.objective)),
+                     fmt::format("{} of transformers sees both sides", nearest.hugging_face.architecture),
                      "keep the model native");
   return nearest;
 }
@@ -73,6 +78,18 @@ void add_no_rope(OutJson& j, const config::Model& m) {
     rotates.push_back(m.no_rope_layer_interval == 0 || layer % m.no_rope_layer_interval != 0 ? 1 : 0);
   j["no_rope_layers"] = rotates;
   if (m.no_rope_layer_interval > 0) j["no_rope_layer_interval"] = m.no_rope_layer_interval;
+}
+
+// EXAONE 4's class rotates layers with a window alone, or all if no layer has one.
+void check_rotation_by_window(const config::Model& m) {
+  const int64_t n = m.no_rope_layer_interval;
+  for (int64_t layer = 0; layer < m.n_layers; ++layer) {
+    const bool rotates = n == 0 || (layer + 1) % n != 0;
+    if (rotates == (m.sliding_window == 0 || config::window_of_layer(m, layer) > 0)) continue;
+    throw user_error(fmt::format("model.no_rope_layer_interval = {} has no home in EXAONE 4's format", n),
+                     "layers with a window rotate there, and others do not; without windows all do",
+                     "keep the model native");
+  }
 }
 
 // Granite's class has no default for attention_multiplier that depends on the head's width.
@@ -133,10 +150,12 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
     std::visit([&](const auto& value) { j[field.key] = value; }, field.value);
   if (type.window != config::SlidingWindowUse::kNever) add_window(j, d, type.window);
   if (type.no_rope_layer_interval > 0) add_no_rope(j, m);
+  if (!type.full_layers_rotate) check_rotation_by_window(m);
   if (type.has_multipliers) add_multipliers(j, m);
   if (type.query_pre_attn_scalar > 0) add_query_scalar(j, m);
   if (d.objective == config::ObjectiveKind::kMaskedLm) j["is_causal"] = false;
   if (d.mask) j["mask_token_id"] = *d.mask;
+  if (type.model_type == kModernBertType) j = with_modernbert_names(j, type);
   return j.dump(2) + "\n";
 }
 

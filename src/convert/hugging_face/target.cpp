@@ -95,11 +95,26 @@ void write_weights(const Path& folder, const TargetModel& model, ConvertProgress
 }
 
 // The text of a special token; null without one.
-CardJson token_text(const tokenizer::Tokenizer& tokenizer, const std::optional<uint32_t>& id) {
+CardJson token_text(const tokenizer::Tokenizer& tokenizer, const std::optional<int64_t>& id) {
   for (const tokenizer::SpecialToken& special : tokenizer.special_tokens()) {
     if (id && special.id == *id) return special.text;
   }
   return {};
+}
+
+bool is_encoder(const TargetModel& model) {
+  return config::nearest_family(model.description.model).hugging_face.is_encoder;
+}
+
+// Programs that fill masks ask for the mask, and those that embed texts for the tokens around a text and for padding.
+void add_encoder_tokens(CardJson& config, const TargetModel& model) {
+  const tokenizer::Tokenizer& tokenizer = *model.tokenizer;
+  if (model.description.mask) config["mask_token"] = token_text(tokenizer, model.description.mask);
+  if (!is_encoder(model)) return;
+  config["cls_token"] = config["bos_token"];
+  config["sep_token"] = config["eos_token"];
+  for (const tokenizer::SpecialToken& special : tokenizer.special_tokens())
+    if (special.text == "[PAD]") config["pad_token"] = special.text;
 }
 
 std::vector<std::string> write_tokenizer(const Path& folder, const TargetModel& model) {
@@ -109,6 +124,7 @@ std::vector<std::string> write_tokenizer(const Path& folder, const TargetModel& 
                      {"clean_up_tokenization_spaces", false},
                      {"bos_token", token_text(tokenizer, tokenizer.bos())},
                      {"eos_token", token_text(tokenizer, tokenizer.eos())}};
+  add_encoder_tokens(config, model);
   std::vector<std::string> notes;
   if (tokenizer.kind() == "huggingface") {
     config["tokenizer_class"] = "PreTrainedTokenizerFast";
@@ -157,7 +173,7 @@ std::string card(const TargetModel& model) {
                       m.n_kv_heads);
   text +=
       fmt::format("| vocabulary | {} |\n| longest sequence | {} |\n", m.vocab_size, model.description.max_positions);
-  if (masked) {
+  if (masked && !is_encoder(model)) {
     text +=
         "\nThe model was trained on hidden tokens: a position sees all others. `config.json` says `is_causal: false`.\n"
         "transformers 5 obeys it. transformers 4 ignores it and computes other logits.\n";

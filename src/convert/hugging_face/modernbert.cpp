@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/hugging_face/modernbert.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "config/derived.h"
+#include "convert/hugging_face/field_values.h"
+
+namespace hearth::convert {
+namespace {
+
+using UsualJson = nlohmann::json;
+
+// They have no effect on logits, or none at all.
+constexpr const char* kNoEffect[] = {
+    "classifier_dropout",      "classifier_pooling",        "cls_token_id",           "deterministic_flash_attn",
+    "embedding_dropout",       "initializer_cutoff_factor", "layer_norm_eps",         "mlp_dropout",
+    "position_embedding_type", "reference_compile",         "repad_logits_with_grad", "sparse_pred_ignore_index",
+    "sparse_prediction"};
+
+constexpr std::pair<const char*, const char*> kRenamed[] = {
+    {"norm_eps", "rms_norm_eps"}, {"global_rope_theta", "rope_theta"}, {"local_rope_theta", "rope_local_base_freq"}};
+
+class FieldReader {
+ public:
+  FieldReader(const UsualJson& fields, const config::HuggingFaceClass& type, const std::string& origin)
+      : json_(fields), type_(type), origin_(origin) {}
+
+  UsualJson run() {
+    for (const char* name : kNoEffect) json_.erase(name);
+    for (const auto& [own, usual] : kRenamed) {
+      if (json_.contains(usual)) refuse(fmt::format("field \"{}\" is not one of {}", usual, kModernBertType));
+      if (!json_.contains(own)) continue;
+      // transformers 4 takes a null for the base of the other layers, and transformers 5 fails.
+      if (json_.at(own).is_null()) refuse(fmt::format("{} is null", own));
+      json_[usual] = json_.at(own);
+      json_.erase(own);
+    }
+    // transformers 5 scales the positions of all layers, and 4 of none.
+    if (json_.contains("rope_scaling") && !json_.at("rope_scaling").is_null())
+      refuse("rope_scaling", "transformers 4 and 5 would compute different models");
+    json_["sliding_window"] = take("local_attention", 2 * type_.sliding_window) / 2;
+    const int64_t interval = take("global_attn_every_n_layers", type_.full_attention_interval);
+    if (interval == 0) refuse("global_attn_every_n_layers = 0");
+    if (!json_.contains("layer_types") || json_.at("layer_types").is_null()) json_["layer_types"] = layers(interval);
+    return std::move(json_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what, std::string why = {}) const {
+    throw user_error(fmt::format("{}: {}", origin_, what), std::move(why));
+  }
+  int64_t take(const char* name, int64_t missing) {
+    const auto found = json_.find(name);
+    if (found == json_.end() || found->is_null()) return missing;
+    const int64_t value = size_in(*found, name, 0, [this](const std::string& what) { refuse(what); });
+    json_.erase(name);
+    return value;
+  }
+  UsualJson layers(int64_t interval) const {
+    const auto count = json_.find("num_hidden_layers");
+    UsualJson types = UsualJson::array();
+    if (count == json_.end() || !count->is_number_unsigned()) return types;  // the reader says what is wrong
+    for (uint64_t layer = 0; layer < count->get<uint64_t>(); ++layer)
+      types.push_back(layer % static_cast<uint64_t>(interval) == 0 ? config::kFullAttention
+                                                                   : config::kSlidingAttention);
+    return types;
+  }
+
+  UsualJson json_;
+  const config::HuggingFaceClass& type_;
+  const std::string& origin_;
+};
+
+}  // namespace
+
+nlohmann::json with_usual_names(const nlohmann::json& modernbert, const config::HuggingFaceClass& type,
+                                const std::string& origin) {
+  return FieldReader(modernbert, type, origin).run();
+}
+
+nlohmann::ordered_json with_modernbert_names(const nlohmann::ordered_json& usual,
+                                             const config::HuggingFaceClass& type) {
+  nlohmann::ordered_json fields = usual;
+  for (const auto& [own, name] : kRenamed) fields[own] = fields.at(name);
+  const bool has_window = fields.contains("sliding_window") && !fields.at("sliding_window").is_null();
+  const auto reach = has_window ? fields.at("sliding_window").get<int64_t>() : type.sliding_window;
+  fields["local_attention"] = 2 * reach;
+  if (fields.at("num_key_value_heads") != fields.at("num_attention_heads"))
+    throw user_error(fmt::format("model.n_kv_heads = {} has no home in ModernBERT's format",
+                                 fields.at("num_key_value_heads").dump()),
+                     "each query has a key of its own there", "keep the model native");
+  // transformers 4 knows the interval alone.
+  const nlohmann::ordered_json& types = fields.at("layer_types");
+  const auto is_global = [&](size_t layer) { return types.at(layer) == config::kFullAttention; };
+  size_t interval = 1;
+  while (interval < types.size() && !is_global(interval)) ++interval;
+  for (size_t layer = 0; layer < types.size(); ++layer) {
+    if (is_global(layer) == (layer % interval == 0)) continue;
+    throw user_error(
+        "layers without a window at other places than every n-th from the first have no home in "
+        "ModernBERT's format",
+        "transformers 4 has global_attn_every_n_layers alone", "keep the model native");
+  }
+  fields["global_attn_every_n_layers"] = interval;
+  for (const char* name : {"hidden_act", "num_key_value_heads", "rms_norm_eps", "rope_local_base_freq", "rope_scaling",
+                           "rope_theta", "sliding_window", "use_cache", "is_causal"})
+    fields.erase(name);
+  return fields;
+}
+
+}  // namespace hearth::convert

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// ModernBERT's config.json (convert/hugging_face/modernbert.h), as transformers 4 and 5 write it; and EXAONE 4's
+// windows.
+#include <nlohmann/json.hpp>
+
+#include "config/derived.h"
+#include "config/families.h"
+#include "convert/hugging_face/config.h"
+#include "foreign.h"
+#include "support/errors.h"
+
+namespace hearth::convert {
+namespace {
+
+using testing::HasSubstr;
+using JsonFields = nlohmann::json;
+
+// The fields of the published ModernBERT-base, which transformers 4 wrote.
+JsonFields published() {
+  return JsonFields::parse(R"({"architectures": ["ModernBertForMaskedLM"], "attention_bias": false,
+      "attention_dropout": 0.0, "bos_token_id": 50281, "classifier_activation": "gelu", "classifier_bias": false,
+      "classifier_dropout": 0.0, "classifier_pooling": "mean", "cls_token_id": 50281, "decoder_bias": true,
+      "deterministic_flash_attn": false, "embedding_dropout": 0.0, "eos_token_id": 50282,
+      "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0, "gradient_checkpointing": false,
+      "hidden_activation": "gelu", "hidden_size": 768, "initializer_cutoff_factor": 2.0, "initializer_range": 0.02,
+      "intermediate_size": 1152, "layer_norm_eps": 1e-05, "local_attention": 128, "local_rope_theta": 10000.0,
+      "max_position_embeddings": 8192, "mlp_bias": false, "mlp_dropout": 0.0, "model_type": "modernbert",
+      "norm_bias": false, "norm_eps": 1e-05, "num_attention_heads": 12, "num_hidden_layers": 22,
+      "pad_token_id": 50283, "position_embedding_type": "absolute", "reference_compile": null, "sep_token_id": 50282,
+      "sparse_pred_ignore_index": -100, "sparse_prediction": false, "torch_dtype": "float32",
+      "transformers_version": "4.47.0.dev0", "vocab_size": 50368})");
+}
+
+Description read(const JsonFields& fields) {
+  std::vector<std::string> notes;
+  return parse_hugging_face_config(fields.dump(), "config.json", notes);
+}
+
+std::string refusal(const char* field, const JsonFields& value) {
+  JsonFields fields = published();
+  fields[field] = value;
+  return test::error_of([&] { read(fields); }).message();
+}
+
+TEST(ModernBertConfig, OfThePublishedModelIsItsFlavor) {
+  const Description found = read(published());
+  EXPECT_EQ(found.objective, config::ObjectiveKind::kMaskedLm);
+  EXPECT_EQ(found.max_positions, 8192);
+  config::RunConfig ours, theirs;
+  ours.model = config::model_of(*config::find_flavor("modernbert", "base"));
+  theirs.model = found.model;
+  ours.model.vocab_size = 50368, ours.model.n_kv_heads = 12, ours.model.flavor = theirs.model.flavor;
+  ours.model.rope_pairs = config::RopePairs::kHalves;
+  for (const config::Field& field : config::fields()) {
+    if (field.section == "model") EXPECT_EQ(field.value(theirs), field.value(ours)) << field.name();
+  }
+  for (int64_t layer = 0; layer < 22; ++layer)
+    EXPECT_EQ(config::window_of_layer(found.model, layer), layer % 3 == 0 ? 0 : 128) << layer;
+}
+
+TEST(ModernBertConfig, IsWrittenForBothVersionsOfTransformers) {
+  const JsonFields written = JsonFields::parse(format_hugging_face_config(read(published()), DType::kFloat32));
+  for (const char* field :
+       {"norm_eps", "local_attention", "global_attn_every_n_layers", "global_rope_theta", "local_rope_theta",
+        "hidden_activation", "decoder_bias", "norm_bias", "num_attention_heads"})
+    EXPECT_EQ(written.at(field), published().at(field)) << field;
+  EXPECT_EQ(written.at("rope_parameters").at("full_attention").at("rope_theta"), 160000.0);
+  EXPECT_EQ(written.at("rope_parameters").at("sliding_attention").at("rope_theta"), 10000.0);
+  EXPECT_EQ(written.at("layer_types").size(), 22U);
+  EXPECT_EQ(written.at("layer_types")[3], "full_attention");
+  for (const char* field : {"sliding_window", "is_causal", "rms_norm_eps", "rope_theta", "num_key_value_heads"})
+    EXPECT_FALSE(written.contains(field)) << field;
+  EXPECT_EQ(read(written).model.layer_types, read(published()).model.layer_types);
+}
+
+TEST(ModernBertConfig, ThatWouldComputeSomethingElseIsRefusedByName) {
+  EXPECT_THAT(refusal("norm_bias", true), HasSubstr("norm_bias = true"));
+  EXPECT_THAT(refusal("classifier_bias", true), HasSubstr("classifier_bias = true"));
+  EXPECT_THAT(refusal("decoder_bias", false), HasSubstr("decoder_bias = false"));
+  EXPECT_THAT(refusal("hidden_activation", "silu"), HasSubstr("hidden_activation = \"silu\""));
+  EXPECT_THAT(refusal("local_rope_theta", nullptr), HasSubstr("local_rope_theta is null"));
+  EXPECT_THAT(refusal("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}), HasSubstr("rope_scaling"));
+  EXPECT_THAT(refusal("is_causal", false), HasSubstr("\"is_causal\" is not one of modernbert"));
+  EXPECT_THAT(refusal("global_attn_every_n_layers", 0), HasSubstr("global_attn_every_n_layers = 0"));
+  EXPECT_THAT(refusal("local_attention", "all"), HasSubstr("local_attention = \"all\" is not a size"));
+  EXPECT_THAT(refusal("another_field", 1), HasSubstr("\"another_field\" is not known"));
+}
+
+TEST(ModernBertConfig, HasNoHomeForOtherModels) {
+  const auto message = [](auto change) {
+    Description d = read(published());
+    change(d);
+    return test::error_of([&] { format_hugging_face_config(d, DType::kFloat32); }).message();
+  };
+  EXPECT_THAT(message([](Description& d) { d.objective = config::ObjectiveKind::kCausalLm; }),
+              HasSubstr("objective.kind = \"causal_lm\" has no home"));
+  EXPECT_THAT(message([](Description& d) { d.model.n_kv_heads = 4; }), HasSubstr("model.n_kv_heads = 4 has no home"));
+  EXPECT_THAT(message([](Description& d) { d.model.first_full_attention_layer = 1; }),
+              HasSubstr("layers without a window at other places"));
+  EXPECT_THAT(message([](Description& d) { d.model.decoder_bias = false; }), HasSubstr("model.decoder_bias = false"));
+}
+
+TEST(Exaone4Config, LayersWithoutAWindowDoNotRotateIfOthersHaveOne) {
+  const auto model = [](const std::string& fields) {
+    return read(JsonFields::parse(R"({"model_type": "exaone4", "hidden_size": 64, "num_hidden_layers": 4,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 128)" +
+                                  fields + "}"))
+        .model;
+  };
+  EXPECT_EQ(model("").no_rope_layer_interval, 4);
+  EXPECT_EQ(model(R"(, "sliding_window_pattern": 2)").no_rope_layer_interval, 2);
+  const std::string full = R"("full_attention")", windowed = R"("sliding_attention")";
+  const auto types = [&](const std::string& a, const std::string& b) {
+    return fmt::format(R"(, "sliding_window_pattern": "LG", "layer_types": [{0}, {1}, {0}, {1}])", a, b);
+  };
+  EXPECT_EQ(model(types(windowed, full)).no_rope_layer_interval, 2);
+  EXPECT_EQ(model(types(windowed, windowed)).no_rope_layer_interval, 0);
+  EXPECT_EQ(model(types(full, full)).no_rope_layer_interval, 1);
+  EXPECT_EQ(model(types(full, full) + R"(, "sliding_window": null)").no_rope_layer_interval, 0);
+  EXPECT_THAT(test::error_of([&] { model(types(full, windowed)); }).message(), HasSubstr("layer_types has layers"));
+  Description other;
+  other.model = model("");
+  other.model.no_rope_layer_interval = 0;
+  EXPECT_THAT(test::error_of([&] { format_hugging_face_config(other, DType::kFloat32); }).message(),
+              HasSubstr("model.no_rope_layer_interval = 0 has no home"));
+}
+
+}  // namespace
+}  // namespace hearth::convert
