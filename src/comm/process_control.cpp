@@ -250,6 +250,8 @@ void ProcessControl::lost(Peer& peer) {
   if (away_ && now_s() - away_->second < kAway_s) {
     log_message(LogLevel::kError, fmt::format("error: {} was stopped for {}, and {} ended meanwhile", name_of(me_.rank),
                                               format_duration(away_->first), name_of(peer.rank)));
+    // Ranks that have not given rank 0 up yet would take its end for a death.
+    if (me_.rank == 0) tell_all_to_end(ExitCode::kHardware);
     std::_Exit(static_cast<int>(ExitCode::kHardware));
   }
   const std::string text = fmt::format(
@@ -282,10 +284,14 @@ void ProcessControl::end_all(ExitCode code, const std::string& text) {
     }
   }
   log_message(LogLevel::kError, said + (code == ExitCode::kHardware ? trace::flight_hint() : ""));
-  for (Peer& peer : peers_)
-    if (peer.socket.valid()) send(peer, {Kind::kEnd, static_cast<uint64_t>(code)});
+  tell_all_to_end(code);
   std::fflush(nullptr);
   std::_Exit(static_cast<int>(code));
+}
+
+void ProcessControl::tell_all_to_end(ExitCode code) {
+  for (Peer& peer : peers_)
+    if (peer.socket.valid()) send(peer, {Kind::kEnd, static_cast<uint64_t>(code)});
 }
 
 void ProcessControl::fail(const Error& error) {

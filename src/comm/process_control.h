@@ -143,6 +143,7 @@ class ProcessControl final : public Control {
   void send(Peer& peer, const Message& message);
   // For rank 0: prints `text` and ends all ranks.
   [[noreturn]] void end_all(ExitCode code, const std::string& text);
+  void tell_all_to_end(ExitCode code);
 
   const Membership me_;
   std::atomic<double> timeout_s_;

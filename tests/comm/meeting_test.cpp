@@ -328,7 +328,9 @@ TEST(Meeting, ThatReachesAnotherProgramEndsInTime) {
     try {
       const ProcessControl control({.rank = 1, .size = 2, .address = address, .key = "ours", .join_timeout_s = 0.1});
     } catch (const Error& error) {
-      ::_exit(std::string(error.what()).find("rank 1 got no answer at " + address) != std::string::npos ? 0 : 2);
+      ::_exit(std::string(error.what()).find("rank 1 got no answer from rank 0 at " + address) != std::string::npos
+                  ? 0
+                  : 2);
     }
     ::_exit(1);
   }
