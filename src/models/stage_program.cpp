@@ -171,7 +171,7 @@ class StageWriter {
     p_.step("prediction head's gradients");
     p_.add(NormGradient{s_.norm, input_gradient_, input_gradient_, prediction_activated_, prediction_statistics_,
                         ends_.head_norm});
-    p_.add(ActivateGradient{Activation::kGelu, prediction_product_, input_gradient_});
+    p_.add(ActivateGradient{Activation::kGelu, prediction_product_, input_gradient_, Ref{}});
     p_.add(LinearWeightGradient{ends_.dense, prediction_product_, prediction_input_});
     p_.add(LinearInputGradient{input_gradient_, prediction_product_, ends_.dense});
   }

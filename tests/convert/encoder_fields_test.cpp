@@ -52,7 +52,8 @@ TEST(ModernBertConfig, OfThePublishedModelIsItsFlavor) {
   ours.model.vocab_size = 50368, ours.model.n_kv_heads = 12, ours.model.flavor = theirs.model.flavor;
   ours.model.rope_pairs = config::RopePairs::kHalves;
   for (const config::Field& field : config::fields()) {
-    if (field.section == "model") EXPECT_EQ(field.value(theirs), field.value(ours)) << field.name();
+    if (field.section != "model") continue;
+    EXPECT_EQ(field.value(theirs), field.value(ours)) << field.name();
   }
   for (int64_t layer = 0; layer < 22; ++layer)
     EXPECT_EQ(config::window_of_layer(found.model, layer), layer % 3 == 0 ? 0 : 128) << layer;
@@ -84,6 +85,9 @@ TEST(ModernBertConfig, ThatWouldComputeSomethingElseIsRefusedByName) {
   EXPECT_THAT(refusal("global_attn_every_n_layers", 0), HasSubstr("global_attn_every_n_layers = 0"));
   EXPECT_THAT(refusal("local_attention", "all"), HasSubstr("local_attention = \"all\" is not a size"));
   EXPECT_THAT(refusal("another_field", 1), HasSubstr("\"another_field\" is not known"));
+  EXPECT_THAT(refusal("num_hidden_layers", int64_t{1} << 31), HasSubstr("num_hidden_layers = 2147483648"));
+  EXPECT_THAT(refusal("num_hidden_layers", int64_t{1} << 62), HasSubstr("num_hidden_layers"));
+  EXPECT_THAT(refusal("num_hidden_layers", "22"), HasSubstr("num_hidden_layers = \"22\" is not a size"));
 }
 
 TEST(ModernBertConfig, HasNoHomeForOtherModels) {

@@ -297,7 +297,7 @@ seq_len = 48
   edit(mistral, "\"attention_bias\": false,", "");
   edit(mistral, "{", "{\"sliding_window\": 32,");
   EXPECT_THAT(converted(fmt::format("--to native {0}/f/hf {0}/window", at)),
-              HasSubstr("note: sliding_window = 32 in 1 of 1 layers"));
+              HasSubstr("note: model.sliding_window = 32 in 1 of 1 layers"));
 }
 
 TEST(RoundTrip, SeveralEosTokensBecomeOne) {

@@ -193,7 +193,7 @@ TEST(Windows, StayWithTheModel) {
   for (const char* name : {"mistral", "qwen2", "qwen3"}) {
     const std::string hf = fmt::format("{}/{}/hf", at, name);
     EXPECT_THAT(through_native(at, fmt::format("{}/hf", name)),
-                HasSubstr("note: sliding_window = 32 in 2 of 2 layers"));
+                HasSubstr("note: model.sliding_window = 32 in 2 of 2 layers"));
     const config::RunConfig run = keys_of_native(hf + ".native");
     EXPECT_EQ(run.model.sliding_window, 32) << name;
     EXPECT_EQ(run.training.seq_len, 64) << name;

@@ -75,6 +75,7 @@ std::vector<std::string> seeds() {
           "bf16_zero_pp_rank_3_mp_rank_01_optim_states.pt\nzero_pp_rank_0_mp_rank_00_optim_states.pt\n5.norm.scale\n",
           "dp_rank_00_ep_rank_00_tp_rank_01_pp_rank_02.pt\ndp_rank_01_tp_rank_00_pp_rank_00.pt\n"
           "tp_rank_00_pp_rank_00\ntp_rank_00_pp_rank_00.pt.info.pt\n",
+          "tied_modules.embed.\ntied_modules.embed.word_embeddings.weight\n",
           "newest\nstep_1\ncheckpoint\ndp_rank_00_ep_rank_01_tp_rank_00_pp_rank_00.pt\n"};
 }
 

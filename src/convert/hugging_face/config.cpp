@@ -136,6 +136,9 @@ class ConfigReader {
     m.vocab_size = size("vocab_size", type().vocab_size);
     if (m.dim < 1 || m.n_layers < 1 || m.n_heads < 1 || m.hidden_dim < 1 || m.vocab_size < 1)
       refuse("a size of the model is 0", {});
+    // Before lists of layers are made.
+    if (constexpr int64_t kMostLayers = 10000; m.n_layers > kMostLayers)
+      refuse(fmt::format("num_hidden_layers = {}", m.n_layers), fmt::format("a run file may have {}", kMostLayers));
     // A null is no missing field: every class takes the number of query heads for it.
     const int64_t class_heads = type().num_key_value_heads;
     const bool has_default = class_heads > 0 && !json_.contains("num_key_value_heads");
@@ -217,8 +220,8 @@ class ConfigReader {
     m.sliding_window = is_causal() ? length : 2 * length;
     if (type().window != kAlways) set_layer_types(windowed_layers());
     if (length < found_.max_positions)
-      notes_.push_back(
-          fmt::format("sliding_window = {} in {} of {} layers", length, config::count_windowed_layers(m), m.n_layers));
+      notes_.push_back(fmt::format("model.sliding_window = {} in {} of {} layers", m.sliding_window,
+                                   config::count_windowed_layers(m), m.n_layers));
   }
   // Every n-th layer without a window, from the n-th or from an earlier one on; else a list.
   void set_layer_types(const std::vector<bool>& windowed) {

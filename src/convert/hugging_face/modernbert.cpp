@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -62,12 +63,12 @@ class FieldReader {
     return value;
   }
   UsualJson layers(int64_t interval) const {
+    constexpr int64_t kMostLayers = 10000;  // of a run file
     const auto count = json_.find("num_hidden_layers");
     UsualJson types = UsualJson::array();
-    if (count == json_.end() || !count->is_number_unsigned()) return types;  // the reader says what is wrong
-    for (uint64_t layer = 0; layer < count->get<uint64_t>(); ++layer)
-      types.push_back(layer % static_cast<uint64_t>(interval) == 0 ? config::kFullAttention
-                                                                   : config::kSlidingAttention);
+    if (count == json_.end() || !count->is_number_integer()) return types;  // the reader says what is wrong
+    for (int64_t layer = 0; layer < std::min(count->get<int64_t>(), kMostLayers); ++layer)
+      types.push_back(layer % interval == 0 ? config::kFullAttention : config::kSlidingAttention);
     return types;
   }
 

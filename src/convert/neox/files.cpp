@@ -23,7 +23,8 @@ std::optional<NeoxFile> neox_file(std::string_view name) {
 }
 
 std::optional<NeoxTensorName> neox_tensor_name(std::string_view name) {
-  if (name.starts_with(kNeoxTied)) return NeoxTensorName{0, std::string(name.substr(kNeoxTied.size()))};
+  if (name.starts_with(kNeoxTied) && name.size() > kNeoxTied.size())
+    return NeoxTensorName{0, std::string(name.substr(kNeoxTied.size()))};
   constexpr std::string_view kSequential = "sequential.";
   if (name.starts_with(kSequential)) name.remove_prefix(kSequential.size());
   const size_t dot = name.find('.');
