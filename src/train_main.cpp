@@ -93,6 +93,9 @@ int train_as(const launch::LaunchedRank& launched, const config::TrainOptions& o
       membership_of(launched, folder), [&](comm::Control& control, const comm::MakeGroup& make_group) {
         const train::SignalScope signals(
             {.speaks = launched.rank == 0, .ends_by_interrupt = !launched.supervised, .has_bar = !options.launched});
+        // Also of the exchange of the run. Other hosts' ranks know the key after it.
+        if (known != nullptr) control.set_timeout(known->config.comm.init_timeout_seconds);
+        if (first && !first->error) control.set_timeout(first->loaded.config.comm.init_timeout_seconds);
         const config::LoadResult loaded = known != nullptr ? *known : run::share_run(first, given, control);
         control.together("the run file's syntax", [&] {
           if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);

@@ -5,10 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <optional>
 #include <thread>
@@ -19,6 +17,7 @@
 #include "base/program.h"
 #include "base/quantity.h"
 #include "comm/notes/frames.h"
+#include "comm/notes/meeting_frames.h"
 #include "comm/notes/notes.h"
 
 namespace hearth::comm {
@@ -27,8 +26,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint32_t kMagic = 0x54524548;  // "HERT"
-constexpr size_t kLongestFrame = size_t{64} << 10;
 // Other programs may connect and say nothing, such as probes of ports. So many of them are kept, for so long.
 constexpr double kGuest_s = 20;
 constexpr size_t kMostGuests = 1024;  // besides the ranks
@@ -43,70 +40,35 @@ constexpr auto kFirstPause = std::chrono::milliseconds(5), kLongestPause = std::
 // Ranks that give up speak one after the other, and those after the fifth together with it.
 constexpr auto kTurn = std::chrono::milliseconds(1500);
 constexpr int64_t kInTurn = 4;
+// Longer than rank 0, and another rank, wait between two looks.
+constexpr double kHostAway_s = 4, kVisitorAway_s = 25;
+
+// Notes the time between looks. A process that did not look for so long was stopped, and the others have given it up.
+class Looks {
+ public:
+  explicit Looks(double longest_s) : longest_s_(longest_s) {}
+  void look() {
+    const auto now = Clock::now();
+    const double away_s = std::chrono::duration<double>(now - std::exchange(last_, now)).count();
+    if (away_s > longest_s_) away_s_ = away_s;
+  }
+  // After a wait that may be long.
+  void begin_again() { last_ = Clock::now(); }
+  void throw_if_away(int64_t rank) const {
+    if (away_s_ > 0)
+      throw Error(ExitCode::kHardware,
+                  fmt::format("rank {} ({}) was stopped for {} while the ranks met", rank, this_process(),
+                              format_duration(away_s_)),
+                  "the others do not wait so long", "see their messages");
+  }
+
+ private:
+  const double longest_s_;
+  double away_s_ = 0;
+  Clock::time_point last_ = Clock::now();
+};
 
 double seconds_until(Clock::time_point when) { return std::chrono::duration<double>(when - Clock::now()).count(); }
-
-std::string frame_of(std::string_view payload) {
-  const auto size = static_cast<uint32_t>(payload.size());
-  std::string bytes(reinterpret_cast<const char*>(&kMagic), sizeof kMagic);
-  bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
-  return bytes += payload;
-}
-
-template <class... Parts>
-bool say(const Socket& to, const Parts&... parts) {
-  return to.send(frame_of(parts_as_bytes(parts...)));
-}
-
-// What another process has sent.
-struct Heard {
-  enum class Kind { kNothing, kFrame, kNoRank };  // kNoRank: this is not a rank of ours
-  Kind kind = Kind::kNothing;
-  std::vector<std::string> parts{};
-};
-
-// Takes the first frame off `received`.
-Heard take_frame(std::string& received) {
-  constexpr size_t kHead = 2 * sizeof(uint32_t);
-  const size_t known = std::min(received.size(), sizeof kMagic);
-  if (std::memcmp(received.data(), &kMagic, known) != 0) return {Heard::Kind::kNoRank};
-  if (received.size() < kHead) return {};
-  uint32_t size = 0;
-  std::memcpy(&size, received.data() + sizeof kMagic, sizeof size);
-  if (size > kLongestFrame) return {Heard::Kind::kNoRank};
-  if (received.size() < kHead + size) return {};
-  auto parts = find_parts(std::string_view(received).substr(kHead, size));
-  received.erase(0, kHead + size);
-  if (!parts || parts->empty()) return {Heard::Kind::kNoRank};
-  return {Heard::Kind::kFrame, std::move(*parts)};
-}
-
-// nullopt for text that is no number.
-std::optional<int64_t> number_of(const std::string& text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-// A rank's first words. Its proof covers them.
-struct Hello {
-  int64_t rank = 0, size = 0;
-  std::string program, process, number;
-};
-
-std::optional<Hello> hello_in(const std::vector<std::string>& parts) {
-  if (parts.size() != 6 || parts[0] != "hello") return std::nullopt;
-  const std::optional<int64_t> rank = number_of(parts[1]), size = number_of(parts[2]);
-  if (!rank || !size) return std::nullopt;
-  return Hello{*rank, *size, parts[3], parts[4], parts[5]};
-}
-
-// `role`: who makes the proof. Neither side's proof is one of the other's.
-std::string proof_by(std::string_view role, const std::string& secret, const Hello& hello, std::string_view challenge) {
-  return proof_of(secret, parts_as_bytes(role, std::to_string(hello.rank), std::to_string(hello.size), hello.program,
-                                         hello.process, hello.number, challenge));
-}
 
 std::string secret_with(const std::string& key, const std::string& file_content) {
   return parts_as_bytes(key, file_content);
@@ -181,6 +143,8 @@ class Host {
   // Waits for the next thing that happens, and takes it. Returns the number of ranks that were let in.
   size_t look() {
     const double left_s = seconds_until(deadline_);
+    looks_.look();
+    if (left_s <= 0) looks_.throw_if_away(0);
     if (left_s <= 0)
       throw Error(ExitCode::kHardware,
                   fmt::format("{} did not start within {}", list_ranks(absent()), format_duration(me_.join_timeout_s)),
@@ -276,6 +240,7 @@ class Host {
   std::vector<Met> met_;
   std::deque<Guest> guests_;
   Clock::time_point next_check_ = Clock::now();
+  Looks looks_{kHostAway_s};
 };
 
 // Another rank's side.
@@ -291,6 +256,7 @@ class Visitor {
     auto pause = kFirstPause;
     for (size_t port = 0;; port = (port + 1) % Socket::num_ports(me_.address)) {
       if (try_port(port)) return std::move(rank_0_);
+      looks_.look();
       if (seconds_until(deadline_) < 0) give_up();
       std::this_thread::sleep_for(pause);
       pause = std::min(2 * pause, kLongestPause);
@@ -303,6 +269,7 @@ class Visitor {
       throw Error(ExitCode::kHardware,
                   fmt::format("rank {} ({}) cannot read what rank 0 wrote for it", me_.rank, hello_.process),
                   unreadable_, "job.dump_folder has to be one folder for the hosts of all ranks");
+    looks_.throw_if_away(me_.rank);
     // All ranks give up at once, for one reason. A launcher that ends the others after the first gets one message.
     std::this_thread::sleep_for(std::min(me_.rank - 1, kInTurn) * kTurn);
     if (was_let_down_)
@@ -327,11 +294,15 @@ class Visitor {
     const double patience_s = std::min(kChallenge_s, static_cast<double>(1 << round));
     const std::vector<std::string> challenge = next(std::min(patience_s, seconds_until(deadline_) + 0.1));
     if (challenge.size() != 4 || challenge[0] != "challenge") return false;
+    looks_.look();
     const std::optional<std::string> secret = secret_of(challenge[2]);
+    looks_.begin_again();
     if (!secret || !is_same_secret(challenge[3], proof_by("rank 0", *secret, hello_, challenge[1]))) return false;
     if (!say(socket, std::string_view("proof"), proof_by("rank", *secret, hello_, challenge[1]))) return false;
     // Rank 0 answers when all ranks have come.
+    looks_.look();
     const std::vector<std::string> answer = next(seconds_until(deadline_) + kAnswerAfterAll_s);
+    looks_.begin_again();
     if (answer.size() != 2) return false;
     if (answer[0] == "end") std::_Exit(static_cast<int>(number_of(answer[1]).value_or(4)));  // rank 0 says why
     rank_0_.process = answer[1];
@@ -369,6 +340,7 @@ class Visitor {
   const Hello hello_;
   Met rank_0_;
   std::string why_ = "nobody answers", unreadable_;
+  Looks looks_{kVisitorAway_s};
   size_t tries_ = 0;           // of ports where somebody takes connections
   bool was_let_down_ = false;  // somebody takes connections there
 };

@@ -147,8 +147,8 @@ void add_block(FieldTable& t) {
     {"embedding_norm", &Model::embedding_norm, kRefuse, "",
      "token embeddings go through a norm before the first layer (ModernBERT)"},
     {"first_attention_norm", &Model::first_attention_norm, kRefuse, "",
-     "the first layer norms the input of its attention, as the others do; ModernBERT, whose embeddings are normed, does "
-     "not", {}, {is_not("model.norm_placement", NormPlacement::kOutputs)}},
+     "the first layer norms the input of its attention, as the others do; in ModernBERT it does not, because "
+     "embeddings are normed", {}, {is_not("model.norm_placement", NormPlacement::kOutputs)}},
     {"prediction_head", &Model::prediction_head, kRefuse, "",
      "between the last norm and the output matrix are a dim x dim matrix, gelu and a norm (BERT, ModernBERT)"},
     {"decoder_bias", &Model::decoder_bias, kRefuse, "",

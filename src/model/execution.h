@@ -39,7 +39,7 @@ struct UnitTensors {
   at::Tensor view(const at::Tensor& flat, const models::Weight& which) const;
 };
 
-// Of the unit that has the output matrix.
+// `unit` is the one that has the output matrix.
 OutputWeights output_weights(const UnitTensors& unit, const models::ModelShape& shape);
 
 // What the ops need besides activations and weights.

@@ -60,7 +60,7 @@ struct Layer {
   bool rotates = true;          // queries and keys, by their positions (RoPE)
   bool local_rope = false;      // it rotates as ModelShape::local_rope says
   int64_t window = 0;           // tokens that a position sees, itself included; 0: all
-  bool norms_attention = true;  // the input of attention, if norm_placement has norms of inputs
+  bool norms_attention = true;  // the input of attention, in a model that norms inputs
   bool operator==(const Layer&) const = default;
 };
 

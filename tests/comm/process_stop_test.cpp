@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "comm/process_control.h"
+#include "comm/socket.h"
 #include "process_end.h"
 #include "support/environment.h"
 
@@ -72,6 +73,30 @@ TEST(Process, OfRankZeroThatHangsBeforeTheMeetingIsOneError) {
   EXPECT_EQ(end.code, 4);
   EXPECT_EQ(times(said, "error:"), 1) << said;
   EXPECT_THAT(said, HasSubstr("error: rank 1 "));
+}
+
+// As under mpirun, too: the others have given rank 0 up, and it must not blame them.
+TEST(Process, OfRankZeroThatIsStoppedWhileTheRanksMeetSaysSo) {
+  const test::ScratchFolder scratch;
+  const std::string address = "unix:" + (scratch / "meeting").string();
+  const pid_t rank_0 = ::fork();
+  if (rank_0 == 0) {
+    try {
+      const ProcessControl control({.rank = 0, .size = 2, .address = address, .key = "ours", .join_timeout_s = 1});
+    } catch (const Error& error) {
+      ::_exit(std::string(error.what()).find(" was stopped for ") != std::string::npos ? 0 : 2);
+    }
+    ::_exit(1);
+  }
+  std::string why;
+  while (!Socket::connect(address, 0, 1, why).valid()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ::kill(rank_0, SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(4500));  // more than rank 0 may be late
+  ::kill(rank_0, SIGCONT);
+  int status = 0;
+  ASSERT_EQ(::waitpid(rank_0, &status, 0), rank_0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 }  // namespace

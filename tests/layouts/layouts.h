@@ -144,7 +144,7 @@ class Layouts : public ::testing::Test {
       c.model.full_attention_interval = 2;
       c.model.rope_local_theta = 300;
       c.model.decoder_bias = true;
-      // In float32 rounding decides the sign of some gradients of its weights, and Adam's first update goes by the sign.
+      // In float32 rounding decides the sign of some gradients of its weights. Adam's first update goes by the sign.
       c.model.embedding_norm = dtype == DType::kFloat64;
     }
     if (task == Task::kDiffusion) {

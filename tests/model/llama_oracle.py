@@ -106,7 +106,8 @@ def run(folder):
     name = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3",
             "olmo2": "Olmo2", "olmo3": "Olmo3", "phi3": "Phi3", "ministral3": "Ministral3",
             "smollm3": "SmolLM3", "seed_oss": "SeedOss", "ernie4_5": "Ernie4_5",
-            "granite": "Granite", "arcee": "Arcee", "exaone4": "Exaone4", "gemma3_text": "Gemma3Text", "llama_biases": "Llama"}[family]
+            "granite": "Granite", "arcee": "Arcee", "exaone4": "Exaone4",
+            "gemma3_text": "Gemma3Text", "llama_biases": "Llama"}[family]
     embeddings, branches, scores, logits = case["multipliers"]
     more = {"llama": {"attention_bias": False, "mlp_bias": False}, "qwen2": {},
             "mistral": {"head_dim": K, "sliding_window": None},
