@@ -202,11 +202,12 @@ void drop_from(std::vector<Item>& items, int64_t step) {
   while (!items.empty() && items.back().step >= step) items.pop_back();
 }
 
-// A step may be recorded twice without a resume in between (a kill before the first checkpoint): the later record
-// counts.
-void replace_from(std::vector<StepRecord>& records, StepRecord record) {
-  drop_from(records, record.step);
+// Whether the record was added. A start and a rewind are events, so steps between events ascend. Another record is of
+// an older start, which was stopped between its look at the lease and its write, and woke up later.
+bool add_if_later(std::vector<StepRecord>& records, StepRecord record) {
+  if (!records.empty() && record.step <= records.back().step) return false;
   records.push_back(std::move(record));
+  return true;
 }
 
 // Calls visit with each whole line that begins with `beginning`, and damage with the number of a line that visit does
@@ -278,7 +279,7 @@ void JsonlWriter::append(const SampleText& sample) { write(to_line(sample)); }
 std::vector<StepRecord> read_metrics(const Path& path) {
   std::vector<StepRecord> records;
   for_each_line(path, "", [&](const nlohmann::json& object) {
-    if (!object.contains("event")) return replace_from(records, from_json(object));
+    if (!object.contains("event")) return static_cast<void>(add_if_later(records, from_json(object)));
     if (const Event event = event_of(object); goes_back(event)) drop_from(records, event.step + 1);
   });
   return records;
@@ -301,9 +302,10 @@ History read_history(const Path& path) {
   const auto visit = [&](const nlohmann::json& object) {
     if (!object.contains("event")) {
       StepRecord record = from_json(object);
+      const int64_t step = record.step;
       ++lines;
-      drop_from(history.samples, record.step);  // a step's samples come after its record
-      return replace_from(history.records, std::move(record));
+      if (add_if_later(history.records, std::move(record))) drop_from(history.samples, step);  // which come after it
+      return;
     }
     if (object.at("event") == "sample") return history.samples.push_back(sample_of(object));
     Event event = event_of(object);

@@ -72,8 +72,9 @@ class JsonlWriter {
   File file_;
 };
 
-// The steps of the training, ascending, each once, without those that a resume or rewind undid. Empty if the file is
-// missing. Throws damaged() for a line that is not a record, except the last.
+// The steps of the training, ascending, each once, without those that a resume or rewind undid, and without those that
+// an older start wrote after it had lost the lease. Empty if the file is missing. Throws damaged() for a line that is
+// not a record, except the last.
 std::vector<StepRecord> read_metrics(const Path& path);
 
 // The resumes and rewinds of the training, in the order of the file. Leaves out events that a later event undid,
@@ -86,7 +87,7 @@ struct History {
   std::vector<Event> events;           // every resume and rewind, in the order of the file; a resume's from_step is the
                                        // last step that was recorded before it
   std::vector<SampleText> samples;     // of those records, in the order of the file
-  int64_t repeated_steps = 0;          // records that a resume or rewind undid
+  int64_t repeated_steps = 0;          // records that a resume or rewind undid, or that an older start wrote late
   std::vector<int64_t> damaged_lines;  // left out: not of the forms above; counted from 1
   bool torn = false;                   // the last line has no end: it is being written, or a kill cut it
 };

@@ -147,13 +147,32 @@ TEST_F(Jsonl, AResumeThatTrainedNothingYetTakesBackItsStepsToo) {
 }
 
 // A run that was killed before its first checkpoint begins again at step 1.
-TEST_F(Jsonl, AStepThatIsToldTwiceCountsOnceAsToldLast) {
+TEST_F(Jsonl, AResumeAtTheBeginningTakesBackAllSteps) {
   JsonlWriter writer(path);
   for (int64_t step = 1; step <= 5; ++step) writer.append(record(step, 10));
+  writer.append(Event{.name = "resume", .step = 0});
   for (int64_t step = 1; step <= 2; ++step) writer.append(record(step, 20));
   const auto records = read_metrics(path);
   EXPECT_EQ(steps_of(records), (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(*records[1].loss, 20);
+}
+
+// An older start looks at the lease, is stopped, and writes when it wakes: after the newer start has gone on.
+TEST_F(Jsonl, AStepOfAnOlderStartThatWakesLateTakesNothingBack) {
+  JsonlWriter writer(path);
+  for (int64_t step = 1; step <= 4; ++step) writer.append(record(step, 10));
+  writer.append(Event{.name = "resume", .step = 2});
+  for (int64_t step = 3; step <= 6; ++step) writer.append(record(step, 20));
+  writer.append(record(5, 10));
+  for (int64_t step = 7; step <= 8; ++step) writer.append(record(step, 20));
+  writer.append(record(5, 10));
+  const auto records = read_metrics(path);
+  EXPECT_EQ(steps_of(records), (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(*records[4].loss, 20);
+  const History history = read_history(path);
+  EXPECT_EQ(steps_of(history.records), steps_of(records));
+  EXPECT_EQ(history.repeated_steps, 4);  // two that the resume undid, and two of the older start
+  EXPECT_EQ(history.events.size(), 1U);
 }
 
 // Steps between two resumes count unless a later resume goes back behind them.
