@@ -72,7 +72,7 @@ void check_window(Rules& rules, const Model& m) {
                 fmt::format("model.layer_types has {}, and model.n_layers = {}",
                             counted(std::ssize(m.layer_types), "layer"), m.n_layers),
                 "give one for each layer, or model.full_attention_interval");
-  rules.require(m.first_full_attention_layer < std::max<int64_t>(m.full_attention_interval, 1),
+  rules.require(m.full_attention_interval == 0 || m.first_full_attention_layer < m.full_attention_interval,
                 {"model.first_full_attention_layer", "model.full_attention_interval"},
                 fmt::format("model.first_full_attention_layer = {} is not below model.full_attention_interval = {}",
                             m.first_full_attention_layer, m.full_attention_interval),
@@ -85,6 +85,12 @@ void check_window(Rules& rules, const Model& m) {
 
 void check_objective(Rules& rules, const RunConfig& c) {
   const Objective& o = c.objective;
+  const bool is_encoder = family_of(c.model).hugging_face.is_encoder;
+  rules.require(
+      !is_encoder || o.masked(), {"objective.kind", "model.name"},
+      fmt::format("model.name = \"{}\" is an encoder, and objective.kind = \"{}\" hides what follows a position",
+                  c.model.name, name_of(o.kind)),
+      "set objective.kind = \"masked_lm\"");
   rules.require(o.mask_token.empty() || o.mask_id < 0, {"objective.mask_id", "objective.mask_token"},
                 "objective.mask_token and objective.mask_id are both given", "give one of them");
   rules.require(!o.masked() || o.mask_replace_prob + o.random_replace_prob <= 1 + 1e-12,

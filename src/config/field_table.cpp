@@ -150,7 +150,8 @@ void add_block(FieldTable& t) {
      "the first layer norms the input of its attention, as the others do; in ModernBERT it does not, because "
      "embeddings are normed", {}, {is_not("model.norm_placement", NormPlacement::kOutputs)}},
     {"prediction_head", &Model::prediction_head, kRefuse, "",
-     "between the last norm and the output matrix are a dim x dim matrix, gelu and a norm (BERT, ModernBERT)"},
+     "between the last norm and the output matrix are a dim x dim matrix, gelu and a norm (ModernBERT; BERT's matrix "
+     "has a bias)"},
     {"decoder_bias", &Model::decoder_bias, kRefuse, "",
      "a bias is added to the logits, one number for each id (BERT, ModernBERT)"},
   });
@@ -189,13 +190,15 @@ void add_objective(FieldTable& t) {
      "times the square of the log of the softmax's denominator is added to each label's loss (PaLM: 1e-4); 0 means "
      "none", between(0, 1)},
     {"mlm_probability", &Objective::mlm_probability, kMayChange, "",
-     "masked_lm: the share of hidden positions; each is chosen independently", above(0, 1), {masked}},
+     "masked_lm: the share of hidden positions; each is chosen independently, or each word with whole_words",
+     above(0, 1), {masked}},
     {"mlm_probability_end", &Objective::mlm_probability_end, kMayChange, "",
      "masked_lm: mlm_probability falls or rises to this from the first to the last sample of the training, on a line; "
-     "held-out text always has this share hidden; 0 means that it does not change", between(0, 1), {masked}},
+     "held-out text always has this share hidden; a resume that makes the run longer stretches the line; 0 means that "
+     "it does not change", between(0, 1), {masked}},
     {"whole_words", &Objective::whole_words, kMayChange, "",
-     "masked_lm: the tokens of a word are hidden together; a word is a run of letters and digits, and scripts from "
-     "U+0800 on (Chinese, Thai) have none", {}, {masked}},
+     "masked_lm: the tokens of a word are hidden together; a word is a run of at most 32 tokens of letters and digits, "
+     "and scripts from U+0800 on (Chinese, Thai) have none", {}, {masked}},
     {"mask_token", &Objective::mask_token, kRefuse, "",
      "masked_lm, masked_diffusion: the special token that stands for a hidden one; empty means the tokenizer's [MASK] "
      "or <mask>", {}, {hides}},

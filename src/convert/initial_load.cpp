@@ -141,6 +141,10 @@ std::vector<std::string> check_same_model(const Source& source, const config::Ru
   if (!theirs) return {};
   const plan::ModelShape their_shape = plan::model_shape(theirs->model, 0),
                          our_shape = plan::model_shape(ours.model, 0);
+  // A list of layers, and every n-th layer, may say the same.
+  const auto has_window_of = [](const models::Layer& a, const models::Layer& b) { return a.window == b.window; };
+  const bool same_windows = std::equal(their_shape.layers.begin(), their_shape.layers.end(), our_shape.layers.begin(),
+                                       our_shape.layers.end(), has_window_of);
   std::string other;
   std::vector<std::string> notes;
   for (const config::Difference& d : config::differences(*theirs, ours)) {
@@ -148,7 +152,7 @@ std::vector<std::string> check_same_model(const Source& source, const config::Ru
                        (d.name == "model.n_kv_heads" && their_shape.G != our_shape.G);
     const bool window = d.name == "model.sliding_window" || d.name == "model.full_attention_interval" ||
                         d.name == "model.first_full_attention_layer" || d.name == "model.layer_types";
-    if (heads || window || d.name == "model.rope_pairs" || d.name == "model.partial_rotary_factor" ||
+    if (heads || (window && !same_windows) || d.name == "model.rope_pairs" || d.name == "model.partial_rotary_factor" ||
         config::is_block_option(d.name)) {
       other += fmt::format("\n    {}: {} -> {}", d.name, d.before, d.after);
     } else if (d.name.starts_with("model.rope_") || d.name == "model.query_position_scale" ||

@@ -46,8 +46,8 @@ void compute_logits(const at::Tensor& logits_CV, const at::Tensor& input_CD, con
 void loss_forward(const at::Tensor& sums_2, const Activations& a, const models::Loss& op, const OutputWeights& output,
                   const MicroBatch& batch);
 
-// The same; also writes the gradient of the input. The gradient of the bias is added; so is the matrix's with
-// `accumulate`, else it is written.
+// The same; also writes the gradient of the input. The bias's gradient is added. The matrix's is added with
+// `accumulate`, else written.
 void loss_forward_backward(const at::Tensor& sums_2, const Activations& a, const models::Loss& op,
                            const OutputWeights& output, const OutputWeights& gradients, bool accumulate,
                            const MicroBatch& batch, const LossScale& scale);

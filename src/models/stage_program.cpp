@@ -17,7 +17,7 @@ std::unique_ptr<Block> make_block(const ModelShape& layer) { return std::make_un
 
 namespace {
 
-// The parameters before the first block and after the last one: units, and where they are in them.
+// The parameters of the first and the last unit, and the place of each in its unit.
 struct Ends {
   ParameterList first, last;
   Weight embedding, embedding_norm, norm, dense, head_norm, bias, output;
@@ -43,7 +43,7 @@ Ends ends_of(const ModelShape& s) {
     ends.head_norm = norm(ends.last, "head.norm.weight");
   }
   if (s.decoder_bias)
-    ends.bias = (s.tied ? ends.first : ends.last).add({{"output.bias", {s.V}, Cut::kRows, {Init::kZeros}}});
+    ends.bias = (s.tied ? ends.first : ends.last).add({{"decoder.bias", {s.V}, Cut::kRows, {Init::kZeros}}});
   ends.output = s.tied ? ends.embedding : ends.last.add({{"output.weight", {s.V, s.D}, Cut::kRows, output}});
   return ends;
 }

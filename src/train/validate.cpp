@@ -82,7 +82,8 @@ ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& w
         options.labels.masking ? "by chance, no token that was read is hidden"
                                : "the data give every token that was read the weight 0",
         options.labels.masking
-            ? "read more (validation.steps), hide more (objective.mlm_probability), or set objective.at_least_one_mask"
+            ? "read more (validation.steps), hide more (objective.mlm_probability, or mlm_probability_end where it is "
+              "set), or set objective.at_least_one_mask"
             : "evaluate other documents, or build them without --loss-key, --labels-key, --weights-key or --labels");
   return result;
 }

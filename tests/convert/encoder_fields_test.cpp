@@ -67,6 +67,8 @@ TEST(ModernBertConfig, IsWrittenForBothVersionsOfTransformers) {
     EXPECT_EQ(written.at(field), published().at(field)) << field;
   EXPECT_EQ(written.at("rope_parameters").at("full_attention").at("rope_theta"), 160000.0);
   EXPECT_EQ(written.at("rope_parameters").at("sliding_attention").at("rope_theta"), 10000.0);
+  EXPECT_EQ(written.at("cls_token_id"), 50281);
+  EXPECT_EQ(written.at("sep_token_id"), 50282);
   EXPECT_EQ(written.at("layer_types").size(), 22U);
   EXPECT_EQ(written.at("layer_types")[3], "full_attention");
   for (const char* field : {"sliding_window", "is_causal", "rms_norm_eps", "rope_theta", "num_key_value_heads"})
@@ -83,11 +85,24 @@ TEST(ModernBertConfig, ThatWouldComputeSomethingElseIsRefusedByName) {
   EXPECT_THAT(refusal("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}), HasSubstr("rope_scaling"));
   EXPECT_THAT(refusal("is_causal", false), HasSubstr("\"is_causal\" is not one of modernbert"));
   EXPECT_THAT(refusal("global_attn_every_n_layers", 0), HasSubstr("global_attn_every_n_layers = 0"));
+  for (const int reach : {0, 1})
+    EXPECT_THAT(refusal("local_attention", reach), HasSubstr("local_attention is below 2"));
+  EXPECT_THAT(refusal("sliding_window", 3), HasSubstr("\"sliding_window\" is not one of modernbert"));
+  EXPECT_THAT(refusal("hidden_act", "silu"), HasSubstr("\"hidden_act\" is not one of modernbert"));
   EXPECT_THAT(refusal("local_attention", "all"), HasSubstr("local_attention = \"all\" is not a size"));
   EXPECT_THAT(refusal("another_field", 1), HasSubstr("\"another_field\" is not known"));
   EXPECT_THAT(refusal("num_hidden_layers", int64_t{1} << 31), HasSubstr("num_hidden_layers = 2147483648"));
   EXPECT_THAT(refusal("num_hidden_layers", int64_t{1} << 62), HasSubstr("num_hidden_layers"));
   EXPECT_THAT(refusal("num_hidden_layers", "22"), HasSubstr("num_hidden_layers = \"22\" is not a size"));
+}
+
+TEST(ModernBertConfig, NullsAreMissingFields) {
+  JsonFields fields = published();
+  fields["local_attention"] = nullptr;
+  fields["global_attn_every_n_layers"] = nullptr;
+  fields["rope_scaling"] = nullptr;
+  EXPECT_EQ(read(fields).model.sliding_window, 128);
+  EXPECT_EQ(read(fields).model.full_attention_interval, 3);
 }
 
 TEST(ModernBertConfig, HasNoHomeForOtherModels) {
@@ -102,6 +117,10 @@ TEST(ModernBertConfig, HasNoHomeForOtherModels) {
   EXPECT_THAT(message([](Description& d) { d.model.first_full_attention_layer = 1; }),
               HasSubstr("layers without a window at other places"));
   EXPECT_THAT(message([](Description& d) { d.model.decoder_bias = false; }), HasSubstr("model.decoder_bias = false"));
+  EXPECT_THAT(message([](Description& d) { d.model.full_attention_interval = 0; }),
+              HasSubstr("a window in all layers has no home"));
+  EXPECT_THAT(message([](Description& d) { d.model.sliding_window = 1; }),
+              HasSubstr("model.sliding_window = 1 has no"));
 }
 
 TEST(Exaone4Config, LayersWithoutAWindowDoNotRotateIfOthersHaveOne) {
@@ -122,6 +141,9 @@ TEST(Exaone4Config, LayersWithoutAWindowDoNotRotateIfOthersHaveOne) {
   EXPECT_EQ(model(types(full, full)).no_rope_layer_interval, 1);
   EXPECT_EQ(model(types(full, full) + R"(, "sliding_window": null)").no_rope_layer_interval, 0);
   EXPECT_THAT(test::error_of([&] { model(types(full, windowed)); }).message(), HasSubstr("layer_types has layers"));
+  EXPECT_THAT(test::error_of([&] { model(R"(, "sliding_window": 0)"); }).message(), HasSubstr("sliding_window = 0"));
+  EXPECT_THAT(test::error_of([&] { model(R"(, "sliding_window": 9, "sliding_window_pattern": null)"); }).message(),
+              HasSubstr("sliding_window_pattern is null"));
   Description other;
   other.model = model("");
   other.model.no_rope_layer_interval = 0;

@@ -21,7 +21,7 @@ def views(model, L, F):
     found = {"tok_embeddings.weight": p["model.embeddings.tok_embeddings.weight"],
              "embedding_norm.weight": p["model.embeddings.norm.weight"], "norm.weight": p["model.final_norm.weight"],
              "head.dense.weight": p["head.dense.weight"], "head.norm.weight": p["head.norm.weight"],
-             "output.bias": p["decoder.bias"]}
+             "decoder.bias": p["decoder.bias"]}
     if "decoder.weight" in p:
         found["output.weight"] = p["decoder.weight"]
     for i in range(L):

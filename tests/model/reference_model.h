@@ -192,7 +192,7 @@ inline at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s,
   x = norm(x, p, "norm.weight", c, s.norm.eps);
   if (s.prediction_head) x = norm(at::gelu(linear(x, "head.dense", false)), p, "head.norm.weight", c, s.norm.eps);
   *logits = at::matmul(x, output.t()).view({c.B * c.S, s.V}) / s.logits_divisor;
-  if (s.decoder_bias) *logits = *logits + p("output.bias");
+  if (s.decoder_bias) *logits = *logits + p("decoder.bias");
   const at::Tensor labels = batch.labels_T.to(at::kLong), counted = labels.ne(-100);
   const at::Tensor losses =
       -logits->to(at::kDouble).log_softmax(-1).gather(1, labels.clamp_min(0).unsqueeze(1)).squeeze(1);

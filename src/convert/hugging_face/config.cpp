@@ -29,7 +29,7 @@ using HfJson = nlohmann::json;
 constexpr const char* kOtherModel = "Hearth would compute something else than this model";
 
 constexpr int64_t kMaxWindowLayers = 28;                          // of classes whose window is switched
-constexpr const char* kWindowPattern = "sliding_window_pattern";  // of Gemma 3, where it has no layer_types
+constexpr const char* kWindowPattern = "sliding_window_pattern";  // of Gemma 3 and EXAONE 4
 
 class ConfigReader {
  public:
@@ -161,6 +161,8 @@ class ConfigReader {
   }
 
   int64_t full_interval() const {
+    if (!type().full_layers_rotate && json_.contains(kWindowPattern) && !has(kWindowPattern) && has("sliding_window"))
+      refuse(fmt::format("{} is null", kWindowPattern), "transformers fails without layer_types", "give layer_types");
     return type().has_window_pattern ? integer(kWindowPattern, type().full_attention_interval)
                                      : type().full_attention_interval;
   }
@@ -223,7 +225,8 @@ class ConfigReader {
       notes_.push_back(fmt::format("model.sliding_window = {} in {} of {} layers", m.sliding_window,
                                    config::count_windowed_layers(m), m.n_layers));
   }
-  // Every n-th layer without a window, from the n-th or from an earlier one on; else a list.
+  // Sets full_attention_interval if every n-th layer has no window, from the n-th or from an earlier one on; else a
+  // list.
   void set_layer_types(const std::vector<bool>& windowed) {
     config::Model& m = found_.model;
     const auto next_full = [&](int64_t begin) {
@@ -273,6 +276,7 @@ class ConfigReader {
     config::Model& m = found_.model;
     const bool given = json_.contains("sliding_window") ? has("sliding_window") : type().sliding_window > 0;
     if (!given) return;
+    if (integer("sliding_window", type().sliding_window) == 0) refuse("sliding_window = 0");
     const int64_t windowed = config::count_windowed_layers(m);
     if (windowed == m.n_layers) return;
     m.no_rope_layer_interval = windowed == 0 ? 1 : m.full_attention_interval;

@@ -52,6 +52,9 @@ void add_window(OutJson& j, const Description& d, config::SlidingWindowUse use) 
   const bool both_sides = d.objective == config::ObjectiveKind::kMaskedLm;
   const bool is_switched = use == config::SlidingWindowUse::kSwitched;
   if (is_switched) j["use_sliding_window"] = m.sliding_window > 0;
+  if (both_sides && m.sliding_window == 1)
+    throw user_error("model.sliding_window = 1 has no home in Hugging Face's formats",
+                     "a window of one token is no window there", "keep the model native");
   if (m.sliding_window > 0)
     j["sliding_window"] = both_sides ? m.sliding_window / 2 : m.sliding_window;
   else if (!is_switched)

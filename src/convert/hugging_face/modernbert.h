@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of ModernBERT's config.json, which its class calls otherwise than all others do (transformers'
+// The fields of ModernBERT's config.json, whose names differ from those of other classes (transformers'
 // ModernBertConfig, arXiv 2412.13663). The reader and the writer of config.json work with the usual names.
 //
 //   ModernBERT                          the usual names
@@ -24,8 +24,8 @@ inline constexpr std::string_view kModernBertType = "modernbert";  // model_type
 nlohmann::json with_usual_names(const nlohmann::json& modernbert, const config::HuggingFaceClass& type,
                                 const std::string& origin);
 
-// The reverse, for both styles of positions, of transformers 4 and 5. Throws user_error for what transformers 4 has no
-// field for: other patterns of windows, and fewer keys than queries.
+// Writes ModernBERT's names, and the bases of rotation as transformers 4 and 5 each read them. Throws user_error for
+// what transformers 4 has no field for: other patterns of windows, and fewer keys than queries.
 nlohmann::ordered_json with_modernbert_names(const nlohmann::ordered_json& fields,
                                              const config::HuggingFaceClass& type);
 

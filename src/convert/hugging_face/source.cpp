@@ -98,11 +98,13 @@ Source open_hugging_face(const Path& folder) {
   checkpoint::Reader reader = checkpoint::Reader::over(folder, tensors);
   // With tied weights an output matrix of its own counts in some versions of transformers, and not in others.
   if (description.model.enable_weight_tying && reader.find(kOutput) != nullptr) {
+    const std::string theirs =
+        to_hugging_face(kOutput, config::nearest_family(description.model).name).value_or(kOutput);
     if (!output_is_embedding(reader))
-      throw user_error(fmt::format("{} says tie_word_embeddings = true, and lm_head.weight differs from the embedding",
-                                   config.string()),
-                       "transformers 4 would use the embedding, transformers 5 lm_head.weight",
-                       "set tie_word_embeddings to false in the file, or delete lm_head.weight");
+      throw user_error(
+          fmt::format("{} says tie_word_embeddings = true, and {} differs from the embedding", config.string(), theirs),
+          fmt::format("transformers 4 would use the embedding, transformers 5 {}", theirs),
+          fmt::format("set tie_word_embeddings to false in the file, or delete {}", theirs));
     std::erase_if(tensors, [](const OutsideTensor& tensor) { return tensor.info.name == kOutput; });
     reader = checkpoint::Reader::over(folder, std::move(tensors));
   }

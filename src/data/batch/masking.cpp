@@ -56,8 +56,8 @@ int32_t mask_id_of(const config::Objective& objective, const tokenizer::Tokenize
 
 Masking masking_of(const config::Objective& objective, const tokenizer::Tokenizer& tokenizer, int64_t rows) {
   Masking masking;
-  masking.probability = objective.mlm_probability;
-  masking.last_probability = objective.last_mlm_probability();
+  masking.probability = objective.last_mlm_probability();
+  masking.first_probability = objective.mlm_probability;
   masking.mask_id = mask_id_of(objective, tokenizer, rows);
   masking.mask_share = objective.mask_replace_prob;
   masking.random_share = objective.random_replace_prob;
@@ -74,18 +74,22 @@ bool is_letter(unsigned char byte) { return byte < 0x80 && std::isalnum(byte) !=
 bool continues_character(unsigned char byte) { return byte >= 0x80 && byte < 0xC0; }
 // The first byte of a character from U+00C0 to U+07FF: Latin, Greek, Cyrillic, Hebrew, Arabic and others.
 bool leads_letter(unsigned char byte) { return byte >= 0xC3 && byte < 0xE0; }
+// U+1E00 to U+1FFF: more Latin, as Vietnamese has it, and more Greek.
+bool leads_late_letter(unsigned char first, unsigned char second) { return first == 0xE1 && second >= 0xB8; }
 
 Masking::WordEnds word_ends_of(std::string_view text) {
   if (text.empty()) return {};
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   // A token may begin or end within a character.
-  const bool begins = is_letter(byte(0)) || leads_letter(byte(0)) || continues_character(byte(0));
+  const bool begins = is_letter(byte(0)) || leads_letter(byte(0)) || continues_character(byte(0)) ||
+                      (text.size() > 1 && leads_late_letter(byte(0), byte(1)));
   size_t last = text.size();
   while (last > 0 && continues_character(byte(last - 1))) --last;
   if (last == 0) return {begins, true};
   const unsigned char lead = byte(last - 1);
   const size_t bytes = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4, present = text.size() - last + 1;
-  return {begins, is_letter(lead) || leads_letter(lead) || (lead >= 0xC0 && present < bytes)};
+  const bool is_late = last < text.size() && leads_late_letter(lead, byte(last));
+  return {begins, is_letter(lead) || leads_letter(lead) || is_late || (lead >= 0xC0 && present < bytes)};
 }
 
 }  // namespace
@@ -115,10 +119,13 @@ std::vector<bool> special_ids(const tokenizer::Tokenizer& tokenizer, int64_t row
 
 namespace {
 
+// Texts without spaces, such as DNA, would be one word, and be hidden whole or not at all.
+constexpr size_t kLongestWord = 32;  // tokens
+
 double probability_of(const Masking& masking, uint64_t g) {
-  if (masking.samples == 0) return masking.last_probability;
+  if (masking.samples == 0) return masking.probability;
   const double done = std::min(1.0, static_cast<double>(g) / static_cast<double>(masking.samples));
-  return masking.probability + done * (masking.last_probability - masking.probability);
+  return masking.first_probability + done * (masking.probability - masking.first_probability);
 }
 
 }  // namespace
@@ -150,7 +157,8 @@ void mask_row(const Masking& masking, uint64_t seed, uint64_t g, std::span<int32
     const auto ends = [&](size_t at) { return masking.words[static_cast<size_t>(tokens[at])]; };
     size_t end = p + 1;
     if (masking.words.empty()) return end;
-    while (end < tokens.size() && may_hide(end) && ends(end - 1).ends && ends(end).begins) ++end;
+    const size_t last = std::min(tokens.size(), p + kLongestWord);
+    while (end < last && may_hide(end) && ends(end - 1).ends && ends(end).begins) ++end;
     return end;
   };
   bool any = false;

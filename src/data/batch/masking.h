@@ -18,9 +18,10 @@
 namespace hearth::data {
 
 struct Masking {
-  // That a position is hidden, at the beginning of a training and at its end, which is after `samples` samples. In
-  // between on a line. samples = 0: always as at the end, for held-out text.
-  double probability = 0.3, last_probability = 0.3;
+  double probability = 0.3;  // that a position is hidden
+  // In a training of so many samples the probability is `first_probability` for the first one, and changes linearly.
+  // samples = 0: it is always the same, as for held-out text.
+  double first_probability = 0.3;
   uint64_t samples = 0;
   int32_t mask_id = 0;
   // The shares of hidden positions that show mask_id, and that show any id below vocab_size. The rest shows the true
@@ -44,8 +45,8 @@ int32_t mask_id_of(const config::Objective& objective, const tokenizer::Tokenize
 // The masking of [objective]. Throws the errors of mask_id_of.
 Masking masking_of(const config::Objective& objective, const tokenizer::Tokenizer& tokenizer, int64_t rows);
 
-// Masking::words of a tokenizer of text. Letters from U+0800 on, as Chinese has them, are no letters here: texts
-// without spaces would be one word. Throws user_error for a tokenizer without text.
+// Masking::words of a tokenizer of text. Characters from U+0800 on, but Latin and Greek (U+1E00 to U+1FFF), are no
+// letters here: Chinese has no spaces. Throws user_error for a tokenizer without text.
 std::vector<Masking::WordEnds> word_ends(const tokenizer::Tokenizer& tokenizer, int64_t rows);
 
 // By id, for an embedding of `rows` rows: true for special tokens, BOS and EOS, which are not text.

@@ -155,6 +155,12 @@ TEST(Masking, WholeWordsAreHiddenTogetherAndAsOftenAsTokens) {
   // The one word that is hidden at least is hidden whole.
   o.mlm_probability = 1e-6;
   for (uint64_t g = 0; g < 50; ++g) EXPECT_EQ(hide(masking(o), bytes_of("abc def ghi"), g).hidden() % 2, 1) << g;
+  // A text without spaces is no single word: its share is hidden, too.
+  o.mlm_probability = 0.3;
+  expect_share(0.3, hide(masking(o), bytes_of(std::string(64000, 'A'))).hidden() / 32, 2000);
+  // Vietnamese has letters from U+1E00 on.
+  o.mlm_probability = 1e-6;
+  for (uint64_t g = 0; g < 50; ++g) EXPECT_EQ(hide(masking(o), bytes_of("ti\xE1\xBA\xBFng"), g).hidden(), 7) << g;
   // A special token ends a word.
   std::vector<int32_t> cut = bytes_of("abcdef");
   cut[3] = 257;
