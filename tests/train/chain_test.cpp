@@ -306,6 +306,22 @@ TEST_F(Chain, WeightsInAnotherTypeAreConverted) {
   }
 }
 
+TEST_F(Chain, TheSameWindowsMayBeToldByAListOrByEveryNthLayer) {
+  config::RunConfig first = named("first");
+  first.model.sliding_window = 5;
+  first.model.layer_types.assign(static_cast<size_t>(first.model.n_layers), "sliding_attention");
+  for (size_t layer = 0; layer < first.model.layer_types.size(); layer += 2)
+    first.model.layer_types[layer] = "full_attention";
+  train(first);
+  config::RunConfig c = after("second");
+  c.model.sliding_window = 5;
+  c.model.full_attention_interval = 2;
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_THAT(error.message(), HasSubstr("another model")) << "full attention in the other layers";
+  c.model.first_full_attention_layer = 0;
+  EXPECT_EQ(beginning(c).at("output.weight"), tensors_of(step_of(first, 12)).at("output.weight"));
+}
+
 // Another model with the same shapes.
 TEST_F(Chain, WeightsOfAnotherModelOfTheSameShapesAreRefused) {
   train(named("first"));
