@@ -203,8 +203,10 @@ void drop_from(std::vector<Item>& items, int64_t step) {
 }
 
 // Whether the record was added. A start and a rewind are events, so steps between events ascend. Another record is of
-// an older start, which was stopped between its look at the lease and its write, and woke up later.
-bool add_if_later(std::vector<StepRecord>& records, StepRecord record) {
+// an older start, which was stopped between its look at the lease and its write, and woke up later. `is_first`: no
+// record has come after the newest event. A start may validate the step at which it begins again.
+bool add_if_later(std::vector<StepRecord>& records, StepRecord record, bool is_first) {
+  if (is_first && !records.empty() && record.step == records.back().step) records.pop_back();
   if (!records.empty() && record.step <= records.back().step) return false;
   records.push_back(std::move(record));
   return true;
@@ -278,9 +280,14 @@ void JsonlWriter::append(const SampleText& sample) { write(to_line(sample)); }
 
 std::vector<StepRecord> read_metrics(const Path& path) {
   std::vector<StepRecord> records;
+  bool is_first = true;
   for_each_line(path, "", [&](const nlohmann::json& object) {
-    if (!object.contains("event")) return static_cast<void>(add_if_later(records, from_json(object)));
-    if (const Event event = event_of(object); goes_back(event)) drop_from(records, event.step + 1);
+    if (!object.contains("event")) {
+      add_if_later(records, from_json(object), std::exchange(is_first, false));
+    } else if (const Event event = event_of(object); goes_back(event)) {
+      drop_from(records, event.step + 1);
+      is_first = true;
+    }
   });
   return records;
 }
@@ -299,12 +306,14 @@ std::vector<Event> read_events(const Path& path) {
 History read_history(const Path& path) {
   History history;
   int64_t lines = 0;
+  bool is_first = true;
   const auto visit = [&](const nlohmann::json& object) {
     if (!object.contains("event")) {
       StepRecord record = from_json(object);
       const int64_t step = record.step;
       ++lines;
-      if (add_if_later(history.records, std::move(record))) drop_from(history.samples, step);  // which come after it
+      if (add_if_later(history.records, std::move(record), std::exchange(is_first, false)))
+        drop_from(history.samples, step);  // which come after it
       return;
     }
     if (object.at("event") == "sample") return history.samples.push_back(sample_of(object));
@@ -313,6 +322,7 @@ History read_history(const Path& path) {
     if (event.name == "resume") event.from_step = history.records.empty() ? 0 : history.records.back().step;
     drop_from(history.records, event.step + 1);
     drop_from(history.samples, event.step + 1);
+    is_first = true;
     history.events.push_back(std::move(event));
   };
   const auto damage = [&](int64_t line_number, const nlohmann::json::exception&) {

@@ -80,9 +80,9 @@ bool leads_late_letter(unsigned char first, unsigned char second) { return first
 Masking::WordEnds word_ends_of(std::string_view text) {
   if (text.empty()) return {};
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  // A token may begin or end within a character.
+  // A token may begin or end within a character. One that is the first byte alone may become a letter.
   const bool begins = is_letter(byte(0)) || leads_letter(byte(0)) || continues_character(byte(0)) ||
-                      (text.size() > 1 && leads_late_letter(byte(0), byte(1)));
+                      leads_late_letter(byte(0), text.size() > 1 ? byte(1) : 0xBF);
   size_t last = text.size();
   while (last > 0 && continues_character(byte(last - 1))) --last;
   if (last == 0) return {begins, true};
