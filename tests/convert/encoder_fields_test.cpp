@@ -91,7 +91,7 @@ TEST(ModernBertConfig, ThatWouldComputeSomethingElseIsRefusedByName) {
   EXPECT_THAT(refusal("hidden_act", "silu"), HasSubstr("\"hidden_act\" is not one of modernbert"));
   EXPECT_THAT(refusal("local_attention", "all"), HasSubstr("local_attention = \"all\" is not a size"));
   EXPECT_THAT(refusal("another_field", 1), HasSubstr("\"another_field\" is not known"));
-  EXPECT_THAT(refusal("num_hidden_layers", int64_t{1} << 31), HasSubstr("num_hidden_layers = 2147483648"));
+  EXPECT_THAT(refusal("num_hidden_layers", int64_t{1} << 31), HasSubstr("model.n_layers would be 2147483648"));
   EXPECT_THAT(refusal("num_hidden_layers", int64_t{1} << 62), HasSubstr("num_hidden_layers"));
   EXPECT_THAT(refusal("num_hidden_layers", "22"), HasSubstr("num_hidden_layers = \"22\" is not a size"));
 }

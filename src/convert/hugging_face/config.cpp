@@ -138,7 +138,7 @@ class ConfigReader {
       refuse("a size of the model is 0", {});
     // Before lists of layers are made.
     if (constexpr int64_t kMostLayers = 10000; m.n_layers > kMostLayers)
-      refuse(fmt::format("num_hidden_layers = {}", m.n_layers), fmt::format("a run file may have {}", kMostLayers));
+      refuse(fmt::format("model.n_layers would be {}", m.n_layers), fmt::format("it may be at most {}", kMostLayers));
     // A null is no missing field: every class takes the number of query heads for it.
     const int64_t class_heads = type().num_key_value_heads;
     const bool has_default = class_heads > 0 && !json_.contains("num_key_value_heads");
