@@ -37,9 +37,6 @@ constexpr double kConnect_s = 3;   // to one address of a name
 // How much longer than the time for all ranks to come a rank waits for rank 0's answer.
 constexpr double kAnswerAfterAll_s = 2;
 constexpr auto kFirstPause = std::chrono::milliseconds(5), kLongestPause = std::chrono::milliseconds(200);
-// Ranks that give up speak one after the other, and those after the fifth together with it.
-constexpr auto kTurn = std::chrono::milliseconds(1500);
-constexpr int64_t kInTurn = 4;
 // Longer than rank 0, and another rank, wait between two looks.
 constexpr double kHostAway_s = 4, kVisitorAway_s = 25;
 
@@ -270,8 +267,7 @@ class Visitor {
                   fmt::format("rank {} ({}) cannot read what rank 0 wrote for it", me_.rank, hello_.process),
                   unreadable_, "job.dump_folder has to be one folder for the hosts of all ranks");
     looks_.throw_if_away(me_.rank);
-    // All ranks give up at once, for one reason. A launcher that ends the others after the first gets one message.
-    std::this_thread::sleep_for(std::min(me_.rank - 1, kInTurn) * kTurn);
+    std::this_thread::sleep_for(turn_of(me_.rank));  // all ranks give up at once, for one reason
     if (was_let_down_)
       throw Error(ExitCode::kHardware, fmt::format("rank {} got no answer from rank 0 at {}", me_.rank, me_.address),
                   "another program or another start listens there, or rank 0 hangs",

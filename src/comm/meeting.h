@@ -13,6 +13,9 @@
 // is weaker: other users of the cluster may be able to guess it.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +61,11 @@ std::vector<Met> meet_all(const Membership& me);
 // For the other ranks: finds rank 0. If the start fails, rank 0 says why, and this process ends with the same exit
 // code. Throws an Error (kHardware) if rank 0 is not found, or what it wrote cannot be read here.
 Met meet_rank_0(const Membership& me);
+
+// How long a rank waits before it says what all ranks find at the same moment: those after the fifth speak together. A
+// launcher ends the others after the first, so its user gets one message.
+inline constexpr auto kTurn = std::chrono::milliseconds(1500);
+inline std::chrono::milliseconds turn_of(int64_t rank) { return std::min<int64_t>(rank - 1, 4) * kTurn; }
 
 // The secret of a start whose ranks meet over a network: a file that only its user can read, in a folder that all hosts
 // of the training have. Rank 0 writes it and tells its path to each rank that connects, and the rank proves that it has

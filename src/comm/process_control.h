@@ -93,8 +93,6 @@ class ProcessControl final : public Control {
   static constexpr auto kToldToEnd = std::chrono::seconds(5);
   // A rank waits this much longer than rank 0, which can name the missing ranks, and asks them before.
   static constexpr double kLongerThanRank0_s = 3;
-  // The ranks report in turn that rank 0 does not answer: how long each waits for the rank before it.
-  static constexpr auto kTurn = std::chrono::milliseconds(1500);
   enum class Kind : uint32_t { kNote, kResult, kFailure, kEnd, kBye, kSign, kHang, kWhere, kHere };
   struct Head;  // of a message on the wire
   struct Message {

@@ -192,8 +192,8 @@ std::string_view ProcessControl::timeout_key() const {
 // A launcher ends all when one rank ends. So ranks speak one after the other, and one message is seen. Where no
 // launcher does that, few speak.
 void ProcessControl::end_without_answer(const std::string& text) {
-  constexpr int64_t kInTurn = 4, kSpeak = 64;
-  std::this_thread::sleep_for(kToldToEnd + std::min(me_.rank - 1, kInTurn) * kTurn);
+  constexpr int64_t kSpeak = 64;
+  std::this_thread::sleep_for(kToldToEnd + turn_of(me_.rank));
   if (me_.rank <= kSpeak) {
     const std::string call = trace::last_call_of(0, peers_.front().host);
     log_message(LogLevel::kError,

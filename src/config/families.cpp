@@ -64,6 +64,7 @@ void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& ent
       set("num_attention_heads", c.num_attention_heads) || set("vocab_size", c.vocab_size) ||
       set("original_max_position_embeddings", c.original_max_position_embeddings) ||
       set("full_attention_interval", c.full_attention_interval) ||
+      set("first_full_attention_layer", c.first_full_attention_layer) ||
       set("no_rope_layer_interval", c.no_rope_layer_interval) || set("has_multipliers", c.has_multipliers) ||
       set("has_window_pattern", c.has_window_pattern) || set("full_layers_rotate", c.full_layers_rotate) ||
       set("query_pre_attn_scalar", c.query_pre_attn_scalar) || set("window", window) || set("rope_pairs", pairs) ||

@@ -69,9 +69,10 @@ struct HuggingFaceClass {
   int64_t num_attention_heads = 0, vocab_size = 0;
   double rms_norm_eps = 1e-6, rope_theta = 10000;
   bool tie_word_embeddings = false;
-  int64_t full_attention_interval = 0;  // where the file lacks layer_types; 0: all layers have the window
-  int64_t no_rope_layer_interval = 0;   // 0: its layers all rotate, and it has no such fields
-  bool has_window_pattern = false;      // sliding_window_pattern: every n-th layer has no window
+  int64_t full_attention_interval = 0;      // where the file lacks layer_types; 0: all layers have the window
+  int64_t first_full_attention_layer = -1;  // as the key of [model]
+  int64_t no_rope_layer_interval = 0;       // 0: its layers all rotate, and it has no such fields
+  bool has_window_pattern = false;          // sliding_window_pattern: every n-th layer has no window
   bool full_layers_rotate = true;       // false: layers without a window do not rotate, if others have one (EXAONE 4)
   int64_t query_pre_attn_scalar = 0;    // Gemma's, whose embeddings are scaled by sqrt(dim); 0: it has no such field
   bool has_multipliers = false;         // Granite's four, of embeddings, branches, scores and logits, are fields

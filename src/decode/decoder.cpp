@@ -147,7 +147,7 @@ at::Tensor Decoder::forward(const Activations& a, std::span<const int32_t> token
   const model::UnitTensors unit{plan_, shape_.tied ? 0 : last_unit, shape_.tied ? embedding : last, {}};
   const at::Tensor logits_NV = a(a.program().logits).narrow(0, 0, logits);
   model::compute_logits(logits_NV, a(a.program().final_input).narrow(0, std::ssize(tokens) - logits, logits),
-                        model::output_weights(unit, shape_));
+                        model::output_weights(unit, a.program()));
   weights_.release(last_unit);
   if (shape_.tied) weights_.release(0);
   return logits_NV;

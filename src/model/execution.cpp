@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "model/context_parallel.h"
-#include "models/stage_program.h"
 #include "ops/activation.h"
 #include "ops/embedding.h"
 #include "ops/float8.h"
@@ -44,9 +43,8 @@ UnitTensors::Sum UnitTensors::begun_gradient(const models::Weight& which) const 
   return {tensor, !is_unwritten};
 }
 
-OutputWeights output_weights(const UnitTensors& unit, const models::ModelShape& shape) {
-  const models::OutputLayer layer = models::output_layer(shape);
-  return {unit.weight(layer.matrix), unit.weight(layer.bias)};
+OutputWeights output_weights(const UnitTensors& unit, const models::Program& program) {
+  return {unit.weight(program.output_matrix), unit.weight(program.logits_bias)};
 }
 
 namespace {

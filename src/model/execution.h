@@ -40,7 +40,7 @@ struct UnitTensors {
 };
 
 // `unit` is the one that has the output matrix.
-OutputWeights output_weights(const UnitTensors& unit, const models::ModelShape& shape);
+OutputWeights output_weights(const UnitTensors& unit, const models::Program& program);
 
 // What the ops need besides activations and weights.
 struct Inputs {

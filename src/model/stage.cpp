@@ -102,7 +102,7 @@ at::Tensor Stage::logits(Weights& weights, const at::Tensor& positions_N) {
   if (a_.tensor != nullptr) a_.tensor->all_gather(rows, own);
   const at::Tensor input = positions_N.defined() ? ops::gathered(rows, positions_N) : rows;
   const at::Tensor logits = ops::empty({input.size(0), shape().V}, ops::dtype_of(input), a_.device());
-  compute_logits(logits, input, output_weights(forward_of(weights, output_unit()), shape()));
+  compute_logits(logits, input, output_weights(forward_of(weights, output_unit()), a_.program()));
   weights.release(output_unit());
   return a_.tensor == nullptr ? logits : all_columns(logits);
 }

@@ -133,7 +133,9 @@ class Program {
   // gets.
   Ref input, dstream;
   Ref final_input;  // [rows, D]: the normed stream, input of the output matrix
-  Ref logits;       // [positions at a time, V]; become their gradient in place
+  // The output matrix, and the bias of the logits if the model has one, in the unit of the matrix.
+  Weight output_matrix, logits_bias;
+  Ref logits;  // [positions at a time, V]; become their gradient in place
   // [T, D], only with tensor parallel.
   Ref gathered_rows, partial_rows;
 

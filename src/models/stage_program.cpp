@@ -59,11 +59,6 @@ std::vector<UnitSpec> unit_specs(const ModelShape& s) {
   return units;
 }
 
-OutputLayer output_layer(const ModelShape& shape) {
-  const Ends ends = ends_of(shape);
-  return {ends.output, ends.bias};
-}
-
 namespace {
 
 // To nearest, ties to even.
@@ -78,6 +73,8 @@ class StageWriter {
   StageWriter(Program& p, std::span<const Recompute> recompute)
       : p_(p), s_(p.shape), ends_(ends_of(p.shape)), recompute_(recompute) {
     for (int64_t layer = 0; layer < s_.L(); ++layer) blocks_.push_back(make_block(s_.layer(layer)));
+    p_.output_matrix = ends_.output;
+    p_.logits_bias = ends_.bias;
     add_buffers();
   }
 

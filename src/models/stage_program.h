@@ -26,12 +26,6 @@ struct UnitSpec {
 };
 std::vector<UnitSpec> unit_specs(const ModelShape& whole);
 
-// The output matrix and the bias of the logits in their unit; `bias` is no weight if the model has none.
-struct OutputLayer {
-  Weight matrix, bias;
-};
-OutputLayer output_layer(const ModelShape& shape);
-
 // The program of a stage. `stage` may be a rank's part. `recompute`: one level per layer of the stage; empty: none.
 Program stage_program(const ModelShape& stage, const MicroBatchSize& size, Backward backward,
                       std::span<const Recompute> recompute, bool uses_cache = false);

@@ -334,10 +334,7 @@ TEST(Meeting, ThatReachesAnotherProgramEndsInTime) {
     }
     ::_exit(1);
   }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(exit_code_of(child), 0);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -65,6 +66,13 @@ inline End end_of(
 inline End end_of_hanging(int64_t ranks, const std::function<void(Group&)>& body) {
   return end_of(
       ranks, body, [](Membership&) {}, kTimeout_s);
+}
+
+// The exit code of a process that was forked, when it ends; -1: a signal ended it.
+inline int exit_code_of(pid_t child) {
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 inline int times(const std::string& text, const std::string& part) {

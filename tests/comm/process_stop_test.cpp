@@ -93,10 +93,7 @@ TEST(Process, OfRankZeroThatIsStoppedWhileTheRanksMeetSaysSo) {
   ::kill(rank_0, SIGSTOP);
   std::this_thread::sleep_for(std::chrono::milliseconds(4500));  // more than rank 0 may be late
   ::kill(rank_0, SIGCONT);
-  int status = 0;
-  ASSERT_EQ(::waitpid(rank_0, &status, 0), rank_0);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(exit_code_of(rank_0), 0);
 }
 
 }  // namespace

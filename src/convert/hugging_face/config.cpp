@@ -29,7 +29,7 @@ using HfJson = nlohmann::json;
 constexpr const char* kOtherModel = "Hearth would compute something else than this model";
 
 constexpr int64_t kMaxWindowLayers = 28;                          // of classes whose window is switched
-constexpr const char* kWindowPattern = "sliding_window_pattern";  // of Gemma 3 and EXAONE 4
+constexpr const char* kWindowPattern = "sliding_window_pattern";  // of Gemma 3, EXAONE 4
 
 class ConfigReader {
  public:
@@ -136,9 +136,9 @@ class ConfigReader {
     m.vocab_size = size("vocab_size", type().vocab_size);
     if (m.dim < 1 || m.n_layers < 1 || m.n_heads < 1 || m.hidden_dim < 1 || m.vocab_size < 1)
       refuse("a size of the model is 0", {});
-    // Before lists of layers are made.
-    if (constexpr int64_t kMostLayers = 10000; m.n_layers > kMostLayers)
-      refuse(fmt::format("model.n_layers would be {}", m.n_layers), fmt::format("it may be at most {}", kMostLayers));
+    const config::Limits& layers = config::find_field("model.n_layers")->limits;
+    if (!layers.allow(config::Value(m.n_layers)))  // before lists of layers are made
+      refuse(fmt::format("model.n_layers would be {}", m.n_layers), fmt::format("it may be {}", layers.text()));
     // A null is no missing field: every class takes the number of query heads for it.
     const int64_t class_heads = type().num_key_value_heads;
     const bool has_default = class_heads > 0 && !json_.contains("num_key_value_heads");
@@ -182,11 +182,12 @@ class ConfigReader {
                {});
       return windowed;
     }
-    const int64_t interval = full_interval();
+    const int64_t interval = full_interval(), of_class = type().first_full_attention_layer;
+    const int64_t full = of_class < 0 ? interval - 1 : of_class;  // within each interval
     const int64_t first =
         type().window == config::SlidingWindowUse::kSwitched ? integer("max_window_layers", kMaxWindowLayers) : 0;
     for (int64_t layer = 0; layer < L; ++layer)
-      windowed.push_back(layer >= first && (interval == 0 || (layer + 1) % interval != 0));
+      windowed.push_back(layer >= first && (interval == 0 || layer % interval != full));
     return windowed;
   }
 

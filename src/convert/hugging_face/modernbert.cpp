@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -24,7 +23,8 @@ constexpr const char* kNoEffect[] = {
     "sparse_prediction"};
 
 // Fields that the class does not have, or that transformers 4 does not read: sliding_window would set local_attention.
-constexpr const char* kForeign[] = {"hidden_act", "num_key_value_heads", "sliding_window", "use_sliding_window"};
+constexpr const char* kForeign[] = {"hidden_act", "num_key_value_heads", "sliding_window", "sliding_window_pattern",
+                                    "use_sliding_window"};
 
 constexpr std::pair<const char*, const char*> kRenamed[] = {
     {"norm_eps", "rms_norm_eps"}, {"global_rope_theta", "rope_theta"}, {"local_rope_theta", "rope_local_base_freq"}};
@@ -52,9 +52,9 @@ class FieldReader {
     if (reach == 0) refuse("local_attention is below 2", "a position would see itself alone");
     json_["sliding_window"] = reach;
     const int64_t interval = take("global_attn_every_n_layers", type_.full_attention_interval);
-    if (json_.contains("layer_types") && !json_.at("layer_types").is_null()) return std::move(json_);
-    if (interval == 0) refuse("global_attn_every_n_layers = 0", "no layer has this number");
-    json_["layer_types"] = layers(interval);
+    const bool has_types = json_.contains("layer_types") && !json_.at("layer_types").is_null();
+    if (interval == 0 && !has_types) refuse("global_attn_every_n_layers = 0", "no layer has this number");
+    json_["sliding_window_pattern"] = interval;
     return std::move(json_);
   }
 
@@ -73,15 +73,6 @@ class FieldReader {
         found->is_null() ? missing : size_in(*found, name, 0, [this](const std::string& what) { refuse(what); });
     json_.erase(name);
     return value;
-  }
-  UsualJson layers(int64_t interval) const {
-    constexpr int64_t kMostLayers = 10000;  // of a run file
-    const auto count = json_.find("num_hidden_layers");
-    UsualJson types = UsualJson::array();
-    if (count == json_.end() || !count->is_number_integer()) return types;  // the reader says what is wrong
-    for (int64_t layer = 0; layer < std::min(count->get<int64_t>(), kMostLayers); ++layer)
-      types.push_back(layer % interval == 0 ? config::kFullAttention : config::kSlidingAttention);
-    return types;
   }
 
   UsualJson json_;

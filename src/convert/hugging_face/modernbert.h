@@ -5,7 +5,7 @@
 //   ModernBERT                          the usual names
 //   norm_eps                            rms_norm_eps
 //   local_attention                     sliding_window, which is half of it: the reach to each side
-//   global_attn_every_n_layers          layer_types: the first layer of every n has no window
+//   global_attn_every_n_layers          sliding_window_pattern; the first layer of every n has no window, not the last
 //   global_rope_theta, local_rope_theta rope_theta, rope_local_base_freq
 #pragma once
 
