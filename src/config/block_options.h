@@ -39,6 +39,14 @@ struct BlockOptions {
   bool first_attention_norm = true;    // the first layer norms the input of its attention (ModernBERT: no)
   bool prediction_head = false;        // a product, gelu and a norm between the last norm and the output matrix (BERT)
   bool decoder_bias = false;           // logits have a bias (BERT)
+
+  // A mixture of experts in place of the feed-forward (models/moe/experts.h).
+  int64_t num_experts = 0;  // of a layer; 0: no layer has experts
+  int64_t moe_top_k = 2;    // experts of a token
+  bool route_norm = false;  // the weights of a token's experts are divided by their sum
+  double route_scale = 1;   // and multiplied by this
+  double moe_aux_loss_coeff = 0;
+  double moe_z_loss_coeff = 0;
   bool operator==(const BlockOptions&) const = default;
 };
 

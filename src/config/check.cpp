@@ -57,6 +57,23 @@ void check_model(Rules& rules, const Model& m) {
                 "give the width itself (hidden_dim), or the factor (ffn_dim_multiplier)");
 }
 
+void check_experts(Rules& rules, const RunConfig& c) {
+  const Model& m = c.model;
+  if (m.num_experts == 0) return;
+  rules.require(m.moe_top_k <= m.num_experts, "model.moe_top_k", "is more than", "model.num_experts",
+                "a token takes some of a layer's experts");
+  rules.require(m.n_dense_layers < m.n_layers, "model.n_dense_layers", "leaves no layer with experts of",
+                "model.n_layers", "give fewer, or remove model.num_experts");
+  rules.require(m.gated_ffn && !m.ffn_bias, {"model.num_experts", m.gated_ffn ? "model.ffn_bias" : "model.gated_ffn"},
+                "experts are w2 (f(w1 x) * w3 x), without biases",
+                "remove model.num_experts, or leave the feed-forward as it is by default");
+  rules.require(!c.numerics.fp8, {"model.num_experts", "numerics.fp8"},
+                "the matrices of experts are not multiplied in float8", "remove numerics.fp8");
+  rules.require(!c.training.cuda_graph, {"model.num_experts", "training.cuda_graph"},
+                "a recorded step has the same numbers of rows each time, and experts have not",
+                "remove training.cuda_graph");
+}
+
 void check_window(Rules& rules, const Model& m) {
   rules.require(m.layer_types.empty() || m.full_attention_interval == 0,
                 {"model.layer_types", "model.full_attention_interval"},
@@ -312,6 +329,7 @@ void check(LoadResult& loaded, Purpose purpose) {
   check_applies_when(rules, c, is_training);
   check_model(rules, c.model);
   check_rope(rules, c);
+  check_experts(rules, c);
   check_window(rules, c.model);
   check_objective(rules, c);
   check_batch(rules, c);

@@ -37,6 +37,8 @@ struct Model : BlockOptions {
   int64_t hidden_dim = 0;         // 0: computed from ffn_dim_multiplier and multiple_of, as Meta does
   double ffn_dim_multiplier = 0;  // 0: none
   int64_t multiple_of = 64;
+  int64_t moe_hidden_dim = 0;  // of an expert; 0: hidden_dim
+  int64_t n_dense_layers = 0;  // the first layers, which have no experts
   NormType norm_type = NormType::kRmsNorm;
   double norm_eps = 1e-5;
   double rope_theta = 10000;

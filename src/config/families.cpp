@@ -70,7 +70,10 @@ void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& ent
       set("query_pre_attn_scalar", c.query_pre_attn_scalar) || set("window", window) || set("rope_pairs", pairs) ||
       set("rope_types", c.rope_types) || set("partial_rotary", c.partial_rotary) ||
       set("query_position_scale", c.query_position_scale) || set("layered_rope", c.layered_rope) ||
-      set("rope_local_theta", c.rope_local_theta);
+      set("rope_local_theta", c.rope_local_theta) || set("experts", c.experts.count_field) ||
+      set("num_experts", c.experts.count) || set("num_experts_per_tok", c.experts.top_k) ||
+      set("moe_intermediate_size", c.experts.width) || set("norm_topk_prob", c.experts.norm_is_field) ||
+      set("mlp_only_layers", c.experts.has_dense_layers);
   HEARTH_CHECK(is_known, "src/models/{}/{}:{}: [hugging_face] has no {}", file.family, file.name, entry.line,
                entry.key);
   if (!window.empty()) c.window = window_named(window);
@@ -163,6 +166,7 @@ bool is_option(const Field& field) {
 bool is_field_of(const HuggingFaceClass& type, std::string_view key) {
   if (key == "embedding_multiplier" || key == "attention_multiplier")
     return type.has_multipliers || type.query_pre_attn_scalar > 0;
+  if (key == "route_norm") return type.experts.norm_is_field;
   if (key == kNoRopeInterval) return type.no_rope_layer_interval > 0 || !type.full_layers_rotate;
   return is_multiplier(key) && type.has_multipliers;
 }
@@ -244,6 +248,8 @@ std::vector<std::string> differences(const Family& family, const Model& model) {
   const SlidingWindowUse window = family.hugging_face.window;
   if (model.sliding_window > 0 && window == SlidingWindowUse::kNever)
     found.push_back(fmt::format("model.sliding_window = {}", model.sliding_window));
+  if ((model.num_experts > 0) != family.hugging_face.experts.exist())
+    found.push_back(fmt::format("model.num_experts = {}", model.num_experts));
   const int64_t windowed = count_windowed_layers(model);
   if (windowed > 0 && windowed < model.n_layers && !names_windowed_layers(window))
     found.push_back(fmt::format("model.sliding_window in {} of {} layers", windowed, model.n_layers));

@@ -56,6 +56,16 @@ enum class SlidingWindowUse {
   kByLayer    // the layers that layer_types names
 };
 
+// The fields of a class that has experts, with what it takes where config.json lacks them.
+struct ExpertFields {
+  std::string count_field;        // the name of the number of experts; empty: the class has no experts
+  int64_t count = 0, top_k = 0;   // num_experts_per_tok
+  int64_t width = 0;              // moe_intermediate_size; 0: it has no such field, and intermediate_size is it
+  bool norm_is_field = false;     // norm_topk_prob, false where it lacks
+  bool has_dense_layers = false;  // mlp_only_layers and decoder_sparse_step
+  bool exist() const { return !count_field.empty(); }
+};
+
 // A model as transformers knows it.
 struct HuggingFaceClass {
   std::string model_type, architecture;
@@ -83,6 +93,7 @@ struct HuggingFaceClass {
   bool query_position_scale = false;  // it has rope_parameters.llama_4_scaling_beta
   bool layered_rope = false;          // layers with a window have a rope of their own
   double rope_local_theta = 0;        // with layered_rope: the base of theirs, where config.json lacks it
+  ExpertFields experts = {};
   std::vector<Setting> writes;
 };
 

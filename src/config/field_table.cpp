@@ -157,6 +157,35 @@ void add_block(FieldTable& t) {
   });
 }
 
+// A mixture of experts (models/moe/experts.h).
+void add_experts(FieldTable& t) {
+  const Condition sparse = is_not("model.num_experts", 0);
+  t.section("model", &RunConfig::model, {
+    {"num_experts", &Model::num_experts, kRefuse, "",
+     "the feed-forwards of a layer, of which each token takes moe_top_k (Qwen3-30B-A3B: 128); 0 means one, for all "
+     "tokens", between(0, 1 << 14)},
+    {"moe_top_k", &Model::moe_top_k, kRefuse, "",
+     "the experts of a token: those with the largest scores, which are the softmax of a product with the token's row",
+     between(1, 1 << 14), {sparse}},
+    {"moe_hidden_dim", &Model::moe_hidden_dim, kRefuse, "", "width of an expert; 0 means hidden_dim",
+     between(0, 1 << 24), {sparse}},
+    {"n_dense_layers", &Model::n_dense_layers, kRefuse, "layers",
+     "the first n layers have one feed-forward of hidden_dim, and no experts", between(0, 10000), {sparse}},
+    {"route_norm", &Model::route_norm, kRefuse, "",
+     "the outputs of a token's experts are weighed by their scores divided by the sum of these (Qwen3, Mixtral); else "
+     "by the scores (OLMoE)", {}, {sparse}},
+    {"route_scale", &Model::route_scale, kRefuse, "", "the weights of a token's experts are multiplied by this",
+     above(0, 1e6), {sparse}},
+    {"moe_aux_loss_coeff", &Model::moe_aux_loss_coeff, kMayChange, "",
+     "times a loss that is smallest if all experts of a layer get equally many tokens of a sequence (arXiv 2412.19437, "
+     "equation 17; Switch Transformer: 1e-2); its gradient trains the router, and it is not in the loss that is shown; "
+     "0 means none", between(0, 1e3), {sparse}},
+    {"moe_z_loss_coeff", &Model::moe_z_loss_coeff, kMayChange, "",
+     "times the mean square of the log of the denominator of the scores' softmax (ST-MoE: 1e-3); as moe_aux_loss_coeff",
+     between(0, 1e3), {sparse}},
+  });
+}
+
 // The initial weights, and the vocabulary's rows.
 void add_initial(FieldTable& t) {
   const Condition normal = is_not("model.init", InitLaw::kTorchtitan);
@@ -298,8 +327,8 @@ void add_optimizer(FieldTable& t) {
 std::span<const Field> fields() {
   static const std::vector<Field> all = [] {
     FieldTable table;
-    for (const auto add : {add_model, add_rope, add_block, add_initial, add_objective, add_optimizer, add_training,
-                           add_parallelism, add_checkpoint, add_run, add_data, add_machine})
+    for (const auto add : {add_model, add_rope, add_block, add_experts, add_initial, add_objective, add_optimizer,
+                           add_training, add_parallelism, add_checkpoint, add_run, add_data, add_machine})
       add(table);
     return std::move(table.fields);
   }();

@@ -38,7 +38,7 @@ void complete(Source& source) {
   complete_vocabulary(source);
   const plan::ModelShape shape = plan::model_shape(m, 0);
   m.n_kv_heads = shape.G;
-  m.hidden_dim = shape.F();
+  m.hidden_dim = plan::feed_forward_width(m);
   m.flavor.clear();
   m.ffn_dim_multiplier = 0;
   if (source.reader.find(kOutput) == nullptr || (!m.enable_weight_tying && source.kind != Kind::kMeta)) return;

@@ -14,7 +14,7 @@
 namespace hearth::convert {
 namespace {
 
-// A table of names.toml. `*` stands for the layer's number.
+// A table of names.toml. The first `*` stands for the layer's number, the next for the expert's.
 struct NameRow {
   std::string hearth, hugging_face, torchtitan, llada, heads;
   int64_t dimension = -1;
@@ -60,9 +60,9 @@ const NameTable& names_of(std::string_view family) {
 std::optional<std::string> renamed(std::string_view name, std::string NameRow::*from, std::string NameRow::*to,
                                    std::string_view family) {
   for (const NameRow& row : names_of(family)) {
-    const std::optional<std::string_view> number = matched(row.*from, name);
-    if (!number || (row.*to).empty()) continue;
-    return numbered(row.*to, *number);
+    const std::optional<std::vector<std::string_view>> numbers = matched(row.*from, name);
+    if (!numbers || (row.*to).empty()) continue;
+    return numbered(row.*to, *numbers);
   }
   return std::nullopt;
 }
@@ -76,15 +76,20 @@ bool is_wrapper(std::string_view part) {
 
 }  // namespace
 
-std::optional<std::string_view> matched(std::string_view pattern, std::string_view name) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == name ? std::optional(std::string_view()) : std::nullopt;
-  const std::string_view before = pattern.substr(0, star), after = pattern.substr(star + 1);
-  if (name.size() <= before.size() + after.size() || !name.starts_with(before) || !name.ends_with(after)) return {};
-  const std::string_view number = name.substr(before.size(), name.size() - before.size() - after.size());
-  if (number.find_first_not_of("0123456789") != std::string_view::npos || number.size() > 6) return {};
-  if (number.size() > 1 && number[0] == '0') return {};
-  return number;
+std::optional<std::vector<std::string_view>> matched(std::string_view pattern, std::string_view name) {
+  std::vector<std::string_view> numbers;
+  while (true) {
+    const size_t star = pattern.find('*');
+    const std::string_view text = pattern.substr(0, star);
+    if (!name.starts_with(text)) return std::nullopt;
+    name.remove_prefix(text.size());
+    if (star == std::string_view::npos) return name.empty() ? std::optional(numbers) : std::nullopt;
+    pattern.remove_prefix(star + 1);
+    const std::string_view number = name.substr(0, name.find_first_not_of("0123456789"));
+    if (number.empty() || number.size() > 6 || (number.size() > 1 && number[0] == '0')) return std::nullopt;
+    numbers.push_back(number);
+    name.remove_prefix(number.size());
+  }
 }
 
 std::optional<std::vector<int64_t>> numbers_in(std::string_view pattern, std::string_view name, int64_t most) {
@@ -105,9 +110,20 @@ std::optional<std::vector<int64_t>> numbers_in(std::string_view pattern, std::st
   return name.empty() ? std::optional(numbers) : std::nullopt;
 }
 
-std::string numbered(std::string pattern, std::string_view number) {
-  if (const size_t star = pattern.find('*'); star != std::string::npos) pattern.replace(star, 1, number);
+std::string numbered(std::string pattern, std::span<const std::string_view> numbers) {
+  size_t from = 0;
+  for (const std::string_view number : numbers) {
+    const size_t star = pattern.find('*', from);
+    if (star == std::string::npos) break;
+    pattern.replace(star, 1, number);
+    from = star + number.size();
+  }
   return pattern;
+}
+std::string numbered(std::string pattern, int64_t number) {
+  const std::string text = std::to_string(number);
+  const std::string_view numbers[] = {text};
+  return numbered(std::move(pattern), numbers);
 }
 
 std::optional<std::string> from_hugging_face(std::string_view name, std::string_view family) {
@@ -120,11 +136,11 @@ std::optional<std::string> to_hugging_face(std::string_view name, std::string_vi
 std::vector<std::string> joined_in_hugging_face(std::string_view name, std::string_view family) {
   std::vector<std::string> names;
   for (const NameRow& row : names_of(family)) {
-    const std::optional<std::string_view> number = matched(row.hearth, name);
-    if (!number) continue;
+    const std::optional<std::vector<std::string_view>> numbers = matched(row.hearth, name);
+    if (!numbers) continue;
     for (const NameRow& other : names_of(family)) {
       if (row.is_joined && other.is_joined && other.hugging_face == row.hugging_face)
-        names.push_back(numbered(other.hearth, *number));
+        names.push_back(numbered(other.hearth, *numbers));
     }
     break;
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -95,12 +96,13 @@ struct RankCut {
 RankCut cut_of(std::string_view name);        // also of a name with `*` for the layer's number
 HeadKind heads_named(std::string_view name);  // "queries", "keys"
 
-// The number at the pattern's `*`; empty text if the pattern has none; nullopt if the name does not match. Numbers with
+// The numbers at the pattern's `*`: of the layer, and of the expert; nullopt if the name does not match. Numbers with
 // leading zeros do not match.
-std::optional<std::string_view> matched(std::string_view pattern, std::string_view name);
+std::optional<std::vector<std::string_view>> matched(std::string_view pattern, std::string_view name);
 // The numbers at all `*` of a pattern, each of digits and at most `most`; nullopt: another name.
 std::optional<std::vector<int64_t>> numbers_in(std::string_view pattern, std::string_view name, int64_t most);
-// The pattern with the number in place of its `*`.
-std::string numbered(std::string pattern, std::string_view number);
+// The pattern with the numbers in place of each `*`, in their order.
+std::string numbered(std::string pattern, std::span<const std::string_view> numbers);
+std::string numbered(std::string pattern, int64_t number);
 
 }  // namespace hearth::convert

@@ -58,8 +58,8 @@ template <typename NumberIn>
 std::optional<RankRow> find_row(const RankTable& table, const NumberIn& number_in) {
   for (const std::vector<RankRow>* rows : {&table.before, &table.block, &table.behind}) {
     for (const RankRow& row : *rows) {
-      const std::optional<std::string_view> number = number_in(row);
-      if (number) return number->empty() ? row : row.of_layer(std::stoll(std::string(*number)));
+      const std::optional<std::vector<std::string_view>> numbers = number_in(row);
+      if (numbers) return numbers->empty() ? row : row.of_layer(std::stoll(std::string(numbers->front())));
     }
   }
   return std::nullopt;
@@ -70,8 +70,8 @@ std::optional<RankRow> find_row(const RankTable& table, const NumberIn& number_i
 RankRow RankRow::of_layer(int64_t number) const {
   RankRow row = *this;
   row.layer = number;
-  row.name = numbered(name, std::to_string(number));
-  for (Source& source : row.sources) source.name = numbered(source.name, std::to_string(number));
+  row.name = numbered(name, number);
+  for (Source& source : row.sources) source.name = numbered(source.name, number);
   return row;
 }
 
@@ -102,9 +102,9 @@ std::optional<RankRow> RankTable::find(std::string_view name) const {
 
 std::optional<RankRow> RankTable::find_source(std::string_view hearth) const {
   return find_row(*this, [&](const RankRow& row) {
-    std::optional<std::string_view> number;
-    for (const RankRow::Source& source : row.sources) number = number ? number : matched(source.name, hearth);
-    return number;
+    std::optional<std::vector<std::string_view>> numbers;
+    for (const RankRow::Source& source : row.sources) numbers = numbers ? numbers : matched(source.name, hearth);
+    return numbers;
   });
 }
 

@@ -43,6 +43,11 @@ std::string set_losses(const StepRecord& r) {
 
 }  // namespace
 
+std::string format_parameters(int64_t all, int64_t active) {
+  const std::string text = fmt::format("{} parameters ({})", format_count(static_cast<double>(all)), all);
+  return active == all ? text : fmt::format("{}, a token uses {}", text, format_count(static_cast<double>(active)));
+}
+
 std::string format_summary(const RunSummary& s) {
   const double tokens_per_step = static_cast<double>(s.global_batch_size * s.seq_len);
   std::string text;
@@ -55,7 +60,7 @@ std::string format_summary(const RunSummary& s) {
     line("", fmt::format("{:6.2f} % of the sequences, {:.2f} epochs of {}", 100 * source.share, source.epochs,
                          source.path));
   if (s.more_sources > 0) line("", fmt::format("and {} more", s.more_sources));
-  line("model", fmt::format("{} parameters ({})", format_count(static_cast<double>(s.parameters)), s.parameters));
+  line("model", format_parameters(s.parameters, s.active_parameters));
   line("step", fmt::format("{} tokens = {}{} x {} x {} x {}", format_count(tokens_per_step),
                            counted(s.data_ranks, s.ranks == s.data_ranks ? "rank" : "data-parallel rank"),
                            s.ranks == s.data_ranks ? "" : fmt::format(" (of {})", s.ranks),

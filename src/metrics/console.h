@@ -15,7 +15,7 @@ namespace hearth::metrics {
 
 // A run's size in numbers, printed once before the first step.
 struct RunSummary {
-  int64_t parameters = 0;
+  int64_t parameters = 0, active_parameters = 0;
   int64_t ranks = 1, data_ranks = 1, threads = 1;
   int64_t seq_len = 0, local_batch_size = 0, accumulation_steps = 0, global_batch_size = 0;  // sequences
   int64_t steps = 0;
@@ -29,6 +29,9 @@ struct RunSummary {
   std::vector<Source> sources{};  // empty: a single source
   int64_t more_sources = 0;       // number of sources left out above
 };
+
+// "30.5 B parameters (30532122624), a token uses 3.35 B"; the end only if it uses fewer.
+std::string format_parameters(int64_t all, int64_t active);
 
 std::string format_summary(const RunSummary& summary);
 

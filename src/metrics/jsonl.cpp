@@ -35,6 +35,14 @@ void add_time(std::string& line, double time) {
   if (time != 0) add(line, "time", time);
 }
 
+// A list of [layer, least, most, idle].
+std::string json_of(const std::vector<ExpertLoad>& loads) {
+  std::string text;
+  for (const ExpertLoad& load : loads)
+    text += fmt::format("{}[{}, {}, {}, {}]", text.empty() ? "" : ", ", load.layer, load.least, load.most, load.idle);
+  return "[" + text + "]";
+}
+
 std::string to_line(const StepRecord& r) {
   std::string line = fmt::format("{{\"step\": {}", r.step);
   add(line, "loss", r.loss);
@@ -47,6 +55,7 @@ std::string to_line(const StepRecord& r) {
   if (r.samples > 0) line += fmt::format(", \"first_sample\": {}, \"samples\": {}", r.first_sample, r.samples);
   if (!r.skipped.empty()) line += fmt::format(", \"skipped\": \"{}\"", r.skipped);
   if (r.substituted > 0) line += fmt::format(", \"substituted\": {}", r.substituted);
+  if (!r.expert_loads.empty()) line += fmt::format(", \"expert_loads\": {}", json_of(r.expert_loads));
   add(line, "data_wait_s", r.data_wait_s);
   add(line, "step_s", r.step_s);
   add_time(line, r.time);
@@ -81,13 +90,14 @@ std::optional<double> maybe(const nlohmann::json& object, const char* name) {
 }
 
 // get_ref: get<int64_t>() would accept 1.5 and 1e300.
-int64_t step_of(const nlohmann::json& object, const char* name) {
+int64_t whole(const nlohmann::json& value) {
   constexpr int64_t kMost = int64_t{1} << 53;  // a browser has no greater whole numbers, and sums do not overflow
-  const auto step = object.at(name).get_ref<const int64_t&>();
-  if (step < 0 || step > kMost)
-    throw nlohmann::json::other_error::create(501, fmt::format("{} is not a number of steps", step), &object);
-  return step;
+  const auto number = value.get_ref<const int64_t&>();
+  if (number < 0 || number > kMost)
+    throw nlohmann::json::other_error::create(501, fmt::format("{} is not a number of steps", number), &value);
+  return number;
 }
+int64_t step_of(const nlohmann::json& object, const char* name) { return whole(object.at(name)); }
 
 StepRecord from_json(const nlohmann::json& object) {
   StepRecord r;
@@ -105,6 +115,11 @@ StepRecord from_json(const nlohmann::json& object) {
   }
   r.skipped = object.value("skipped", "");
   if (object.contains("substituted")) r.substituted = object.at("substituted").get_ref<const int64_t&>();
+  if (object.contains("expert_loads")) {
+    for (const nlohmann::json& load : object.at("expert_loads"))
+      r.expert_loads.push_back(
+          {whole(load.at(0)), load.at(1).get<double>(), load.at(2).get<double>(), whole(load.at(3))});
+  }
   r.data_wait_s = object.at("data_wait_s").get<double>();
   r.step_s = object.at("step_s").get<double>();
   r.time = object.value("time", 0.0);

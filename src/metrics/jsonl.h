@@ -4,8 +4,9 @@
 //    "mfu": ..., "first_sample": ..., "samples": ..., "data_wait_s": ..., "step_s": ..., "time": ...,
 //    "memory_bytes": ..., "validation_loss": ..., "validation_loss.NAME": ...}
 // A named validation set has a field validation_loss.NAME. "substituted": N counts sequences that replaced damaged
-// ones. "skipped" is "no_labels", "nan" or "spike" if the update was skipped. Numbers are read back with the same bits.
-// Values that were not measured are left out. All other lines are events,
+// ones. "expert_loads": [[layer, least, most, idle], ...] has an ExpertLoad for each layer with experts. "skipped" is
+// "no_labels", "nan" or "spike" if the update was skipped. Numbers are read back with the same bits. Values that were
+// not measured are left out. All other lines are events,
 //   {"event": "resume", "step": N, "next_sample": G, "time": ...}
 //   {"event": "rewind", "step": N, "next_sample": G, "from_step": M, "rewinds": ..., "reason": "...", "loss": ...,
 //    "grad_norm": ..., "time": ...}

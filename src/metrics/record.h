@@ -11,6 +11,14 @@
 
 namespace hearth::metrics {
 
+// How evenly a step's tokens chose a layer's experts. 1 is the mean of the layer.
+struct ExpertLoad {
+  int64_t layer = 0;
+  double least = 0, most = 0;
+  int64_t idle = 0;  // experts that no token chose
+  bool operator==(const ExpertLoad&) const = default;
+};
+
 struct StepRecord {
   int64_t step = 0;
   // Empty for step 0, which only validates.
@@ -25,10 +33,11 @@ struct StepRecord {
   int64_t samples = 0;           // number of samples in this step; 0: validation only, or an older Hearth wrote it
   std::string skipped{};         // why the update was skipped: "no_labels", "nan" or "spike"; empty: applied
   int64_t substituted = 0;       // sequences of this step that replaced damaged ones
-  double data_wait_s = 0;        // time that the training waited for the step's batch
-  double step_s = 0;             // the whole step, without validation and saving
-  double time = 0;               // end of the step, in seconds since 1970; 0: an older Hearth wrote it
-  int64_t memory_bytes = 0;      // largest resident set of the process so far
+  std::vector<ExpertLoad> expert_loads{};   // of the layers with experts
+  double data_wait_s = 0;                   // time that the training waited for the step's batch
+  double step_s = 0;                        // the whole step, without validation and saving
+  double time = 0;                          // end of the step, in seconds since 1970; 0: an older Hearth wrote it
+  int64_t memory_bytes = 0;                 // largest resident set of the process so far
   std::optional<double> validation_loss{};  // global token mean over the held-out text, after the step's update
   std::map<std::string, double> validation_losses{};  // by name, for each named validation set
 

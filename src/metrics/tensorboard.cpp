@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "metrics/tensorboard.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -59,6 +61,11 @@ void Tensorboard::step(const StepRecord& r) {
       add("time_metrics/end_to_end(s)", w.step_s / steps);
       add("time_metrics/data_loading(s)", w.data_wait_s / steps);
       add("time_metrics/data_loading(%)", 100 * std::min(1.0, w.data_wait_s / w.step_s));
+      for (const ExpertLoad& load : r.expert_loads) {
+        add(fmt::format("experts/most_loaded/layer_{}", load.layer), load.most);
+        add(fmt::format("experts/least_loaded/layer_{}", load.layer), load.least);
+        add(fmt::format("experts/idle/layer_{}", load.layer), static_cast<double>(load.idle));
+      }
       add("memory/max_active(GiB)", static_cast<double>(r.memory_bytes) / (1 << 30));
     }
   }

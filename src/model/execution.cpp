@@ -10,6 +10,7 @@
 #include "ops/embedding.h"
 #include "ops/float8.h"
 #include "ops/matmul.h"
+#include "ops/moe/moe.h"
 #include "ops/norm.h"
 #include "ops/rope.h"
 #include "ops/rows.h"
@@ -150,6 +151,43 @@ class Executor {
     ops::activation_backward(op.function, a(op.x), a(op.dout), a(op.x), a(op.again));
   }
 
+  void operator()(const models::Route& op) const {
+    ops::route(routing(op.to), a(op.x), unit.weight(op.gate), op.router);
+  }
+  void operator()(const models::SumLoads& op) const {
+    for (comm::Group* group : {a.context.heads, a.context.keys}) {
+      if (group != nullptr) group->all_reduce(a(op.loads));
+    }
+  }
+  void operator()(const models::Dispatch& op) const { ops::dispatch(a(op.rows), a(op.x), routing(op.by)); }
+  void operator()(const models::Combine& op) const { ops::combine(a(op.out), a(op.rows), routing(op.by)); }
+  void operator()(const models::ScaleSlots& op) const { ops::scale_slots(a(op.rows), routing(op.by)); }
+  void operator()(const models::FactorsGradient& op) const {
+    ops::factors_gradient(a(op.dfactors), a(op.drows), a(op.rows), routing(op.by));
+  }
+  void operator()(const models::RouteGradient& op) const {
+    ops::route_gradient(a(op.dlogits), a(op.dfactors), routing(op.of), op.router, a.S(), inputs.scale.per_position);
+    if (const at::Tensor& loads_LE = inputs.scale.loads_LE; loads_LE.defined())
+      ops::add_loads(loads_LE.select(0, op.layer), a(op.of.ends));
+  }
+  void operator()(const models::RouterInputGradient& op) const {
+    ops::router_input_gradient(a(op.dx), a(op.dlogits), unit.weight(op.gate));
+  }
+  void operator()(const models::RouterWeightGradient& op) const {
+    const UnitTensors::Sum sum = unit.begun_gradient(op.gate);
+    ops::router_weight_gradient(sum.tensor, a(op.dlogits), a(op.x), sum.accumulate);
+  }
+  void operator()(const models::ExpertsLinear& op) const {
+    ops::experts_matmul(a(op.out), a(op.x), unit.weight(op.weight), a(op.ends));
+  }
+  void operator()(const models::ExpertsInputGradient& op) const {
+    ops::experts_input_gradient(a(op.dx), a(op.dy), unit.weight(op.weight), a(op.ends));
+  }
+  void operator()(const models::ExpertsWeightGradient& op) const {
+    const UnitTensors::Sum sum = unit.begun_gradient(op.weight);
+    ops::experts_weight_gradient(sum.tensor, a(op.dy), a(op.x), a(op.ends), sum.accumulate);
+  }
+
   void operator()(const models::Loss& op) const {
     const OutputWeights output{unit.weight(op.weight), unit.weight(op.bias)};
     if (!op.dinput.exists()) return loss_forward(inputs.sums_2, a, op, output, *inputs.batch);
@@ -160,6 +198,9 @@ class Executor {
   }
 
  private:
+  ops::RoutingTensors routing(const models::Routing& r) const {
+    return {a(r.scores), a(r.log_sums), a(r.experts), a(r.factors), a(r.slots), a(r.choices), a(r.ends), a(r.loads)};
+  }
   // The batch's mask for a layer.
   ops::AttentionMask mask(int64_t reach) const {
     ops::AttentionMask of_layer = inputs.mask;

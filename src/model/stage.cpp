@@ -53,8 +53,9 @@ void Stage::loss_and_gradient(const at::Tensor& sums_2, Weights& weights, const 
   weights.release(0);
 }
 
-void Stage::backward(Weights& weights, const MicroBatch& batch) {
-  const Inputs inputs = inputs_of(batch);
+void Stage::backward(Weights& weights, const MicroBatch& batch, const LossScale& scale) {
+  Inputs inputs = inputs_of(batch);
+  inputs.scale = scale;
   for (int64_t layer = shape().L() - 1; layer >= 0; --layer) {
     const trace::SpanScope span(trace::SpanKind::kLayer, "backward", shape().stage.first + layer);
     const at::Tensor whole = weights.gather(unit_of(layer));

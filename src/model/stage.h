@@ -41,7 +41,7 @@ class Stage {
   // Overwrites input() with its gradient, and adds to weights.gradient(unit) of every unit. Announces each unit with
   // gradient_ready, from the last to the first. If gradients are computed in halves (plan::Backward::kInHalves), the
   // blocks' units wait for weight_gradients(), which adds their matrices' gradients.
-  void backward(Weights& weights, const MicroBatch& batch);
+  void backward(Weights& weights, const MicroBatch& batch, const LossScale& scale);
   void weight_gradients(Weights& weights);
 
   // After forward in the last stage: the logits [T, V] of that batch, or [N, V] of given positions, int64 [N]. V is the

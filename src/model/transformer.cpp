@@ -26,7 +26,8 @@ plan::PipelinePlan pipeline_of(const plan::ModelShape& shape, const ComputeOptio
 
 Transformer::Transformer(const plan::ModelShape& shape, const plan::ParameterPlan& plan, int64_t B, int64_t S,
                          const ComputeOptions& options)
-    : pipeline_(pipeline_of(shape, options).pipeline), group_(options.pipeline) {
+    : pipeline_(pipeline_of(shape, options).pipeline), group_(options.pipeline), num_layers_(shape.L()) {
+  for (const models::Layer& layer : shape.layers) num_experts_ = std::max(num_experts_, layer.experts);
   const plan::PipelinePlan pipeline = pipeline_of(shape, options);
   const int64_t rank = group_ == nullptr ? 0 : group_->rank();
   HEARTH_CHECK(pipeline_.ranks == (group_ == nullptr ? 1 : group_->size()), "a pipeline of {}", pipeline_.ranks);
@@ -49,6 +50,10 @@ Transformer::~Transformer() {
   if (group_ != nullptr) group_->stream().finish();
 }
 
+at::Tensor Transformer::no_loads() const {
+  return num_experts_ == 0 ? at::Tensor() : ops::zeros({num_layers_, num_experts_}, DType::kFloat64, device());
+}
+
 void Transformer::loss(const at::Tensor& sums_M2, Weights& weights, std::span<const MicroBatch> batches) {
   run({sums_M2, weights, batches, {}});
 }
@@ -68,7 +73,9 @@ ops::CrossEntropy Transformer::loss(Weights& weights, const MicroBatch& batch) {
 ops::CrossEntropy Transformer::loss_and_gradient(Weights& weights, const MicroBatch& batch, double scale,
                                                  double z_factor) {
   const at::Tensor sums_12 = ops::zeros({1, 2}, DType::kFloat64, device());
-  const LossScale scaled{ops::from_float64(std::span(&scale, 1), device()), z_factor};
+  const Activations& a = stages_.front().activations();
+  const double per_position = 1 / static_cast<double>(a.B() * a.S());
+  const LossScale scaled{ops::from_float64(std::span(&scale, 1), device()), z_factor, per_position};
   loss_and_gradient(sums_12, weights, std::span(&batch, 1), std::span(&scaled, 1));
   return ops::read_sums(sums_12.select(0, 0));
 }
@@ -108,7 +115,7 @@ void Transformer::compute(Stage& stage, const plan::Action& action, const Call& 
     case ActionKind::kInputGradient: {
       const trace::SpanScope span(trace::SpanKind::kPhase, "backward");
       if (has_output) stage.loss_and_gradient(sums_2(), call.weights, batch, call.scales[micro_batch]);
-      return stage.backward(call.weights, batch);
+      return stage.backward(call.weights, batch, call.scales[micro_batch]);
     }
     case ActionKind::kWeightGradient: {
       const trace::SpanScope span(trace::SpanKind::kPhase, "weight gradients");

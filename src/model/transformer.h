@@ -49,6 +49,9 @@ class Transformer {
   // Whether the computation depends on document boundaries or padding, in addition to the batch's shape.
   bool needs_boundaries() const { return activations().shape().document_scope || !activations().shape().causal; }
 
+  // Zeros for LossScale::loads_LE, of all layers and ranks; undefined if no layer has experts.
+  at::Tensor no_loads() const;
+
   // The number of micro-batches that one call takes in training.
   int64_t micro_batches() const { return pipeline_.micro_batches; }
   bool has_output() const { return stages_.back().activations().shape().has_output(); }
@@ -74,6 +77,8 @@ class Transformer {
 
   const plan::Pipeline pipeline_;
   comm::Group* const group_;  // null: one rank
+  const int64_t num_layers_;
+  int64_t num_experts_ = 0;  // of the layer with most
   int64_t memory_bytes_ = 0;
   std::vector<Stage> stages_;
   std::map<std::pair<bool, int64_t>, plan::RankSchedule>

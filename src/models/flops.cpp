@@ -19,6 +19,12 @@ class Counter {
   double operator()(const SharedLinearGradients& op) const { return 2 * product(op.dx, op.dy); }
   double operator()(const Attention& op) const { return attention(op.out, op.reach); }
   double operator()(const AttentionGradient& op) const { return 2 * attention(op.out, op.reach); }
+  double operator()(const Route& op) const { return product(op.to.scores, op.x); }
+  double operator()(const RouterInputGradient& op) const { return product(op.dlogits, op.dx); }
+  double operator()(const RouterWeightGradient& op) const { return product(op.dlogits, op.x); }
+  double operator()(const ExpertsLinear& op) const { return rows_of_token(op.x) * product(op.out, op.x); }
+  double operator()(const ExpertsInputGradient& op) const { return rows_of_token(op.dy) * product(op.dx, op.dy); }
+  double operator()(const ExpertsWeightGradient& op) const { return rows_of_token(op.dy) * product(op.dy, op.x); }
   double operator()(const Loss& op) const {
     const double counted = op.counted.exists() ? p.shape.counted : 1;
     return (op.dinput.exists() ? 3 : 1) * counted * product(op.logits, op.input);
@@ -33,10 +39,12 @@ class Counter {
     return static_cast<double>(ref.columns > 0 ? ref.columns : p.buffer(ref).shape.at(1));
   }
   double product(const Ref& a, const Ref& b) const { return 2 * columns(a) * columns(b); }
+  double rows_of_token(const Ref& ref) const {
+    return static_cast<double>(p.buffer(ref).shape.at(0)) / static_cast<double>(p.tokens());
+  }
   // Two products over all pairs of positions that see each other.
   double attention(const Ref& out, int64_t reach) const {
-    const double rows = static_cast<double>(p.buffer(out).shape.at(0)) / static_cast<double>(p.tokens());
-    return 4 * columns(out) * rows * visible_keys(p.size.S, p.shape.causal, reach);
+    return 4 * columns(out) * rows_of_token(out) * visible_keys(p.size.S, p.shape.causal, reach);
   }
 
   const Program& p;
@@ -71,7 +79,10 @@ BlockFlops count_block(const ModelShape& shape, const Layer& layer, int64_t seq_
         if (step.is_repeated) again += of_op;
         if (level != Recompute::kNone) continue;
         (step.pass == Pass::kForward ? flops.forward : flops.backward) += of_op;
-        if (std::holds_alternative<LinearWeightGradient>(op)) flops.weight_gradients += of_op;
+        const bool of_weights = std::holds_alternative<LinearWeightGradient>(op) ||
+                                std::holds_alternative<RouterWeightGradient>(op) ||
+                                std::holds_alternative<ExpertsWeightGradient>(op);
+        if (of_weights) flops.weight_gradients += of_op;
       }
     }
   }

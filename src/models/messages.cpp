@@ -22,6 +22,9 @@ class Sender {
   Messages operator()(const SumOverRanks& op) const { return {.tensor = 2 * tensor(op.sums).tensor}; }
   Messages operator()(const RowsToHeads& op) const { return heads(op.exchange, op.has_keys); }
   Messages operator()(const HeadsToRows& op) const { return heads(op.exchange, op.has_keys); }
+  Messages operator()(const SumLoads& op) const {
+    return {.context = 2 * (sent_share(s.head_ranks()) + sent_share(s.key_ranks)) * bytes(op.loads)};
+  }
   Messages operator()(const GatherKeys& op) const { return keys(op.exchange); }
   Messages operator()(const SumKeyGradients& op) const { return keys(op.exchange); }
   template <class Other>

@@ -12,22 +12,12 @@
 #include <variant>
 #include <vector>
 
+#include "models/moe_ops.h"
+#include "models/op_parts.h"
 #include "models/parameter_list.h"
 #include "models/shape.h"
 
 namespace hearth::models {
-
-// A buffer of a program, [rows, all its columns], or some columns of its rows.
-struct Ref {
-  int32_t buffer = -1;  // none
-  int64_t first = 0, columns = 0;
-
-  bool exists() const { return buffer >= 0; }
-  // `count` columns from `begin` on.
-  Ref part(int64_t begin, int64_t count) const { return {buffer, first + begin, count}; }
-  bool operator==(const Ref&) const = default;
-};
-using Refs = std::vector<Ref>;
 
 // The first rows of the stream: token embeddings. On a tensor-parallel rank, `out` are summands.
 struct Embedding {
@@ -283,6 +273,8 @@ using Op = std::variant<Embedding, EmbeddingGradient, Receive, NormForward, AddN
                         NormPartSquares, SumOverRanks, NormPartForward, NormPartDots, NormPartGradient, Linear,
                         LinearInputGradient, LinearWeightGradient, SharedLinearGradients, AddBias, BiasGradient, Copy,
                         Scale, Add, GatherRows, SumRows, RowsToHeads, HeadsToRows, GatherKeys, SumKeyGradients, Rotate,
-                        Attention, AttentionGradient, CachedAttention, Activate, ActivateGradient, Loss>;
+                        Attention, AttentionGradient, CachedAttention, Activate, ActivateGradient, Loss, Route,
+                        SumLoads, Dispatch, Combine, ScaleSlots, FactorsGradient, RouteGradient, RouterInputGradient,
+                        RouterWeightGradient, ExpertsLinear, ExpertsInputGradient, ExpertsWeightGradient>;
 
 }  // namespace hearth::models

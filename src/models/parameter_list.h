@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +28,7 @@ struct ParameterSpec {
   Cut cut = Cut::kNothing;
   Law law = {Init::kOnes};
   bool is_adjacent = false;  // begins where the one before it ends: both are rows of one matrix
+  double used = 1;           // the share of tokens that it acts on
 };
 
 // Adjacent parameters of a list, which ops use as one matrix or vector. count = 0: the model lacks this weight.
@@ -40,7 +40,7 @@ struct Weight {
 class ParameterList {
  public:
   // Adds parameters. The rows of each follow the rows of the one before, so that ops use them as one weight.
-  Weight add(std::initializer_list<ParameterSpec> specs) {
+  Weight add(const std::vector<ParameterSpec>& specs) {
     const Weight added{static_cast<int32_t>(specs_.size()), static_cast<int32_t>(specs.size())};
     for (const ParameterSpec& spec : specs) {
       specs_.push_back(spec);

@@ -56,7 +56,8 @@ struct VocabularyPart {
 
 // The settings in which a layer may differ from the model's other layers.
 struct Layer {
-  int64_t F;
+  int64_t F;                    // of each expert in a layer with experts
+  int64_t experts = 0;          // 0: one feed-forward for all tokens
   bool rotates = true;          // queries and keys, by their positions (RoPE)
   bool local_rope = false;      // it rotates as ModelShape::local_rope says
   int64_t window = 0;           // tokens that a position sees, itself included; 0: all

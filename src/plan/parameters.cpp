@@ -15,14 +15,6 @@ namespace hearth::plan {
 
 namespace {
 
-// Meta's rule: two thirds of 4 D, times a factor, rounded up.
-int64_t feed_forward_width(const config::Model& model) {
-  if (model.hidden_dim > 0) return model.hidden_dim;
-  auto width = static_cast<int64_t>(2 * 4 * model.dim / 3);
-  if (model.ffn_dim_multiplier > 0) width = static_cast<int64_t>(model.ffn_dim_multiplier * static_cast<double>(width));
-  return round_up(width, model.multiple_of);
-}
-
 // GPT-NeoX's named laws (its init_functions.py). small_init: arXiv 1910.05895; wang_init: mesh-transformer-jax.
 double initial_std(config::InitLaw law, const config::Model& model) {
   const auto D = static_cast<double>(model.dim), L = static_cast<double>(model.n_layers);
@@ -63,6 +55,8 @@ class Layout {
     if (!spec.is_adjacent) end_ = round_up(plan_.units.back().numel, alignment_);
     mesh::Box part{std::vector<int64_t>(spec.shape.size()), spec.shape};
     plan_.num_parameters += part.numel();
+    active_ += static_cast<double>(part.numel()) * spec.used;
+    plan_.num_active = std::llround(active_);
     const bool is_shared = spec.cut != models::Cut::kNothing;
     if (is_shared) {
       const size_t dimension = spec.cut == models::Cut::kRows ? 0 : 1;
@@ -86,9 +80,17 @@ class Layout {
   const int64_t alignment_;
   bool counts_ = true;
   int64_t end_ = 0;
+  double active_ = 0;  // exact below 2^53
 };
 
 }  // namespace
+
+int64_t feed_forward_width(const config::Model& model) {
+  if (model.hidden_dim > 0) return model.hidden_dim;
+  auto width = static_cast<int64_t>(2 * 4 * model.dim / 3);
+  if (model.ffn_dim_multiplier > 0) width = static_cast<int64_t>(model.ffn_dim_multiplier * static_cast<double>(width));
+  return round_up(width, model.multiple_of);
+}
 
 ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size) {
   ModelShape s{};
@@ -97,12 +99,15 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
   s.H = model.n_heads;
   s.G = model.n_kv_heads > 0 ? model.n_kv_heads : model.n_heads;
   const int64_t interval = model.no_rope_layer_interval;
+  const auto has_experts = [&](int64_t layer) { return layer >= model.n_dense_layers && model.num_experts > 0; };
   for (int64_t layer = 0; layer < model.n_layers; ++layer)
-    s.layers.push_back({.F = feed_forward_width(model),
-                        .rotates = interval == 0 || (layer + 1) % interval != 0,
-                        .local_rope = model.rope_local_theta > 0 && config::window_of_layer(model, layer) > 0,
-                        .window = config::window_of_layer(model, layer),
-                        .norms_attention = layer > 0 || model.first_attention_norm});
+    s.layers.push_back(
+        {.F = has_experts(layer) && model.moe_hidden_dim > 0 ? model.moe_hidden_dim : feed_forward_width(model),
+         .experts = has_experts(layer) ? model.num_experts : 0,
+         .rotates = interval == 0 || (layer + 1) % interval != 0,
+         .local_rope = model.rope_local_theta > 0 && config::window_of_layer(model, layer) > 0,
+         .window = config::window_of_layer(model, layer),
+         .norms_attention = layer > 0 || model.first_attention_norm});
   s.V = model.vocab_size > 0 ? model.vocab_size : tokenizer_vocab_size;
   s.norm = {model.norm_type, model.norm_eps};
   s.rope = models::rope_of(model);
@@ -159,7 +164,9 @@ ModelShape tensor_part(const ModelShape& whole, TensorPart part) {
   ModelShape s = whole;
   s.H = parts(whole.H, "heads (model.n_heads)");
   s.G = parts(whole.G, "heads of keys and values (model.n_kv_heads)");
-  for (models::Layer& layer : s.layers) layer.F = parts(layer.F, "columns of the feed-forward (model.hidden_dim)");
+  for (models::Layer& layer : s.layers)
+    layer.F = parts(layer.F, layer.experts > 0 ? "columns of an expert (model.moe_hidden_dim)"
+                                               : "columns of the feed-forward (model.hidden_dim)");
   if (whole.V < part.size)
     throw user_error(fmt::format("{} = {} exceeds the vocabulary's {} ids", kKey, part.size, whole.V))
         .about(std::string(kKey));

@@ -38,6 +38,10 @@ using models::StagePart;
 using models::TensorPart;
 using models::VocabularyPart;
 
+// The width of a feed-forward without experts. If no key says it, Meta's rule: two thirds of 4 D, times a factor,
+// rounded up.
+int64_t feed_forward_width(const config::Model& model);
+
 // The shape that [model] alone describes; plan/run_shape.h adds the rest of the run. `tokenizer_vocab_size` replaces
 // model.vocab_size = 0. Throws user_error if a size does not divide.
 ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size);
@@ -93,6 +97,7 @@ struct ParameterPlan {
   std::vector<Parameter> parameters;  // in disk order
   std::vector<Unit> units;
   int64_t num_parameters = 0;  // elements of the whole model, without padding; tied weights once
+  int64_t num_active = 0;      // of them, what a token uses: all, without experts
   TensorPart tensor = {};
 
   int64_t find(const std::string& name) const;  // index into parameters, or -1
@@ -112,9 +117,9 @@ struct Slice {
 int64_t slice_numel(const Unit& unit, int64_t ranks);
 Slice unit_slice(const Unit& unit, int64_t rank, int64_t ranks);
 
-// Forward and backward FLOPs per token: 6 * (matrix parameters, embedding not counted) + 12 * H * K * S for each layer,
-// halved for a causal mask, less with a window. Source: PaLM (arXiv 2204.02311) appendix B. Shorter documents count as
-// whole windows.
+// Forward and backward FLOPs per token: 6 * (elements of matrices that it uses, embedding not counted) + 12 * H * K * S
+// for each layer, halved for a causal mask, less with a window. Source: PaLM (arXiv 2204.02311) appendix B. Shorter
+// documents count as whole windows.
 double flops_per_token(const ModelShape& shape, int64_t seq_len);
 // As above, without the output matrix at positions that do not count: the basis of mfu and of a step's time.
 double computed_flops_per_token(const ModelShape& shape, int64_t seq_len);

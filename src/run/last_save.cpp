@@ -108,7 +108,7 @@ void check_hugging_face(const config::RunConfig& config, const plan::ModelShape&
   d.model = config.model;
   d.model.vocab_size = shape.V;
   d.model.n_kv_heads = shape.G;
-  d.model.hidden_dim = shape.F();
+  d.model.hidden_dim = plan::feed_forward_width(config.model);
   d.objective = config.objective.kind;
   d.shift_logits = config.objective.shift_logits;
   d.max_positions = config.training.seq_len;

@@ -129,6 +129,7 @@ std::string Run::run_file() const {
 std::string Run::describe(bool verbose) const {
   metrics::RunSummary s;
   s.parameters = plan.num_parameters;
+  s.active_parameters = plan.num_active;
   s.ranks = ranks;
   s.data_ranks = config.parallelism.data_ranks();
   s.threads = threads;

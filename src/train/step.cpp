@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "metrics/throughput.h"
@@ -123,6 +124,19 @@ model::MicroBatch to_tensors(const data::Batch& batch, at::Device device, const 
   return result;
 }
 
+// Relative to the mean of the layer. A layer without experts has no rows.
+std::vector<metrics::ExpertLoad> expert_loads(const at::Tensor& loads_LE) {
+  std::vector<metrics::ExpertLoad> loads;
+  for (int64_t layer = 0; layer < loads_LE.size(0); ++layer) {
+    const std::vector<double> rows = ops::to_doubles(loads_LE.select(0, layer));
+    const double mean = std::accumulate(rows.begin(), rows.end(), 0.0) / static_cast<double>(rows.size());
+    if (mean == 0) continue;
+    const auto [least, most] = std::minmax_element(rows.begin(), rows.end());
+    loads.push_back({layer, *least / mean, *most / mean, std::count(rows.begin(), rows.end(), 0.0)});
+  }
+  return loads;
+}
+
 StepResult PendingStep::result() {
   if (!decision_) return result_;
   const trace::SpanScope span(trace::SpanKind::kWait, "wait for the step");
@@ -133,6 +147,7 @@ StepResult PendingStep::result() {
   result_.loss_deviations = decision.loss_deviations;
   result_.norm_deviations = decision.norm_deviations;
   result_.applied = decision.apply != 0;
+  if (loads_) result_.expert_loads = expert_loads(loads_->wait());
   return result_;
 }
 
@@ -162,19 +177,22 @@ PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double>
   if (scales.empty()) {
     times.counted = false;
     times.loss = times.z_loss = times.grad_norm = std::numeric_limits<double>::quiet_NaN();
-    return {std::nullopt, times};
+    return {std::nullopt, std::nullopt, times};
   }
   const at::Tensor scales_A = ops::from_float64(scales, device);
   Stopwatch watch;
   const at::Tensor sums_A2 = ops::zeros({A, 2}, DType::kFloat64, device);
   const int64_t together = model_.micro_batches();
   HEARTH_CHECK(A % together == 0, "{} micro-batches, {} at a time", A, together);
+  const at::Tensor loads_LE = model_.no_loads();
+  const data::Batch& one = batch.micro_batches.front();
+  const double per_position = 1 / static_cast<double>(A * data_ranks * one.B * one.S);
   for (int64_t first = 0; first < A; first += together) {
     std::vector<model::MicroBatch> micro;
     std::vector<model::LossScale> micro_scales;
     for (int64_t i = first; i < first + together; ++i) {
       micro.push_back(to_tensors(batch.micro_batches[static_cast<size_t>(i)], device, model_.sequence_part()));
-      micro_scales.push_back({scales_A.narrow(0, i, 1), options_.z_factor});
+      micro_scales.push_back({scales_A.narrow(0, i, 1), options_.z_factor, per_position, loads_LE});
     }
     const at::Tensor sums_M2 = sums_A2.narrow(0, first, together);
     if (graph_) {
@@ -188,7 +206,12 @@ PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double>
   ops::scale_rows_(sums_A2, scales_A);
   group.all_reduce(sums_A2);
   // Only the last stage has sums.
-  if (comm::Group* const pipeline = weights_.ranks().pipeline) pipeline->all_reduce(sums_A2);
+  comm::Group* const pipeline = weights_.ranks().pipeline;
+  if (pipeline != nullptr) pipeline->all_reduce(sums_A2);
+  if (loads_LE.defined()) {
+    group.all_reduce(loads_LE);
+    if (pipeline != nullptr) pipeline->all_reduce(loads_LE);
+  }
   decision_.total(totals_2, sums_A2, paired);
   times.forward_backward_s = watch.lap();
   {
@@ -204,7 +227,8 @@ PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double>
     weights_.end_step();
   }
   times.update_s = watch.lap();
-  return {ops::Readback(decision_.decision()), times};
+  return {ops::Readback(decision_.decision()),
+          loads_LE.defined() ? std::optional<ops::Readback>(loads_LE) : std::nullopt, times};
 }
 
 }  // namespace hearth::train

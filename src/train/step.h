@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/batch/batch.h"
+#include "metrics/record.h"
 #include "model/transformer.h"
 #include "ops/readback.h"
 #include "ops/step_decision.h"
@@ -29,8 +30,9 @@ struct StepResult {
   double loss = 0;       // cross-entropy: weighted losses over all ranks and micro-batches / their weights; or per_rank
   double z_loss = 0;     // averaged in the same way, times z_factor; the gradient is of loss + z_loss
   double grad_norm = 0;  // norm of that gradient, before clipping
-  double loss_deviations = 0, norm_deviations = 0;  // train/guard.h
-  bool applied = false;                             // false: weights and moments are unchanged
+  double loss_deviations = 0, norm_deviations = 0;     // train/guard.h
+  std::vector<metrics::ExpertLoad> expert_loads = {};  // of the layers with experts
+  bool applied = false;                                // false: weights and moments are unchanged
   bool counted = true;  // false: no label of the step counts; nothing was computed, and loss and norm are NaN
   double forward_backward_s = 0, norm_s = 0, update_s = 0;  // host time of this rank
 };
@@ -52,10 +54,11 @@ class PendingStep {
 
  private:
   friend class TrainStep;
-  PendingStep(std::optional<ops::Readback> decision, StepResult times)
-      : decision_(std::move(decision)), result_(times) {}
+  PendingStep(std::optional<ops::Readback> decision, std::optional<ops::Readback> loads, StepResult times)
+      : decision_(std::move(decision)), loads_(std::move(loads)), result_(std::move(times)) {}
 
   std::optional<ops::Readback> decision_;  // empty: no label counts
+  std::optional<ops::Readback> loads_;     // empty: no experts
   StepResult result_;
 };
 

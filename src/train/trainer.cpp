@@ -216,6 +216,7 @@ class Trainer {
         .samples = static_cast<int64_t>(step.next_sample - first_sample),
         .skipped = result.applied ? "" : judgement.kind,
         .substituted = step.substituted,
+        .expert_loads = result.expert_loads,
         .data_wait_s = step.data_wait_s,
         .step_s = step_s,
         .time = metrics::wall_seconds(),

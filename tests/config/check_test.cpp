@@ -52,6 +52,22 @@ TEST(Check, AGivenHeadWidthIsEvenAndNotTooLargeAndNeedNotDivideTheModel) {
   EXPECT_EQ(problems({"model.head_dim=258"}), one("model.head_dim = 258 is larger than 256"));
 }
 
+TEST(Check, ExpertsFitTheModelAndTheRun) {
+  const auto with = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"model.num_experts=4", "model.moe_top_k=2"});
+    return problems(more);
+  };
+  EXPECT_TRUE(with({"model.moe_hidden_dim=64", "model.n_dense_layers=1", "model.route_norm=true"}).empty());
+  EXPECT_EQ(problems({"model.num_experts=4", "model.moe_top_k=5"}),
+            one("model.moe_top_k = 5 is more than model.num_experts = 4"));
+  EXPECT_EQ(with({"model.n_dense_layers=4"}),
+            one("model.n_dense_layers = 4 leaves no layer with experts of model.n_layers = 4"));
+  EXPECT_EQ(with({"model.gated_ffn=false"}), one("experts are w2 (f(w1 x) * w3 x), without biases"));
+  EXPECT_EQ(with({"model.ffn_bias=true"}), one("experts are w2 (f(w1 x) * w3 x), without biases"));
+  EXPECT_EQ(with({"training.cuda_graph=true", "training.device=cuda"}),
+            one("a recorded step has the same numbers of rows each time, and experts have not"));
+}
+
 TEST(Check, HeadsAreNormedByAnRmsnormOnly) {
   EXPECT_TRUE(problems({"model.qk_norm=true", "model.qkv_bias=true"}).empty());
   EXPECT_TRUE(problems({"model.qk_norm=true", "model.norm_type=rmsnorm_1p"}).empty());

@@ -265,7 +265,12 @@ TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
                              {"phi3", "mini-4k", 32064, 3'821'079'552},
                              {"phi3", "medium-4k", 32064, 13'960'238'080},
                              {"phi4", "14B", 100352, 14'659'507'200},
-                             {"ministral3", "8B", 131072, 8'489'553'920}}) {
+                             {"ministral3", "8B", 131072, 8'489'553'920},
+                             {"qwen3_moe", "30B-A3B", 151936, 30'532'122'624},
+                             {"qwen3_moe", "235B-A22B", 151936, 235'093'634'560},
+                             {"olmoe", "1B-7B", 50304, 6'919'161'856},
+                             {"mixtral", "8x7B", 32000, 46'702'792'704},
+                             {"mixtral", "8x22B", 32768, 140'630'071'296}}) {
     const Flavor* flavor = find_flavor(known.family, known.flavor);
     ASSERT_NE(flavor, nullptr);
     const plan::ModelShape shape = plan::model_shape(model_of(*flavor), known.vocab_size);

@@ -35,9 +35,10 @@ def config_of(a):
     keys = dict(vocab_size=a["V"], hidden_size=a["D"], intermediate_size=a["F"], num_hidden_layers=a["L"],
                 num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope_of(a), bos_token_id=1,
                 max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), eos_token_id=2)
-    names = {"smollm3": "SmolLM3", "seed_oss": "SeedOss", "gemma3_text": "Gemma3Text"}
+    names = {"smollm3": "SmolLM3", "seed_oss": "SeedOss", "gemma3_text": "Gemma3Text", "qwen3_moe": "Qwen3Moe"}
     made = getattr(transformers, names.get(a["type"], a["type"].capitalize()) + "Config")
-    more = {"smollm3": {"no_rope_layer_interval": 2}, "olmo3": {"sliding_window": 7}}.get(a["type"], {})
+    more = {"smollm3": {"no_rope_layer_interval": 2}, "olmo3": {"sliding_window": 7},
+            "olmoe": {"num_experts": 6, "num_experts_per_tok": 2}}.get(a["type"], {})
     if a["type"] == "gemma3_text":
         return made(**keys, head_dim=a["K"] or 16, query_pre_attn_scalar=20, sliding_window=7, pad_token_id=None,
                     layer_types=["sliding_attention", "full_attention", "sliding_attention"][:a["L"]])
@@ -45,6 +46,9 @@ def config_of(a):
         return made(**keys, head_dim=a["K"] or 16, sliding_window=7, sliding_window_pattern=2, pad_token_id=None)
     if a["type"] == "phi3":
         return made(**keys, pad_token_id=None, original_max_position_embeddings=16)
+    if a["type"] == "qwen3_moe":
+        return made(**keys, head_dim=a["K"] or 16, num_experts=6, num_experts_per_tok=2, norm_topk_prob=True,
+                    moe_intermediate_size=a["F"] // 2, mlp_only_layers=[0], pad_token_id=None)
     if a["type"].startswith(("qwen", "seed", "ernie", "ministral")):
         return made(**keys, rms_norm_eps=1e-6, head_dim=a["K"] or 16, pad_token_id=None)
     if a["type"].startswith(("olmo", "smollm")):
@@ -52,5 +56,6 @@ def config_of(a):
     more = {"mistral": {"sliding_window": None, "head_dim": a["K"] or None},
             "granite": {"embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.1,
                         "logits_scaling": 3.0, "pad_token_id": None},
+            "mixtral": {"sliding_window": None, "num_local_experts": 6, "num_experts_per_tok": 2},
             "arcee": {"pad_token_id": None}}.get(a["type"], {})
     return made(**keys, **more, rms_norm_eps=1e-5)

@@ -70,6 +70,11 @@ TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfNormedHeadsWithBiases) {
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfOlmo2) {
   logits_with_cache_equal_logits_without(DType::kFloat64, false, 1e-12, config::NormType::kRmsNorm, false, "olmo2");
 }
+TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfExperts) {
+  const auto set = [](config::Model& m) { m.num_experts = 5, m.moe_top_k = 2, m.n_dense_layers = 1; };
+  logits_with_cache_equal_logits_without(DType::kFloat64, false, 1e-12, config::NormType::kRmsNorm, false, "qwen3_moe",
+                                         set);
+}
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoWhereLayersDoNotRotate) {
   logits_with_cache_equal_logits_without(DType::kFloat64, true, 1e-12, config::NormType::kRmsNorm, false, "smollm3");
 }

@@ -183,7 +183,7 @@ TEST(Console, AMessageDoesNotTearTheBar) {
 
 TEST(Console, TheSummarySaysWhatAStepIsMadeOf) {
   RunSummary s;
-  s.parameters = 56'000'000;
+  s.parameters = s.active_parameters = 56'000'000;
   s.ranks = s.data_ranks = 2;
   s.accumulation_steps = 4;
   s.local_batch_size = 8;
@@ -194,6 +194,8 @@ TEST(Console, TheSummarySaysWhatAStepIsMadeOf) {
   s.peak_flops = 2e11;
   const std::string text = format_summary(s);
   EXPECT_THAT(text, HasSubstr("56.0 M parameters (56000000)\n")) << text;
+  s.active_parameters = 12'000'000;
+  EXPECT_THAT(format_summary(s), HasSubstr("56.0 M parameters (56000000), a token uses 12.0 M\n"));
   EXPECT_THAT(text, HasSubstr("2 ranks x 4 micro-batches x 8 sequences x 128 tokens")) << text;
   s.ranks = 8;
   EXPECT_THAT(format_summary(s), HasSubstr("2 data-parallel ranks (of 8) x 4 micro-batches"));

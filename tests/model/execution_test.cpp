@@ -149,7 +149,7 @@ class OpByOp {
 struct ExecutedModel {
   const char* name;
   bool causal = true, sparse = false, documents = false, tied = false, biases = false, normed_heads = false;
-  bool like_olmo2 = false, like_gemma = false, ungated = false, like_modernbert = false;
+  bool like_olmo2 = false, like_gemma = false, ungated = false, like_modernbert = false, experts = false;
   int64_t window = 0;
 };
 const ExecutedModel kExecuted[] = {
@@ -162,7 +162,8 @@ const ExecutedModel kExecuted[] = {
     {.name = "OLMo 2's with one added, no gate", .like_olmo2 = true, .ungated = true},
     {.name = "a window in one layer", .window = 3},
     {.name = "ModernBERT's ends", .causal = false, .sparse = true, .like_modernbert = true},
-    {.name = "ModernBERT's ends, tied", .causal = false, .tied = true, .like_modernbert = true}};
+    {.name = "ModernBERT's ends, tied", .causal = false, .tied = true, .like_modernbert = true},
+    {.name = "experts", .like_olmo2 = true, .experts = true}};
 
 plan::ModelShape executed_shape(const ExecutedModel& c) {
   config::Model m;
@@ -182,6 +183,10 @@ plan::ModelShape executed_shape(const ExecutedModel& c) {
   if (c.ungated) {
     m.norm_type = config::NormType::kRmsNorm1p, m.activation = config::Activation::kRelu2, m.gated_ffn = false;
     m.ffn_bias = true;
+  }
+  if (c.experts) {
+    m.num_experts = 6, m.moe_top_k = 2, m.moe_hidden_dim = 24, m.n_dense_layers = 1, m.route_norm = true;
+    m.moe_aux_loss_coeff = 0.1, m.moe_z_loss_coeff = 0.01;
   }
   plan::ModelShape shape = plan::model_shape(m, 100);
   shape.causal = c.causal, shape.sparse_labels = c.sparse, shape.document_scope = c.documents;
@@ -233,8 +238,8 @@ TEST(Execution, EveryOpOfSeveralRanksReadsAndWritesWhatItSays) {
     int64_t tensor, context;
   };
   for (const Layout layout : {Layout{2, 1}, Layout{1, 2}, Layout{1, 8}}) {
-    for (const ExecutedModel& c :
-         {kExecuted[0], kExecuted[3], kExecuted[4], kExecuted[5], kExecuted[6], kExecuted[7], kExecuted[9]}) {
+    for (const ExecutedModel& c : {kExecuted[0], kExecuted[3], kExecuted[4], kExecuted[5], kExecuted[6], kExecuted[7],
+                                   kExecuted[9], kExecuted[10]}) {
       const plan::ModelShape whole = executed_shape(c);
       comm::run_ranks(layout.tensor * layout.context, 60, [&](comm::Group& world) {
         const plan::ModelShape part =

@@ -18,13 +18,13 @@ TORCH = ["base", "machine", "hub", "storage", "mesh", "trace", "config", "models
 # together, and stand to their right.
 FOLDERS = {
     "config": ["import"],
-    "models": ["llama"],
+    "models": ["moe", "llama"],
     "plan": ["optimizer", "layouts"],
     "comm": ["notes"],
     "tokenizer": ["unicode", "pretokenizer", "normalizer", "bpe", "unigram", "formats"],
     "data": ["formats", "source", "shard", "build", "order", "batch", "export", "study"],
     "convert": ["hugging_face", "meta", "neox", "nxd", "torch"],
-    "ops": ["cpu", "gpu"],
+    "ops": ["cpu", "gpu", "moe"],
     "commands": ["recordings", "tokenizer", "data", "config", "run", "bench", "checkpoint", "hub", "cluster"],
 }
 MAX_MODULES = 20  # in one folder; a module is a header with its sources

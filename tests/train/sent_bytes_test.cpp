@@ -20,7 +20,7 @@ struct SentBytes : TinyData {
 // The calls of a step that ranks make, from their records, next to the plan. A gather's and a reduction's bytes are
 // those of the whole buffer, of which each of two ranks sends a half; an all-reduce's are sent whole.
 TEST_F(SentBytes, InsideLayersAreThoseOfThePlan) {
-  for (const char* family : {"llama", "olmo2"}) {
+  for (const char* family : {"llama", "olmo2", "qwen3_moe"}) {
     for (const config::RecomputeChoice level : {config::RecomputeChoice::kNone, config::RecomputeChoice::kBlock}) {
       config::RunConfig c = tiny_config(scratch);
       c.job.dump_folder = fmt::format("{}-{}", family, config::name_of(level));
@@ -29,6 +29,7 @@ TEST_F(SentBytes, InsideLayersAreThoseOfThePlan) {
       c.lr_scheduler.warmup_steps = 0;
       c.memory.recompute = level;
       config::apply(config::find_family(family), c.model);
+      if (c.model.route_norm) c.model.num_experts = 5;
       RunProcess process({"train", write_run_file(c).string()}, log);
       ASSERT_EQ(process.wait(), 0) << read_file(log);
       const trace::Flight flight = trace::read_flight(trace::flight_file(c.run_folder() / "flight", 0));

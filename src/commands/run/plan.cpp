@@ -8,6 +8,7 @@
 #include "config/check.h"
 #include "config/load.h"
 #include "machine/device.h"
+#include "metrics/console.h"
 #include "plan/layouts/search.h"
 #include "plan/pipeline_plan.h"
 
@@ -31,9 +32,8 @@ std::string device_text(const Planned& p) {
 }
 
 std::string model_text(const Planned& p, std::span<const plan::Recompute> recompute) {
-  return fmt::format("  model        {} parameters ({})\n",
-                     format_count(static_cast<double>(p.shape.parameters.num_parameters)),
-                     p.shape.parameters.num_parameters) +
+  return fmt::format("  model        {}\n",
+                     metrics::format_parameters(p.shape.parameters.num_parameters, p.shape.parameters.num_active)) +
          plan::format_compute(p.shape.model, p.config.training.seq_len, recompute) + device_text(p);
 }
 
@@ -119,7 +119,8 @@ Json plan_json(const Planned& p, const Layouts& layouts) {
   full.causal = false;
   for (models::Layer& layer : full.layers) layer.window = 0;
   Json json;
-  json["model"] = {{"parameters", p.shape.parameters.num_parameters}};
+  json["model"] = {{"parameters", p.shape.parameters.num_parameters},
+                   {"active_parameters", p.shape.parameters.num_active}};
   json["compute"] = {
       {"flops_per_token", plan::flops_per_token(p.shape.model, S)},
       {"flops_per_token_full_attention", plan::flops_per_token(full, S)},

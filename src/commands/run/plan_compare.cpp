@@ -174,6 +174,7 @@ std::string comparison_text(const Planned& a, const Planned& b, const std::strin
   CompareTable table;
   table.heading("the run file");
   table.exact("parameters", a.shape.parameters.num_parameters, b.shape.parameters.num_parameters);
+  table.exact("parameters of a token", a.shape.parameters.num_active, b.shape.parameters.num_active);
   table.exact("ranks", a.config.parallelism.ranks(), b.config.parallelism.ranks());
   table.text("mesh", mesh_text(a.config), mesh_text(b.config));
   table.exact("ZeRO stage", a.config.parallelism.zero_stage, b.config.parallelism.zero_stage);

@@ -15,6 +15,7 @@
 #include "config/derived.h"
 #include "config/families.h"
 #include "config/fields.h"
+#include "convert/hugging_face/experts.h"
 #include "convert/hugging_face/field_values.h"
 #include "convert/hugging_face/llada.h"
 #include "convert/hugging_face/modernbert.h"
@@ -46,6 +47,7 @@ class ConfigReader {
     read_window();
     read_no_rope();
     read_multipliers();
+    read_experts(json_, type(), found_.model, [this](const std::string& what) { refuse(what); });
     read_tokens();
     read_objective();
     read_code();

@@ -18,7 +18,8 @@ constexpr std::string_view kIgnored =
     " early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty finetuning_task"
     " forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label initializer_range label2id"
     " length_penalty max_length max_sequence_length min_length neftune_noise_alpha model_type no_repeat_ngram_size"
-    " num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states output_scores"
+    " num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states output_router_logits"
+    " output_scores router_aux_loss_coef"
     " pad_token_id prefix pretraining_tp problem_type remove_invalid_values repetition_penalty resid_pdrop "
     "residual_dropout"
     " return_dict return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss"
@@ -32,7 +33,8 @@ constexpr std::string_view kUsed =
     " eos_token_id sliding_window use_sliding_window max_window_layers layer_types no_rope_layers"
     " no_rope_layer_interval is_causal mask_token_id auto_map embedding_multiplier residual_multiplier"
     " attention_multiplier logits_scaling partial_rotary_factor original_max_position_embeddings rope_local_base_freq"
-    " query_pre_attn_scalar sliding_window_pattern _sliding_window_pattern ";
+    " query_pre_attn_scalar sliding_window_pattern _sliding_window_pattern num_experts num_local_experts"
+    " num_experts_per_tok moe_intermediate_size norm_topk_prob mlp_only_layers decoder_sparse_step ";
 
 // Fields that must have one of these values, or null.
 struct Fixed {
@@ -58,6 +60,7 @@ constexpr Fixed kFixed[] = {
     {"full_attn_mod", "[1]"},  // Phi-4-mini; its class reads neither this nor the next two
     {"interpolate_factor", "[1]"},
     {"lm_head_bias", "[false]"},
+    {"router_jitter_noise", "[0.0]"},  // Mixtral; its class reads it in trainings alone
     {"attn_logit_softcapping", "[]"},  // Gemma
     {"final_logit_softcapping", "[]"},
     {"use_bidirectional_attention", "[false]"},

@@ -11,6 +11,7 @@
 #include "config/derived.h"
 #include "config/families.h"
 #include "convert/hugging_face/config.h"
+#include "convert/hugging_face/experts.h"
 #include "convert/hugging_face/llada.h"
 #include "convert/hugging_face/modernbert.h"
 #include "convert/hugging_face/rope.h"
@@ -156,6 +157,7 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
   if (!type.full_layers_rotate) check_rotation_by_window(m);
   if (type.has_multipliers) add_multipliers(j, m);
   if (type.query_pre_attn_scalar > 0) add_query_scalar(j, m);
+  write_experts(j, type, m);
   if (d.objective == config::ObjectiveKind::kMaskedLm) j["is_causal"] = false;
   if (d.mask) j["mask_token_id"] = *d.mask;
   if (type.model_type == kModernBertType) j = with_modernbert_names(j, type);

@@ -16,7 +16,7 @@ LlamaBlock::LlamaBlock(const ModelShape& layer) : s_(layer) {
   const Law w3 = init.torchtitan ? Law{Init::kTruncatedNormal, deep_std, kBound} : in;
   const Law out = init.torchtitan ? w3 : Law{Init::kNormal, init.output_std};
 
-  const int64_t D = s_.D, Q = s_.H * s_.K, KV = s_.G * s_.K, F = s_.F();
+  const int64_t D = s_.D, Q = s_.H * s_.K, KV = s_.G * s_.K;
   using enum Cut;
   if (of_attention_.norms_input) of_attention_.input_norm = add_norm("attention_norm.weight");
   wqkv_ = list_.add({{"attention.wq.weight", {Q, D}, kRows, in},
@@ -37,6 +37,17 @@ LlamaBlock::LlamaBlock(const ModelShape& layer) : s_(layer) {
   if (s_.output_bias) of_attention_.bias = list_.add({{"attention.wo.bias", {D}, kNothing, {Init::kZeros}}});
   if (norms_outputs()) of_attention_.output_norm = add_norm("post_attention_norm.weight");
   if (norms_inputs()) of_ffn_.input_norm = add_norm("ffn_norm.weight");
+  if (layer.layers.front().experts > 0) {
+    experts_.emplace(layer, list_, Experts::Laws{in, w3, out});
+  } else {
+    add_feed_forward(in, w3, out);
+  }
+  if (norms_outputs()) of_ffn_.output_norm = add_norm("post_ffn_norm.weight");
+}
+
+void LlamaBlock::add_feed_forward(const Law& in, const Law& w3, const Law& out) {
+  const int64_t D = s_.D, F = s_.F();
+  using enum Cut;
   const ParameterSpec w1 = {"feed_forward.w1.weight", {F, D}, kRows, in};
   const ParameterSpec b1 = {"feed_forward.w1.bias", {F}, kRows, {Init::kZeros}};
   if (s_.gated_ffn) {
@@ -48,7 +59,6 @@ LlamaBlock::LlamaBlock(const ModelShape& layer) : s_(layer) {
   }
   w2_ = list_.add({{"feed_forward.w2.weight", {D, F}, kColumns, out}});
   if (s_.ffn_bias) of_ffn_.bias = list_.add({{"feed_forward.w2.bias", {D}, kNothing, {Init::kZeros}}});
-  if (norms_outputs()) of_ffn_.output_norm = add_norm("post_ffn_norm.weight");
 }
 
 // A norm that begins by changing no scale.
@@ -89,6 +99,7 @@ void LlamaBlock::add_kept_buffers(Program& p, int64_t layer) {
   middle_ = add("middle", {rows, s_.D});
   add_norms(of_ffn_,
             {"feed_forward_statistics", "feed_forward_input", "feed_forward_output_statistics", "feed_forward_output"});
+  if (experts_) return experts_->add_kept_buffers(p, layer);
   gate_up_ = add("gate_up", {T, s_.ffn_width()});
   gated_ = add("gated", {T, s_.F()});
 }
@@ -104,10 +115,11 @@ void LlamaBlock::add_working_buffers(Program& p, int64_t layer) {
     qkv_gradient_ = p.in_halves() ? p.add_buffer("qkv_gradient", layer, {T, s_.qkv_width()})
                                   : p.shared_buffer("qkv_gradient", {T, s_.qkv_width()});
     attention_gradient_ = p.shared_buffer("attention_gradient", {T, s_.H * K});
-    gated_gradient_ = p.shared_buffer("gated_gradient", {T, s_.F()});
+    if (!experts_) gated_gradient_ = p.shared_buffer("gated_gradient", {T, s_.F()});
     if (shares_norms_of_heads()) head_norm_dots_ = p.shared_buffer("head_norm_dots", {1, 2 * T}, p.exact());
   }
   p.add_row_buffers();
+  if (experts_) experts_->add_working_buffers(p, layer);
   if (shares_heads()) {
     attention_heads_ = p.add_buffer("attention_heads", layer, {W, heads});
     if (trains) {
@@ -147,8 +159,7 @@ ResidualStream LlamaBlock::forward(Program& p, const ResidualStream& before, con
   attend(p, false);
   add_branch_of_attention(p, false);
   gate_and_up(p, false);
-  activate(p, false);
-  leave(p, of_ffn_, gated_, w2_, false);
+  leave_ffn(p, false);
   scale_branch(p, false);
   return {middle_, branch_};
 }
@@ -235,6 +246,11 @@ void LlamaBlock::leave(Program& p, const Branch& branch, const Ref& x, const Wei
   p.step(branch.product, is_repeated);
   p.add(Linear{p.summands(out), x, w});
   p.sum_rows(out);
+  finish(p, branch, out, is_repeated);
+}
+
+// What follows the last product of a branch: its bias and its norm.
+void LlamaBlock::finish(Program& p, const Branch& branch, const Ref& out, bool is_repeated) {
   // Tensor-parallel ranks add the bias to the sum of their products, each to its own rows.
   if (branch.bias.exists()) p.add(AddBias{out, branch.bias});
   if (!norms_outputs()) return;
@@ -258,9 +274,20 @@ void LlamaBlock::add_branch_of_attention(Program& p, bool is_repeated) {
 }
 
 void LlamaBlock::gate_and_up(Program& p, bool is_repeated) {
+  if (experts_) return experts_->expand(p, ffn_input(), is_repeated);
   p.step(s_.gated_ffn ? "w1 w3" : "w1", is_repeated);
   p.add(Linear{gate_up_, p.all_rows(ffn_input()), w13_});
   if (b13_.exists()) p.add(AddBias{gate_up_, b13_});
+}
+
+void LlamaBlock::leave_ffn(Program& p, bool is_repeated) {
+  if (experts_) {
+    const Ref out = norms_outputs() ? of_ffn_.output : branch_;
+    experts_->contract(p, out, is_repeated);
+    return finish(p, of_ffn_, out, is_repeated);
+  }
+  activate(p, is_repeated);
+  leave(p, of_ffn_, gated_, w2_, is_repeated);
 }
 
 void LlamaBlock::activate(Program& p, bool is_repeated) {

@@ -11,12 +11,14 @@
 // layers without rope (SmolLM3, arXiv 2501.18795); norms of inputs and of outputs (Gemma 2, arXiv 2408.00118); biases
 // of the other matrices; other functions than silu, and w2 f(w1 y) without w3 (AFM); multipliers of both branches and
 // of the scores of attention (Granite 3); and a first layer without a norm of attention's input (ModernBERT, arXiv
-// 2412.13663). models/rope.h has the options of rope.
+// 2412.13663). models/rope.h has the options of rope, and models/moe/ the feed-forward of experts.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "models/block.h"
+#include "models/moe/experts.h"
 
 namespace hearth::models {
 
@@ -47,6 +49,7 @@ class LlamaBlock : public Block {
     Ref gradient{};           // [rows, D]  of the last product, only if computed in halves
   };
 
+  void add_feed_forward(const Law& in, const Law& w3, const Law& out);
   Law norm_law() const;
   Weight add_norm(std::string_view name);
   void attend(Program& p, bool is_repeated);
@@ -57,8 +60,10 @@ class LlamaBlock : public Block {
   void scale_branch(Program& p, bool is_repeated);
   void add_branch(Program& p, const Ref& sum, const Ref& x, const Ref& branch, bool is_repeated);
   void add_branch_of_attention(Program& p, bool is_repeated);
+  void finish(Program& p, const Branch& branch, const Ref& out, bool is_repeated);
   void gate_and_up(Program& p, bool is_repeated);
   void activate(Program& p, bool is_repeated);
+  void leave_ffn(Program& p, bool is_repeated);
 
   void norm_again(Program& p, const Branch& branch, const Ref& x);
   Ref output_gradient(Program& p, const Branch& branch, const Ref& dstream);
@@ -84,6 +89,7 @@ class LlamaBlock : public Block {
 
   // Parameters, besides the branches' norms.
   Weight wqkv_, bqkv_, q_norm_, k_norm_, wo_, w13_, b13_, w2_;
+  std::optional<Experts> experts_;  // in place of w1, w2 and w3
 
   // Buffers of the layer. T: this rank's tokens; rows: its rows of the stream; W: its queries in attention.
   Branch of_attention_{"wo", "wo's output gradient", norms_inputs() && s_.layers.front().norms_attention};

@@ -18,8 +18,7 @@ void LlamaBlock::backward(Program& p, const Ref& dstream, Recompute level) {
   // output needs the output, so w2's product is computed again, too.
   bool has_gated = level == Recompute::kNone;
   if (again && norms_outputs()) {
-    activate(p, true);
-    leave(p, of_ffn_, gated_, w2_, true);
+    leave_ffn(p, true);
     has_gated = true;
   }
   feed_forward_backward(p, output_gradient(p, of_ffn_, dstream), has_gated);
@@ -76,6 +75,7 @@ void LlamaBlock::input_gradient(Program& p, const Branch& branch, const Ref& dst
 
 // The gradient of w2's output -> input_gradient, the gradient of ffn_input.
 void LlamaBlock::feed_forward_backward(Program& p, const Ref& doutput, bool has_gated) {
+  if (experts_) return experts_->backward(p, input_gradient_, doutput, ffn_input());
   p.step("w2's input gradient");
   const Ref dbranch = p.all_rows(doutput);
   p.add(LinearInputGradient{gated_gradient_, dbranch, w2_});
@@ -171,10 +171,14 @@ void LlamaBlock::norm_heads_backward(Program& p) {
 }
 
 void LlamaBlock::weight_gradients(Program& p) {
-  p.step("w2's gradient");
-  p.add(LinearWeightGradient{w2_, p.all_rows(of_ffn_.gradient), gated_});
-  p.step(first_gradients());
-  p.add(LinearWeightGradient{w13_, gate_up_, p.all_rows(ffn_input())});
+  if (experts_) {
+    experts_->weight_gradients(p, of_ffn_.gradient, ffn_input());
+  } else {
+    p.step("w2's gradient");
+    p.add(LinearWeightGradient{w2_, p.all_rows(of_ffn_.gradient), gated_});
+    p.step(first_gradients());
+    p.add(LinearWeightGradient{w13_, gate_up_, p.all_rows(ffn_input())});
+  }
   p.step("wo's gradient");
   p.add(LinearWeightGradient{wo_, p.all_rows(of_attention_.gradient), attention_});
   p.step("wq's, wk's and wv's gradients");

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/hugging_face/experts.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "convert/hugging_face/field_values.h"
+
+namespace hearth::convert {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kCounts[] = {"num_experts", "num_local_experts"};
+constexpr const char *kTopK = "num_experts_per_tok", *kWidth = "moe_intermediate_size", *kNorm = "norm_topk_prob",
+                     *kDense = "mlp_only_layers", *kStep = "decoder_sparse_step";
+
+bool has(const Json& fields, const char* name) { return fields.contains(name) && !fields.at(name).is_null(); }
+
+// The layers of a list are the first ones: their number.
+int64_t first_layers(const Json& layers, int64_t num_layers, const std::function<void(const std::string&)>& refuse) {
+  if (!layers.is_array() || std::ssize(layers) >= num_layers)
+    refuse(fmt::format("{} = {} is no list of some layers", kDense, layers.dump()));
+  for (int64_t layer = 0; layer < std::ssize(layers); ++layer)
+    if (layers[static_cast<size_t>(layer)] != layer)
+      refuse(fmt::format("{} = {}: Hearth computes models whose first layers have no experts", kDense, layers.dump()));
+  return std::ssize(layers);
+}
+
+}  // namespace
+
+void read_experts(const Json& fields, const config::HuggingFaceClass& type, config::Model& m,
+                  const std::function<void(const std::string&)>& refuse) {
+  const config::ExpertFields& e = type.experts;
+  const auto known = [&](const char* name, bool is_known) {
+    if (!is_known && has(fields, name)) refuse(fmt::format("field \"{}\" is not one of {}", name, type.model_type));
+    return is_known;
+  };
+  for (const char* count : kCounts) known(count, e.exist());
+  const bool has_width = known(kWidth, e.width > 0), has_norm = known(kNorm, e.norm_is_field);
+  const bool has_dense = known(kDense, e.has_dense_layers);
+  known(kStep, e.has_dense_layers);
+  if (!known(kTopK, e.exist())) return;
+  const auto size = [&](const char* name, int64_t missing) {
+    return has(fields, name) ? size_in(fields.at(name), name, 1, refuse) : missing;
+  };
+  // transformers 4 and 5 call it differently, and each of their classes reads both.
+  m.num_experts = size(kCounts[0], size(kCounts[1], e.count));
+  if (has(fields, kCounts[0]) && has(fields, kCounts[1]) && m.num_experts != size(kCounts[1], 0))
+    refuse(fmt::format("{} and {} differ", kCounts[0], kCounts[1]));
+  m.moe_top_k = size(kTopK, e.top_k);
+  if (has_width) m.moe_hidden_dim = size(kWidth, e.width);
+  if (has_norm && has(fields, kNorm)) {
+    if (!fields.at(kNorm).is_boolean()) refuse(fmt::format("{} is neither true nor false", kNorm));
+    m.route_norm = fields.at(kNorm).get<bool>();
+  }
+  if (!has_dense) return;
+  if (size(kStep, 1) != 1) refuse(fmt::format("{} = {}", kStep, fields.at(kStep).dump()));
+  if (has(fields, kDense)) m.n_dense_layers = first_layers(fields.at(kDense), m.n_layers, refuse);
+}
+
+void write_experts(nlohmann::ordered_json& fields, const config::HuggingFaceClass& type, const config::Model& m) {
+  const config::ExpertFields& e = type.experts;
+  if (!e.exist()) return;
+  const auto refuse = [&](const std::string& what) {
+    throw user_error(fmt::format("{} has no home in {}'s format", what, type.model_type), {}, "keep the model native");
+  };
+  if (m.route_scale != 1) refuse(fmt::format("model.route_scale = {}", m.route_scale));
+  fields[e.count_field] = m.num_experts;
+  fields[kTopK] = m.moe_top_k;
+  const int64_t width = m.moe_hidden_dim > 0 ? m.moe_hidden_dim : m.hidden_dim;
+  fields[e.width > 0 ? kWidth : "intermediate_size"] = width;
+  if (e.norm_is_field) fields[kNorm] = m.route_norm;
+  fields["router_aux_loss_coef"] = m.moe_aux_loss_coeff;
+  if (!e.has_dense_layers) {
+    if (m.n_dense_layers > 0) refuse(fmt::format("model.n_dense_layers = {}", m.n_dense_layers));
+    return;
+  }
+  fields[kStep] = 1;
+  std::vector<int64_t> dense;
+  for (int64_t layer = 0; layer < m.n_dense_layers; ++layer) dense.push_back(layer);
+  fields[kDense] = dense;
+}
+
+}  // namespace hearth::convert

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ops of a mixture of experts (models/moe/experts.h), as models/ops.h has the others. E experts; each of T tokens
+// chooses k of them. A choice has a slot: slots are sorted by expert, and then by token, so an expert's rows are
+// neighbours. No token is dropped, and nothing depends on the order in which threads run.
+#pragma once
+
+#include <cstdint>
+
+#include "models/op_parts.h"
+#include "models/parameter_list.h"
+
+namespace hearth::models {
+
+// How a token's experts are chosen: the k with the largest scores, softmax(gate x); of equal scores the first.
+struct Router {
+  int64_t experts, top_k;
+  bool normalizes;  // the factors of a token's experts are divided by their sum
+  double scale;     // and multiplied by this
+  double balance;   // factor of the balancing loss (ops/moe/moe.h)
+  double z_loss;    // factor of the mean square of the logits' log-sum-exp (ST-MoE, arXiv 2202.08906)
+  bool balances() const { return balance > 0; }
+};
+
+// What a router decided for a micro-batch. `exact`: float32, or float64 in a model of float64.
+struct Routing {
+  Ref scores;    // [T, E] exact
+  Ref log_sums;  // [1, T] exact: log-sum-exp of the logits
+  Ref experts;   // [T, k] int32, best first
+  Ref factors;   // [T, k] exact: the weights of the experts' outputs
+  Ref slots;     // [T, k] int32: of each choice
+  Ref choices;   // [1, T*k] int32: of each slot, token * k + rank
+  Ref ends;      // [1, E] int32: the slot behind each expert's last
+  Ref loads;     // [B, E] exact: choices of each expert in each sequence
+};
+
+struct Route {
+  Router router;
+  Weight gate;
+  Ref x;
+  Routing to;
+  Refs reads() const { return {x}; }
+  Refs writes() const {
+    return {to.scores, to.log_sums, to.experts, to.factors, to.slots, to.choices, to.ends, to.loads};
+  }
+};
+// Adds up the loads of ranks that share the sequences.
+struct SumLoads {
+  Ref loads;
+  Refs reads() const { return {loads}; }
+  Refs writes() const { return {loads}; }
+};
+// rows[slot] = x[token of the slot]
+struct Dispatch {
+  Ref rows, x;
+  Routing by;
+  Refs reads() const { return {x, by.choices}; }
+  Refs writes() const { return {rows}; }
+};
+// out[token] = the sum of the token's rows, best expert first.
+struct Combine {
+  Ref out, rows;
+  Routing by;
+  Refs reads() const { return {rows, by.slots}; }
+  Refs writes() const { return {out}; }
+};
+// rows[slot] *= the slot's factor
+struct ScaleSlots {
+  Ref rows;
+  Routing by;
+  Refs reads() const { return {rows, by.factors, by.choices}; }
+  Refs writes() const { return {rows}; }
+};
+// dfactors[choice] = drows[slot] . rows[slot], where drows is the gradient of factor * rows.
+struct FactorsGradient {
+  Ref dfactors, drows, rows;
+  Routing by;
+  Refs reads() const { return {drows, rows, by.slots}; }
+  Refs writes() const { return {dfactors}; }
+};
+// The gradient of the logits, from the factors' and from the router's own losses. Ranks that share the layers each have
+// a summand. Runs once for a micro-batch that is trained on, so it also counts the experts' rows for the metrics.
+struct RouteGradient {
+  Router router;
+  int64_t layer;  // of the model
+  Ref dlogits, dfactors;
+  Routing of;
+  Refs reads() const { return {dfactors, of.scores, of.log_sums, of.experts, of.ends, of.loads}; }
+  Refs writes() const { return {dlogits}; }
+};
+// dx += dlogits gate
+struct RouterInputGradient {
+  Ref dx, dlogits;
+  Weight gate;
+  Refs reads() const { return {dx, dlogits}; }
+  Refs writes() const { return {dx}; }
+};
+// dgate += dlogits^T x
+struct RouterWeightGradient {
+  Weight gate;
+  Ref dlogits, x;
+  Refs reads() const { return {dlogits, x}; }
+  Refs writes() const { return {}; }
+};
+
+// The products of a linear layer, where each expert multiplies its own rows by its own matrix. `weight`: the experts'
+// matrices, one after another.
+struct ExpertsLinear {
+  Ref out, x;
+  Weight weight;
+  Ref ends;
+  Refs reads() const { return {x, ends}; }
+  Refs writes() const { return {out}; }
+};
+struct ExpertsInputGradient {
+  Ref dx, dy;
+  Weight weight;
+  Ref ends;
+  Refs reads() const { return {dy, ends}; }
+  Refs writes() const { return {dx}; }
+};
+struct ExpertsWeightGradient {
+  Weight weight;
+  Ref dy, x, ends;
+  Refs reads() const { return {dy, x, ends}; }
+  Refs writes() const { return {}; }
+};
+
+}  // namespace hearth::models

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mixture of experts (models/moe_ops.h has the ops, and what each tensor of a routing holds). T tokens, E experts, k
+// experts of a token, N = T * k rows in the order of slots. Float32 and float64 are exact; bfloat16 rows have routings
+// in float32. Every result has the same bits for any number of threads.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "models/moe_ops.h"
+
+namespace hearth::ops {
+
+struct RoutingTensors {
+  at::Tensor scores_TE, log_sums_1T, experts_Tk, factors_Tk, slots_Tk, choices_1N, ends_1E, loads_BE;
+};
+
+// Routes x [T, D] by the gate [E, D]. Writes all of `to`.
+void route(const RoutingTensors& to, const at::Tensor& x_TD, const at::Tensor& gate_ED, const models::Router& router);
+
+void dispatch(const at::Tensor& rows_ND, const at::Tensor& x_TD, const RoutingTensors& by);
+// Added in float32 or wider, and rounded once.
+void combine(const at::Tensor& out_TD, const at::Tensor& rows_ND, const RoutingTensors& by);
+void scale_slots(const at::Tensor& rows_NF, const RoutingTensors& by);
+void factors_gradient(const at::Tensor& dfactors_Tk, const at::Tensor& drows_NF, const at::Tensor& rows_NF,
+                      const RoutingTensors& by);
+
+// The gradient of the logits: of the factors', and of two losses of the router. For sequences of S positions
+//   balance (arXiv 2412.19437, equations 17 to 20): the mean over sequences of sum_e f_e P_e, where f_e = E / (k S)
+//           times e's choices, which is a constant, and P_e is the mean score
+//   z_loss  (arXiv 2202.08906, equation 5): the mean over positions of log_sums^2
+// `per_position`: 1 / the positions of all micro-batches and ranks of a step, times what the step's loss is multiplied
+// by. loads_BE are of whole sequences of S positions, x of this rank's.
+void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_Tk, const RoutingTensors& of,
+                    const models::Router& router, int64_t S, double per_position);
+
+// loads_E [E] float64 += each expert's rows.
+void add_loads(const at::Tensor& loads_E, const at::Tensor& ends_1E);
+
+// dx += dlogits gate, and dgate += dlogits^T x.
+void router_input_gradient(const at::Tensor& dx_TD, const at::Tensor& dlogits_TE, const at::Tensor& gate_ED);
+void router_weight_gradient(const at::Tensor& dgate_ED, const at::Tensor& dlogits_TE, const at::Tensor& x_TD,
+                            bool accumulate);
+
+// The products of a linear layer (ops/matmul.h), where each expert multiplies its own rows by its own matrix. `w` is
+// [E * rows of a matrix, columns]. The gradient of an expert without rows is zero. On a GPU they wait for `ends`.
+void experts_matmul(const at::Tensor& out, const at::Tensor& x, const at::Tensor& w, const at::Tensor& ends_1E);
+void experts_input_gradient(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& w, const at::Tensor& ends_1E);
+void experts_weight_gradient(const at::Tensor& dw, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& ends_1E,
+                             bool accumulate);
+
+// The functions of a routing by ATen, on any device.
+namespace aten {
+void route(const RoutingTensors& to, const at::Tensor& x_TD, const at::Tensor& gate_ED, const models::Router& router);
+void dispatch(const at::Tensor& rows_ND, const at::Tensor& x_TD, const RoutingTensors& by);
+void combine(const at::Tensor& out_TD, const at::Tensor& rows_ND, const RoutingTensors& by);
+void scale_slots(const at::Tensor& rows_NF, const RoutingTensors& by);
+void factors_gradient(const at::Tensor& dfactors_Tk, const at::Tensor& drows_NF, const at::Tensor& rows_NF,
+                      const RoutingTensors& by);
+void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_Tk, const RoutingTensors& of,
+                    const models::Router& router, int64_t S, double per_position);
+}  // namespace aten
+
+}  // namespace hearth::ops

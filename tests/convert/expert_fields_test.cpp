@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mixtures of experts in config.json, and the names of experts' weights.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "convert/hugging_face/config.h"
+#include "convert/names.h"
+#include "support/errors.h"
+
+namespace hearth::convert {
+namespace {
+
+using testing::HasSubstr;
+
+config::Model read(const std::string& type, const std::string& fields) {
+  std::vector<std::string> notes;
+  return parse_hugging_face_config(R"({"model_type": ")" + type + R"(", "hidden_size": 64, "num_hidden_layers": 3,
+                                       "num_attention_heads": 8, "intermediate_size": 48, "vocab_size": 64)" +
+                                       fields + "}",
+                                   "config.json", notes)
+      .model;
+}
+std::string error(const std::string& type, const std::string& fields) {
+  return test::error_of([&] { read(type, fields); }).message();
+}
+
+TEST(ExpertFields, AreThoseOfTheClass) {
+  const config::Model plain = read("qwen3_moe", "");  // the class's defaults
+  EXPECT_EQ(plain.num_experts, 128);
+  EXPECT_EQ(plain.moe_top_k, 8);
+  EXPECT_EQ(plain.moe_hidden_dim, 768);
+  EXPECT_TRUE(plain.qk_norm);
+  const config::Model qwen = read("qwen3_moe", R"(, "num_experts": 6, "num_experts_per_tok": 3, "norm_topk_prob": false,
+      "moe_intermediate_size": 24, "mlp_only_layers": [0, 1], "decoder_sparse_step": 1)");
+  EXPECT_EQ(qwen.num_experts, 6);
+  EXPECT_EQ(qwen.moe_top_k, 3);
+  EXPECT_EQ(qwen.moe_hidden_dim, 24);
+  EXPECT_EQ(qwen.n_dense_layers, 2);
+  EXPECT_FALSE(qwen.route_norm);
+  EXPECT_TRUE(read("mixtral", R"(, "num_local_experts": 6)").route_norm);  // it always divides
+  EXPECT_EQ(read("mixtral", R"(, "num_local_experts": 6)").moe_hidden_dim, 0);
+  EXPECT_FALSE(read("olmoe", "").route_norm);
+  // transformers 5 writes Qwen's number of experts by Mixtral's name.
+  EXPECT_EQ(read("qwen3_moe", R"(, "num_local_experts": 6, "num_experts_per_tok": 2)").num_experts, 6);
+}
+
+TEST(ExpertFields, ThatHearthDoesNotComputeAreRefused) {
+  EXPECT_THAT(error("qwen3_moe", R"(, "num_experts": 6, "num_local_experts": 7, "num_experts_per_tok": 2)"),
+              HasSubstr("num_experts and num_local_experts differ"));
+  EXPECT_THAT(error("qwen3_moe", R"(, "decoder_sparse_step": 2)"), HasSubstr("decoder_sparse_step = 2"));
+  for (const char* layers : {"[1]", "[0, 2]", "[0, 1, 2]", "2"})
+    EXPECT_THAT(error("qwen3_moe", fmt::format(R"(, "mlp_only_layers": {})", layers)), HasSubstr("mlp_only_layers = "))
+        << layers;
+  EXPECT_THAT(error("qwen3_moe", R"(, "norm_topk_prob": 1)"), HasSubstr("norm_topk_prob is neither true nor false"));
+  EXPECT_THAT(error("qwen3_moe", R"(, "num_experts": 0)"), HasSubstr("num_experts = 0 is not a size"));
+  EXPECT_THAT(error("qwen3_moe", R"(, "num_experts": 4)"), HasSubstr("model.moe_top_k"));
+  EXPECT_THAT(error("mixtral", R"(, "router_jitter_noise": 0.1)"), HasSubstr("router_jitter_noise = 0.1"));
+  for (const char* field : {"num_experts", "num_local_experts", "num_experts_per_tok", "moe_intermediate_size"})
+    EXPECT_THAT(error("llama", fmt::format(R"(, "{}": 8)", field)),
+                HasSubstr(fmt::format("field \"{}\" is not one of llama", field)));
+  EXPECT_THAT(error("mixtral", R"(, "moe_intermediate_size": 8)"), HasSubstr("is not one of mixtral"));
+}
+
+TEST(Names, OfExpertsHaveTwoNumbers) {
+  const std::string ours = "layers.12.moe.experts.7.w2.weight";
+  EXPECT_EQ(to_hugging_face(ours, "qwen3_moe"), "model.layers.12.mlp.experts.7.down_proj.weight");
+  EXPECT_EQ(from_hugging_face("model.layers.12.mlp.experts.7.down_proj.weight", "qwen3_moe"), ours);
+  EXPECT_EQ(to_hugging_face(ours, "mixtral"), "model.layers.12.block_sparse_moe.experts.7.w2.weight");
+  EXPECT_EQ(to_torchtitan(ours), std::nullopt);
+  EXPECT_EQ(cut_of(ours), (RankCut{1, HeadKind::kNone}));
+  for (const char* other : {"layers.*.a.*", "layers.1.a.01", "layers.1.a.", "layers.1.a.2.b", "layers..a.2"})
+    EXPECT_EQ(matched("layers.*.a.*", other), std::nullopt) << other;
+  EXPECT_EQ(matched("layers.*.a.*", "layers.31.a.0"), (std::vector<std::string_view>{"31", "0"}));
+}
+
+}  // namespace
+}  // namespace hearth::convert

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mixtures of experts of transformers with our weights: logits, loss, gradients. experts_test.cpp writes the folders.
+
+The balancing loss and the z-loss of the router are restated here, from arXiv 2412.19437 and 2202.08906."""
+import json
+import pathlib
+import sys
+
+import numpy as np
+import torch
+import transformers
+
+CLASSES = {"qwen3_moe": "Qwen3Moe", "olmoe": "Olmoe", "mixtral": "Mixtral"}
+
+
+def names_of(case):
+    """Our name -> (the class's parameter, the expert's index in it or None, its rows or None)."""
+    F, norms = case["F"], case["family"] != "mixtral"
+    names = {"tok_embeddings.weight": ("model.embed_tokens.weight", None, None),
+             "norm.weight": ("model.norm.weight", None, None), "output.weight": ("lm_head.weight", None, None)}
+    for i in range(case["L"]):
+        ours, theirs = f"layers.{i}.", f"model.layers.{i}."
+        names[ours + "attention_norm.weight"] = (theirs + "input_layernorm.weight", None, None)
+        names[ours + "ffn_norm.weight"] = (theirs + "post_attention_layernorm.weight", None, None)
+        for a, b in (("wq", "q_proj"), ("wk", "k_proj"), ("wv", "v_proj"), ("wo", "o_proj")):
+            names[f"{ours}attention.{a}.weight"] = (f"{theirs}self_attn.{b}.weight", None, None)
+        for norm in ("q_norm", "k_norm") if norms else ():
+            names[f"{ours}attention.{norm}.weight"] = (f"{theirs}self_attn.{norm}.weight", None, None)
+        if i < case["dense"]:
+            for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
+                names[f"{ours}feed_forward.{a}.weight"] = (f"{theirs}mlp.{b}.weight", None, None)
+            continue
+        names[ours + "moe.router.gate.weight"] = (theirs + "mlp.gate.weight", None, None)
+        for e in range(case["E"]):
+            expert = f"{ours}moe.experts.{e}."
+            names[expert + "w1.weight"] = (theirs + "mlp.experts.gate_up_proj", e, slice(0, F))
+            names[expert + "w3.weight"] = (theirs + "mlp.experts.gate_up_proj", e, slice(F, 2 * F))
+            names[expert + "w2.weight"] = (theirs + "mlp.experts.down_proj", e, slice(None))
+    return names
+
+
+def model_of(case):
+    F, count, norm = case["F"], {"num_experts": case["E"]}, {"norm_topk_prob": case["route_norm"]}
+    more = {"qwen3_moe": {"head_dim": case["K"], "moe_intermediate_size": F, "intermediate_size": case["F_dense"],
+                          "mlp_only_layers": list(range(case["dense"])), **count, **norm},
+            "olmoe": {"intermediate_size": F, **count, **norm},
+            "mixtral": {"intermediate_size": F, "num_local_experts": case["E"], "sliding_window": None}}
+    name = CLASSES[case["family"]]
+    config = getattr(transformers, name + "Config")(
+        hidden_size=case["D"], num_hidden_layers=case["L"], num_attention_heads=case["H"],
+        num_key_value_heads=case["G"], vocab_size=case["V"], rms_norm_eps=case["norm_eps"],
+        rope_parameters={"rope_type": "default", "rope_theta": case["rope_theta"]}, tie_word_embeddings=False,
+        num_experts_per_tok=case["k"], pad_token_id=None, attn_implementation="eager", **more[case["family"]])
+    return getattr(transformers, name + "ForCausalLM")(config).float().train()
+
+
+def run(folder):
+    case = json.loads((folder / "case.json").read_text())
+    B, S, E, k = (case[key] for key in "BSEk")
+    model = model_of(case)
+    parameters = dict(model.named_parameters())
+    names = names_of(case)
+    theirs = {name for name, _, _ in names.values()}
+    assert set(parameters) == theirs, set(parameters) ^ theirs
+
+    def view(tensor, expert, rows):
+        return tensor if expert is None else tensor[expert][rows]
+
+    with torch.no_grad():
+        for ours, (theirs, expert, rows) in names.items():
+            to = view(parameters[theirs], expert, rows)
+            to.copy_(torch.from_numpy(np.fromfile(folder / (ours + ".bin"), dtype=np.float32).reshape(to.shape)))
+    routers = []
+    for name, module in model.named_modules():
+        if name.endswith("mlp.gate") and "experts" not in name:
+            module.register_forward_hook(lambda module, inputs, _: routers.append(
+                torch.nn.functional.linear(inputs[0].reshape(-1, case["D"]), module.weight)))
+    tokens = torch.from_numpy(np.fromfile(folder / "tokens.bin", dtype=np.int32).reshape(B, S)).long()
+    labels = torch.from_numpy(np.fromfile(folder / "labels.bin", dtype=np.int32).reshape(B, S)).long()
+    logits = model(input_ids=tokens).logits
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
+    total = loss
+    assert len(routers) == case["L"] - case["dense"]
+    for of_layer in routers:
+        scores = of_layer.softmax(-1)
+        chosen = torch.zeros_like(scores).scatter(1, scores.topk(k, dim=-1).indices, 1.0)
+        f = chosen.view(B, S, E).sum(1) * E / (k * S)
+        total = total + case["balance"] * (f * scores.view(B, S, E).mean(1)).sum(-1).mean()
+        total = total + case["z_loss"] * of_layer.logsumexp(-1).square().mean()
+    total.backward()
+    logits.detach().numpy().tofile(folder / "logits.bin")
+    loss.detach().reshape(1).numpy().tofile(folder / "loss.bin")
+    for ours, (theirs, expert, rows) in names.items():
+        view(parameters[theirs].grad, expert, rows).contiguous().numpy().tofile(folder / (ours + ".grad.bin"))
+
+
+for argument in sys.argv[1:]:
+    run(pathlib.Path(argument))

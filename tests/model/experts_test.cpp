@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Logits, loss and all gradients of mixtures of experts against transformers' classes, with the weights carried over
+// (float32). The oracle restates the losses of the router.
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/randint.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "config/families.h"
+#include "local_weights.h"
+#include "model/transformer.h"
+#include "parameter_view.h"
+#include "support/distance.h"
+#include "support/environment.h"
+#include "support/python.h"
+
+namespace hearth::model {
+namespace {
+
+struct ExpertsCase {
+  const char* name;
+  const char* family;
+  int64_t E, k;
+  int64_t dense = 0;
+  double balance = 0, z_loss = 0;
+};
+constexpr ExpertsCase kCases[] = {{"Qwen3's experts", "qwen3_moe", 8, 3},
+                                  {"with losses of the router", "qwen3_moe", 8, 2, 0, 0.7, 0.2},
+                                  {"a first layer without experts", "qwen3_moe", 5, 2, 1, 0.1},
+                                  {"all experts", "qwen3_moe", 4, 4, 0, 0.5},
+                                  {"one expert", "olmoe", 6, 1, 0, 0.3},
+                                  {"OLMoE: weights are not divided by their sum", "olmoe", 8, 3, 0, 0.2, 0.1},
+                                  {"Mixtral", "mixtral", 6, 2, 0, 0.2}};
+constexpr int64_t B = 2, S = 29;
+
+void write_bytes(const Path& path, const at::Tensor& tensor) {
+  const at::Tensor whole = tensor.contiguous();
+  File file = File::create(path);
+  file.write(ops::bytes_of(whole));
+  file.close();
+}
+
+at::Tensor read_floats(const Path& path, at::IntArrayRef shape) {
+  std::string bytes = read_file(path);
+  return at::from_blob(bytes.data(), shape, at::kFloat).clone();
+}
+
+config::Model model_of(const ExpertsCase& c) {
+  config::Model m;
+  m.dim = 48, m.n_layers = 2, m.n_heads = 6, m.n_kv_heads = 2, m.hidden_dim = 56, m.moe_hidden_dim = 40;
+  m.rope_pairs = config::RopePairs::kHalves;
+  config::apply(config::find_family(c.family), m);
+  m.num_experts = c.E, m.moe_top_k = c.k, m.n_dense_layers = c.dense;
+  m.moe_aux_loss_coeff = c.balance, m.moe_z_loss_coeff = c.z_loss;
+  return m;
+}
+
+struct Prepared {
+  plan::ModelShape shape;
+  plan::ParameterPlan plan;
+  std::unique_ptr<test::LocalWeights> weights;
+  at::Tensor tokens, labels;
+};
+
+// Random weights and tokens, also written to `folder` for the oracle.
+Prepared prepare(const ExpertsCase& c, const Path& folder) {
+  const config::Model m = model_of(c);
+  Prepared p{plan::model_shape(m, 131), {}, nullptr, {}, {}};
+  p.plan = plan::parameter_plan(p.shape);
+  p.weights = std::make_unique<test::LocalWeights>(p.plan, DType::kFloat32, 17);
+  make_folders(folder);
+  for (const plan::Parameter& parameter : p.plan.parameters) {
+    at::Tensor w = parameter_view(p.weights->gather(parameter.unit), parameter);
+    if (parameter.init == plan::Init::kOnes) w.copy_(at::linspace(0.5, 1.5, parameter.numel));
+    // Scores that differ, so that a wrong weight of an expert shows.
+    if (parameter.name.ends_with("gate.weight")) w.mul_(30);
+    if (parameter.name.find("experts") != std::string::npos) w.mul_(5);
+    write_bytes(folder / (parameter.name + ".bin"), w);
+  }
+  at::manual_seed(23);
+  p.tokens = at::randint(p.shape.V, {B * S}, at::kInt);
+  p.labels = at::randint(p.shape.V, {B * S}, at::kInt);
+  p.labels.narrow(0, 5, 7).fill_(-100);
+  write_bytes(folder / "tokens.bin", p.tokens);
+  write_bytes(folder / "labels.bin", p.labels);
+  const plan::ModelShape& s = p.shape;
+  write_file_atomic(
+      folder / "case.json",
+      fmt::format(
+          R"({{"D": {}, "L": {}, "H": {}, "G": {}, "K": {}, "F": {}, "F_dense": {}, "V": {}, "B": {}, "S": {}, )"
+          R"("norm_eps": {}, "rope_theta": {}, "family": "{}", "E": {}, "k": {}, "dense": {}, "route_norm": {}, )"
+          R"("balance": {}, "z_loss": {}}})",
+          s.D, s.L(), s.H, s.G, s.K, s.layers.back().F, m.hidden_dim, s.V, B, S, s.norm.eps, s.rope.theta, c.family,
+          c.E, c.k, c.dense, s.route_norm, c.balance, c.z_loss));
+  return p;
+}
+
+TEST(ClassesOfExperts, HaveOurLogitsLossAndGradients) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  std::string command = "tests/model/experts_oracle.py";
+  std::vector<Prepared> prepared;
+  for (const ExpertsCase& c : kCases) {
+    const Path folder = scratch / std::to_string(prepared.size());
+    prepared.push_back(prepare(c, folder));
+    command += " " + folder.string();
+  }
+  const auto result = test::run_python(command);
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  for (size_t i = 0; i < prepared.size(); ++i) {
+    SCOPED_TRACE(kCases[i].name);
+    const Path folder = scratch / std::to_string(i);
+    const Prepared& p = prepared[i];
+    const double counted = p.labels.ne(-100).sum().item<double>();
+    Transformer model(p.shape, p.plan, B, S, {.dtype = DType::kFloat32, .loss_chunk_tokens = 16, .training = true});
+    const MicroBatch batch{p.tokens, p.labels, {}};
+    const double loss = model.loss_and_gradient(*p.weights, batch, 1 / counted).loss / counted;
+    model.loss(*p.weights, batch);
+    EXPECT_NEAR(loss, read_floats(folder / "loss.bin", {1}).item<float>(), 1e-5);
+    EXPECT_LT(test::relative_distance(model.logits(*p.weights), read_floats(folder / "logits.bin", {B * S, p.shape.V})),
+              1e-5);
+    for (const plan::Parameter& parameter : p.plan.parameters) {
+      const at::Tensor theirs = read_floats(folder / (parameter.name + ".grad.bin"), parameter.shape);
+      EXPECT_LT(test::relative_distance(parameter_view(p.weights->gradient(parameter.unit), parameter), theirs), 1e-5)
+          << parameter.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hearth::model

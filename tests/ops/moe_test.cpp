@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoutingTensors by the CPU's loops and by ATen, which a GPU runs; experts' products against each expert's own.
+#include "ops/moe/moe.h"
+
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "ops/tensor.h"
+#include "support/distance.h"
+
+namespace hearth::ops {
+namespace {
+
+constexpr int64_t B = 3, S = 17, T = B * S, E = 7, k = 3, D = 24, F = 10, N = T * k;
+
+RoutingTensors empty_routing(at::ScalarType exact) {
+  const auto numbers = [&](at::IntArrayRef shape) {
+    return at::full(shape, std::numeric_limits<double>::quiet_NaN(), exact);
+  };
+  const auto places = [](at::IntArrayRef shape) { return at::full(shape, -1, at::kInt); };
+  return {numbers({T, E}), numbers({1, T}),    places({T, k}), numbers({T, k}),
+          places({T, k}),  places({1, T * k}), places({1, E}), numbers({B, E})};
+}
+
+struct Types {
+  at::ScalarType rows, exact;
+  double tolerance;
+};
+constexpr Types kTypes[] = {
+    {at::kFloat, at::kFloat, 2e-6}, {at::kDouble, at::kDouble, 1e-14}, {at::kBFloat16, at::kFloat, 1e-2}};
+
+models::Router router_of(bool normalizes) { return {E, k, normalizes, 1.7, 0.3, 0.02}; }
+
+TEST(Routing, OfTheLoopsAndOfAtenAreTheSame) {
+  at::manual_seed(3);
+  for (const Types& types : kTypes) {
+    for (const bool normalizes : {false, true}) {
+      const at::Tensor x = at::randn({T, D}).to(types.rows), gate = at::randn({E, D}).to(types.rows) * 0.2;
+      const RoutingTensors ours = empty_routing(types.exact), theirs = empty_routing(types.exact);
+      const models::Router router = router_of(normalizes);
+      route(ours, x, gate, router);
+      aten::route(theirs, x, gate, router);
+      for (const auto tensor : {&RoutingTensors::experts_Tk, &RoutingTensors::slots_Tk, &RoutingTensors::choices_1N,
+                                &RoutingTensors::ends_1E, &RoutingTensors::loads_BE})
+        EXPECT_TRUE(at::equal(ours.*tensor, theirs.*tensor));
+      for (const auto tensor : {&RoutingTensors::scores_TE, &RoutingTensors::log_sums_1T, &RoutingTensors::factors_Tk})
+        EXPECT_LT(hearth::test::relative_distance(ours.*tensor, theirs.*tensor), 1e-5);
+      EXPECT_EQ(ours.loads_BE.sum().item<double>(), N);
+      EXPECT_EQ(ours.ends_1E[0][E - 1].item<int>(), N);
+
+      const auto expect_same = [&](const at::Tensor& a, const at::Tensor& b) {
+        EXPECT_LT(hearth::test::relative_distance(a, b), types.tolerance);
+      };
+      at::Tensor rows = at::zeros({N, D}, types.rows), other = at::zeros({N, D}, types.rows);
+      dispatch(rows, x, ours);
+      aten::dispatch(other, x, ours);
+      EXPECT_TRUE(at::equal(rows, other));
+      scale_slots(rows, ours);
+      aten::scale_slots(other, ours);
+      expect_same(rows, other);
+      at::Tensor out = at::zeros({T, D}, types.rows), other_out = at::zeros({T, D}, types.rows);
+      combine(out, rows, ours);
+      aten::combine(other_out, rows, ours);
+      expect_same(out, other_out);
+      // Scaled and added, the rows of a token are its row times the sum of its factors.
+      expect_same(out, x.to(types.exact) * ours.factors_Tk.sum(-1, true));
+      at::Tensor dfactors = at::zeros({T, k}, types.exact), other_dfactors = at::zeros({T, k}, types.exact);
+      const at::Tensor drows = at::randn({N, D}).to(types.rows);
+      factors_gradient(dfactors, drows, rows, ours);
+      aten::factors_gradient(other_dfactors, drows, rows, ours);
+      EXPECT_LT(hearth::test::relative_distance(dfactors, other_dfactors), 1e-5);
+      at::Tensor dlogits = at::zeros({T, E}, types.exact), other_dlogits = at::zeros({T, E}, types.exact);
+      route_gradient(dlogits, dfactors, ours, router, S, 0.01);
+      aten::route_gradient(other_dlogits, dfactors, ours, router, S, 0.01);
+      EXPECT_LT(hearth::test::relative_distance(dlogits, other_dlogits), 1e-5);
+    }
+  }
+}
+
+// bfloat16 logits tie often. A tie that falls otherwise on another device, or in another step, is another model.
+TEST(Routing, TakesTheFirstOfEqualExperts) {
+  const at::Tensor x = at::ones({T, D}), gate = at::zeros({E, D});
+  gate[5].fill_(0.1);  // the best; all others tie
+  for (const auto by : {route, aten::route}) {
+    const RoutingTensors routing = empty_routing(at::kFloat);
+    by(routing, x, gate, router_of(true));
+    for (int64_t t = 0; t < T; ++t) {
+      EXPECT_EQ(routing.experts_Tk[t][0].item<int>(), 5);
+      EXPECT_EQ(routing.experts_Tk[t][1].item<int>(), 0);
+      EXPECT_EQ(routing.experts_Tk[t][2].item<int>(), 1);
+      EXPECT_EQ(routing.slots_Tk[t][1].item<int>(), t) << "slots of an expert are in the order of tokens";
+    }
+  }
+}
+
+TEST(Experts, MultiplyTheirOwnRows) {
+  at::manual_seed(4);
+  const int32_t ends[] = {4, 4, 9, 10, 31, 31, static_cast<int32_t>(N)};  // two experts have no rows
+  const at::Tensor ends_1E = from_int32(ends).view({1, E});
+  for (const Types& types : kTypes) {
+    const at::Tensor x = at::randn({N, D}).to(types.rows), w = at::randn({E * F, D}).to(types.rows);
+    const at::Tensor dy = at::randn({N, F}).to(types.rows), out = at::zeros({N, F}, types.rows);
+    const at::Tensor dx = at::zeros({N, D}, types.rows);
+    at::Tensor dw = at::full({E * F, D}, 7.0, types.exact);
+    experts_matmul(out, x, w, ends_1E);
+    experts_input_gradient(dx, dy, w, ends_1E);
+    experts_weight_gradient(dw, dy, x, ends_1E, /*accumulate=*/false);
+    const at::Tensor once = dw.clone();
+    experts_weight_gradient(dw, dy, x, ends_1E, /*accumulate=*/true);
+    EXPECT_LT(hearth::test::relative_distance(dw, once * 2), types.tolerance);
+    for (int64_t e = 0, begin = 0; e < E; begin = ends[e++]) {
+      const auto part = [&](const at::Tensor& rows) { return rows.narrow(0, begin, ends[e] - begin).to(at::kDouble); };
+      const auto own = [&](const at::Tensor& all) { return all.narrow(0, e * F, F).to(at::kDouble); };
+      if (ends[e] == begin) {
+        EXPECT_EQ(own(once).abs().sum().item<double>(), 0);
+        continue;
+      }
+      EXPECT_LT(hearth::test::relative_distance(part(out), part(x).matmul(own(w).t())), types.tolerance);
+      EXPECT_LT(hearth::test::relative_distance(part(dx), part(dy).matmul(own(w))), types.tolerance);
+      EXPECT_LT(hearth::test::relative_distance(own(once), part(dy).t().matmul(part(x))), types.tolerance);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hearth::ops
