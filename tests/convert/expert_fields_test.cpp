@@ -30,6 +30,7 @@ TEST(ExpertFields, AreThoseOfTheClass) {
   EXPECT_EQ(plain.moe_top_k, 8);
   EXPECT_EQ(plain.moe_hidden_dim, 768);
   EXPECT_TRUE(plain.qk_norm);
+  EXPECT_FALSE(plain.route_norm);  // published models have the field
   const config::Model qwen = read("qwen3_moe", R"(, "num_experts": 6, "num_experts_per_tok": 3, "norm_topk_prob": false,
       "moe_intermediate_size": 24, "mlp_only_layers": [0, 1], "decoder_sparse_step": 1)");
   EXPECT_EQ(qwen.num_experts, 6);

@@ -30,6 +30,7 @@ TEST(Families, HaveTheDefaultsOfTheirClasses) {
                                  c.head_dim > 0 ? c.head_dim : 16,
                                  c.sliding_window,
                                  c.rms_norm_eps,
+                                 {c.experts.count, c.experts.top_k, c.experts.width},
                                  c.rope_theta,
                                  c.tie_word_embeddings,
                                  c.no_rope_layer_interval,

@@ -57,6 +57,13 @@ const GpuCase kCases[] = {
     {.name = "Gemma", .norm_type = config::NormType::kRmsNorm1p, .tied = true, .normed_heads = true},
     {.name = "Arcee", .norm_type = config::NormType::kRmsNorm1p, .like_olmo2 = true, .gated = false},
     {.name = "Windows", .set_positions = [](config::Model& m) { m.sliding_window = 9, m.full_attention_interval = 2; }},
+    {.name = "Experts",  // all of them: rounding in bfloat16 would choose others elsewhere
+     .recompute = plan::Recompute::kBlock,
+     .set_positions =
+         [](config::Model& m) {
+           m.num_experts = m.moe_top_k = 3, m.n_dense_layers = 1, m.route_norm = true;
+           m.moe_aux_loss_coeff = 0.5, m.moe_z_loss_coeff = 0.1;
+         }},
     {.name = "ScaledQueries",
      .set_positions =
          [](config::Model& m) {

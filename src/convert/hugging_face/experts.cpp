@@ -52,9 +52,10 @@ void read_experts(const Json& fields, const config::HuggingFaceClass& type, conf
     refuse(fmt::format("{} and {} differ", kCounts[0], kCounts[1]));
   m.moe_top_k = size(kTopK, e.top_k);
   if (has_width) m.moe_hidden_dim = size(kWidth, e.width);
-  if (has_norm && has(fields, kNorm)) {
-    if (!fields.at(kNorm).is_boolean()) refuse(fmt::format("{} is neither true nor false", kNorm));
-    m.route_norm = fields.at(kNorm).get<bool>();
+  if (has_norm) {
+    if (has(fields, kNorm) && !fields.at(kNorm).is_boolean())
+      refuse(fmt::format("{} is neither true nor false", kNorm));
+    m.route_norm = has(fields, kNorm) && fields.at(kNorm).get<bool>();
   }
   if (!has_dense) return;
   if (size(kStep, 1) != 1) refuse(fmt::format("{} = {}", kStep, fields.at(kStep).dump()));
@@ -73,7 +74,6 @@ void write_experts(nlohmann::ordered_json& fields, const config::HuggingFaceClas
   const int64_t width = m.moe_hidden_dim > 0 ? m.moe_hidden_dim : m.hidden_dim;
   fields[e.width > 0 ? kWidth : "intermediate_size"] = width;
   if (e.norm_is_field) fields[kNorm] = m.route_norm;
-  fields["router_aux_loss_coef"] = m.moe_aux_loss_coeff;
   if (!e.has_dense_layers) {
     if (m.n_dense_layers > 0) refuse(fmt::format("model.n_dense_layers = {}", m.n_dense_layers));
     return;
