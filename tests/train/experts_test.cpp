@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loads of experts in a training's records, and the loss that balances them.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tiny_run.h"
+
+namespace hearth::train {
+namespace {
+
+class TrainedExperts : public TinyData {
+ protected:
+  config::RunConfig with(int64_t experts, int64_t top_k, double coefficient) const {
+    config::RunConfig c = tiny_config(scratch);
+    c.job.dump_folder = fmt::format("run-{}-{}-{}", experts, top_k, coefficient);
+    c.model.n_layers = 3;
+    c.model.num_experts = experts;
+    c.model.moe_top_k = top_k;
+    c.model.n_dense_layers = 1;
+    c.model.moe_aux_loss_coeff = coefficient;
+    c.checkpoint.interval = 0;
+    return c;
+  }
+};
+
+TEST_F(TrainedExperts, HaveEqualLoadsWhereEveryTokenTakesAll) {
+  for (const metrics::StepRecord& record : train(with(3, 3, 0))) {
+    if (record.step == 0) continue;
+    EXPECT_EQ(record.expert_loads, (std::vector<metrics::ExpertLoad>{{1, 1, 1, 0}, {2, 1, 1, 0}}));
+  }
+}
+
+TEST_F(TrainedExperts, HaveLoadsAroundTheMean) {
+  bool some_idle = false;
+  for (const metrics::StepRecord& record : train(with(64, 1, 0))) {
+    for (const metrics::ExpertLoad& load : record.expert_loads) {
+      EXPECT_LE(load.least, 1);
+      EXPECT_GE(load.most, 1);
+      EXPECT_EQ(load.idle > 0, load.least == 0);
+      some_idle = some_idle || load.idle > 0;
+    }
+  }
+  EXPECT_TRUE(some_idle);  // 256 tokens, 64 experts, and text of a few syllables
+}
+
+// Without the loss some experts learn to take more than twice their share.
+TEST_F(TrainedExperts, AreBalancedByTheirLoss) {
+  const auto most = [&](double coefficient) {
+    config::RunConfig c = with(8, 2, coefficient);
+    c.training.steps = 200;
+    const std::vector<metrics::StepRecord> records = train(c);
+    return std::accumulate(records.end() - 10, records.end(), 0.0, [](double sum, const metrics::StepRecord& record) {
+      return sum + record.expert_loads.front().most / 10;
+    });
+  };
+  const double without = most(0), with_loss = most(0.1);  // 2.3 and 1.6: tokens of one kind stay together
+  EXPECT_GT(without, 1.8);
+  EXPECT_LT(with_loss - 1, 0.7 * (without - 1));
+}
+
+}  // namespace
+}  // namespace hearth::train
