@@ -16,8 +16,8 @@ places = [i for i, kind in enumerate(types) if kind == "full_attention"]
 full = places[1] - places[0] if "sliding_attention" in types and len(places) > 1 else 0
 rope = made.rope_parameters.get("full_attention", made.rope_parameters)
 eps = getattr(made, "rms_norm_eps", getattr(made, "norm_eps", 1e-6))
+experts = [getattr(made, name, None) or 0 for name in ("num_experts", "num_experts_per_tok", "moe_intermediate_size")]
 print(json.dumps([made.model_type, made.max_position_embeddings, getattr(made, "num_key_value_heads", 6),
                   getattr(made, "head_dim", None) or 16, getattr(made, "sliding_window", None) or 0, eps,
-                  [getattr(made, name, None) or 0 for name in
-                   ("num_experts", "num_experts_per_tok", "moe_intermediate_size")], rope["rope_theta"], made.tie_word_embeddings, getattr(made, "no_rope_layer_interval", 0),
+                  experts, rope["rope_theta"], made.tie_word_embeddings, getattr(made, "no_rope_layer_interval", 0),
                   0 if switched == "1" else full, made.vocab_size]))
