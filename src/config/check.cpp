@@ -59,6 +59,9 @@ void check_model(Rules& rules, const Model& m) {
 
 void check_experts(Rules& rules, const RunConfig& c) {
   const Model& m = c.model;
+  rules.require(m.num_experts > 0 || !family_of(m).hugging_face.experts.exist(), {"model.num_experts", "model.name"},
+                fmt::format("model.name = \"{}\" is a family with experts, and model.num_experts = 0", m.name),
+                "give model.num_experts and model.moe_top_k, or a model.flavor");
   if (m.num_experts == 0) return;
   rules.require(m.moe_top_k <= m.num_experts, "model.moe_top_k", "is more than", "model.num_experts",
                 "a token takes some of a layer's experts");

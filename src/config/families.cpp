@@ -159,7 +159,7 @@ bool is_option(const Field& field) {
   const Value value = field.default_value();
   return field.section == "model" && field.at_resume == AtResume::kRefuse && !is_open(field.key) &&
          (std::holds_alternative<bool>(value) || std::holds_alternative<std::string>(value) ||
-          field.key == kNoRopeInterval || is_multiplier(field.key));
+          field.key == kNoRopeInterval || field.key == "route_scale" || is_multiplier(field.key));
 }
 
 // Whether the family's config.json has a field for the key, so that its models differ in it.

@@ -24,11 +24,18 @@ Error no_home(const std::string& key, std::string_view format, std::string why, 
   return user_error(fmt::format("{} has no home in {}'s format", key, format), std::move(why), std::move(fix));
 }
 
-void require_llama(const config::Model& model, std::string_view format, std::initializer_list<std::string_view> homes) {
-  for (const std::string& text : config::differences(config::find_family("llama"), model)) {
+std::vector<std::string> beyond_llama(const config::Model& model, std::initializer_list<std::string_view> homes) {
+  std::vector<std::string> found = config::differences(config::find_family("llama"), model);
+  std::erase_if(found, [&](const std::string& text) {
     const std::string_view key = std::string_view(text).substr(0, text.find(' '));
-    if (std::find(homes.begin(), homes.end(), key) != homes.end()) continue;
-    throw no_home(text, format, "it has the layers of the first Llamas",
+    return std::find(homes.begin(), homes.end(), key) != homes.end();
+  });
+  return found;
+}
+
+void require_llama(const config::Model& model, std::string_view format, std::initializer_list<std::string_view> homes) {
+  if (const std::vector<std::string> beyond = beyond_llama(model, homes); !beyond.empty()) {
+    throw no_home(beyond.front(), format, "it has the layers of the first Llamas",
                   "write Hugging Face's format, or keep the model native");
   }
   const config::RopeType rope = models::rope_of(model).type;

@@ -39,8 +39,10 @@ inline int64_t head_width(const config::Model& model) {
 
 // The user_error for a key that a format cannot store. `format`: its name, such as "Meta".
 Error no_home(const std::string& key, std::string_view format, std::string why, std::string fix);
-// Throws no_home() if a key of [model] makes the model differ from the first Llamas. `homes`: the keys that the format
-// can store, such as "model.qk_norm".
+// The keys of [model] that make the model differ from the first Llamas, with their values. `homes`: the keys that a
+// format can store, such as "model.qk_norm".
+std::vector<std::string> beyond_llama(const config::Model& model, std::initializer_list<std::string_view> homes);
+// Throws no_home() if there is one.
 void require_llama(const config::Model& model, std::string_view format, std::initializer_list<std::string_view> homes);
 // The same for a format that can store nothing else: neither a head width other than dim / n_heads nor another
 // objective.

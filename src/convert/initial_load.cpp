@@ -156,7 +156,8 @@ std::vector<std::string> check_same_model(const Source& source, const config::Ru
         config::is_block_option(d.name)) {
       other += fmt::format("\n    {}: {} -> {}", d.name, d.before, d.after);
     } else if (d.name.starts_with("model.rope_") || d.name == "model.query_position_scale" ||
-               d.name == "model.norm_eps" || d.name == "model.attention_scope" || d.name == "objective.kind" ||
+               d.name == "model.norm_eps" || d.name == "model.moe_top_k" || d.name == "model.attention_scope" ||
+               d.name == "objective.kind" ||
                (theirs->objective.masked() && ours.objective.masked() && changes_masks(d))) {
       notes.push_back(fmt::format("differs from the checkpoint: {}: {} -> {}", d.name, d.before, d.after));
     }

@@ -63,7 +63,8 @@ void Muon::step(double lr, const at::Tensor& decision) {
 }
 
 void Muon::orthogonalize(const plan::Parameter& p, const at::Tensor& part_N, const at::Tensor& decision) {
-  comm::Group* const tensor = weights_.ranks().tensor;
+  // Ranks that share the layers all have the whole of a matrix that is not cut, with the same momentum.
+  comm::Group* const tensor = p.is_whole() ? nullptr : weights_.ranks().tensor;
   if (tensor == nullptr) return ops::orthogonalize(part_N.view(p.shape), config_.muon_ns_steps, decision, scratch_);
   const at::Tensor parts_RN = parts_.narrow(0, 0, tensor->size() * p.numel).view({tensor->size(), p.numel});
   const at::Tensor whole = whole_.narrow(0, 0, parts_RN.numel()).view(p.shape);

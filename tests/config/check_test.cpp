@@ -60,6 +60,8 @@ TEST(Check, ExpertsFitTheModelAndTheRun) {
   EXPECT_TRUE(with({"model.moe_hidden_dim=64", "model.n_dense_layers=1", "model.route_norm=true"}).empty());
   EXPECT_EQ(problems({"model.num_experts=4", "model.moe_top_k=5"}),
             one("model.moe_top_k = 5 is more than model.num_experts = 4"));
+  EXPECT_EQ(problems({"model.name=mixtral"}),
+            one("model.name = \"mixtral\" is a family with experts, and model.num_experts = 0"));
   EXPECT_EQ(with({"model.n_dense_layers=4"}),
             one("model.n_dense_layers = 4 leaves no layer with experts of model.n_layers = 4"));
   EXPECT_EQ(with({"model.gated_ffn=false"}), one("experts are w2 (f(w1 x) * w3 x), without biases"));

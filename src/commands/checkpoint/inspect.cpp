@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/log.h"
 #include "checkpoint/load.h"
@@ -111,20 +112,21 @@ std::string model_section(const convert::Source& source) {
                    "without --model, the weights' shapes are listed");
 }
 
-// A weight, or the same weight of several layers.
+// A weight, or the same weight of several layers, and of all experts of a layer.
 struct TensorRow {
   std::string before, after;  // of the layer's number in the name; before alone: a name without one
-  std::vector<int64_t> layers{};
+  std::set<int64_t> layers{};
   const StoredTensor* first;
+  int64_t tensors = 1;
   int64_t bytes = 0;
   size_t items = 0;
 
   std::string name() const {
     if (layers.empty()) return before;
-    const auto [least, most] = std::minmax_element(layers.begin(), layers.end());
-    if (*least == *most) return fmt::format("{}{}{}", before, *least, after);
-    const bool all = *most - *least + 1 == std::ssize(layers);
-    return all ? fmt::format("{}{}-{}{}", before, *least, *most, after) : fmt::format("{}*{}", before, after);
+    const int64_t least = *layers.begin(), most = *layers.rbegin();
+    if (least == most) return fmt::format("{}{}{}", before, least, after);
+    const bool all = most - least + 1 == std::ssize(layers);
+    return all ? fmt::format("{}{}-{}{}", before, least, most, after) : fmt::format("{}*{}", before, after);
   }
   bool holds(const TensorRow& other) const {
     return !layers.empty() && !other.layers.empty() && before == other.before && after == other.after &&
@@ -132,7 +134,16 @@ struct TensorRow {
   }
 };
 
-TensorRow tensor_row(const StoredTensor& tensor) {
+// ".moe.experts.17.w1.weight" -> ".moe.experts.*.w1.weight"
+std::string of_all_experts(std::string name) {
+  constexpr std::string_view kExperts = ".experts.";
+  const size_t at = name.find(kExperts);
+  if (at == std::string::npos) return name;
+  const size_t begin = at + kExperts.size(), end = name.find_first_not_of("0123456789", begin);
+  return end != std::string::npos && end > begin && name[end] == '.' ? name.replace(begin, end - begin, "*") : name;
+}
+
+TensorRow tensor_row(const StoredTensor& tensor, bool all) {
   const std::string& name = tensor.info.name;
   TensorRow row{.before = name, .after = {}, .first = &tensor};
   row.bytes = stored_bytes(tensor);
@@ -146,7 +157,7 @@ TensorRow tensor_row(const StoredTensor& tensor) {
   if (error != std::errc() || stopped != name.data() + end) return row;
   row.layers = {layer};
   row.before = name.substr(0, begin);
-  row.after = name.substr(end);
+  row.after = all ? name.substr(end) : of_all_experts(name.substr(end));
   return row;
 }
 
@@ -154,13 +165,14 @@ TensorRow tensor_row(const StoredTensor& tensor) {
 std::vector<TensorRow> tensor_rows(const formats::Metadata& metadata, bool all) {
   std::vector<TensorRow> rows;
   for (const StoredTensor& tensor : metadata.tensors) {
-    TensorRow row = tensor_row(tensor);
+    TensorRow row = tensor_row(tensor, all);
     const auto same = std::find_if(rows.begin(), rows.end(), [&](const TensorRow& r) { return !all && r.holds(row); });
     if (same == rows.end()) {
       rows.push_back(std::move(row));
       continue;
     }
-    same->layers.push_back(row.layers.front());
+    same->layers.merge(row.layers);
+    ++same->tensors;
     same->bytes += row.bytes;
     same->items += row.items;
   }
@@ -175,7 +187,9 @@ void print_tensors(const formats::Metadata& metadata, bool all) {
   for (const TensorRow& row : rows)
     fmt::print("{:{}}  {:8}  {:>10}  {:>5}  {}{}\n", row.name(), width, dtype_name(row.first->info.dtype),
                format_bytes(row.bytes), row.items, formats::format_shape(row.first->info.shape),
-               row.layers.size() > 1 ? fmt::format(" in {} layers", row.layers.size()) : "");
+               row.tensors == 1                        ? ""
+               : row.tensors == std::ssize(row.layers) ? fmt::format(" in {} layers", row.tensors)
+                                                       : fmt::format(" in {} tensors", row.tensors));
   for (const formats::OtherEntry& other : metadata.others) fmt::print("{:{}}  {}\n", other.name, width, other.what);
 }
 

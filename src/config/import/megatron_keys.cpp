@@ -86,7 +86,7 @@ constexpr ImportRule kMegatronRules[] = {
     only("init_method_xavier_uniform", "false", "matrices begin as normal numbers"),
     only("use_mup", "false", "rates and deviations of muP are not there"),
     ignore("mup_*", "it belongs to muP"),
-    only("num_experts", "null", kWhyNoExperts),
+    only("num_experts", "null", kWhyExperts),
     ignore("moe_*", kWhyNoExperts),
     only("mtp_num_layers", "null", "only the next token is predicted"),
     ignore("mtp_*", "it belongs to mtp_num_layers"),

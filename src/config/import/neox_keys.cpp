@@ -61,7 +61,7 @@ constexpr ImportRule kNeoxRules[] = {
     ignore("te_fp8_format te_fp8_wgrad te_fp8_amax_history_len te_fp8_amax_compute_algo te_fp8_margin te_fp8_mha",
            kWhyKernels),
     only("hidden_dropout attention_dropout", "0", "there is no dropout"),
-    only("moe_num_experts", "1", kWhyNoExperts),
+    only("moe_num_experts", "1", kWhyExperts),
     ignore("moe_expert_interval moe_top_k moe_router_type moe_lbl_in_fp32 moe_jitter_eps", kWhyNoExperts),
     only("use_mup", "false", kNoMup),
     ignore("coord_check save_base_shapes base_shapes_file mup_init_scale mup_attn_temp mup_output_temp "

@@ -48,6 +48,7 @@ inline constexpr std::string_view kWhyLaunch =
 inline constexpr std::string_view kWhyLog = "metrics.jsonl in the run folder has every number of every step";
 inline constexpr std::string_view kWhyMemory = "it moves memory and changes no result";
 inline constexpr std::string_view kWhyNoExperts = "the model has no experts";
+inline constexpr std::string_view kWhyExperts = "experts are not imported: give model.num_experts and its neighbours";
 inline constexpr std::string_view kWhyNoFloat16 = "numbers in float16 are not there";
 inline constexpr std::string_view kWhyResume = "a run goes on from its newest good checkpoint";
 inline constexpr std::string_view kWhySameBits = "results have the same bits, always";

@@ -188,8 +188,8 @@ constexpr ImportRule kTorchtitanJsonRules[] = {
     only("model_spec.model.layers.0.feed_forward.w1.bias model_spec.model.layers.0.feed_forward.w2.bias "
          "model_spec.model.layers.0.feed_forward.w3.bias",
          "false", kTitanBiases),
-    only("model_spec.model.layers.0.moe", "null", kWhyNoExperts),
-    refuse("model_spec.model.layers.0.moe.*", kWhyNoExperts),
+    only("model_spec.model.layers.0.moe", "null", kWhyExperts),
+    refuse("model_spec.model.layers.0.moe.*", kWhyExperts),
     read("model_spec.model.layers.0.attention_norm.eps model_spec.model.layers.0.ffn_norm.eps"),
     only("model_spec.model.layers.0.attention_norm.elementwise_affine "
          "model_spec.model.layers.0.ffn_norm.elementwise_affine",

@@ -65,18 +65,16 @@ void read_experts(const Json& fields, const config::HuggingFaceClass& type, conf
 void write_experts(nlohmann::ordered_json& fields, const config::HuggingFaceClass& type, const config::Model& m) {
   const config::ExpertFields& e = type.experts;
   if (!e.exist()) return;
-  const auto refuse = [&](const std::string& what) {
-    throw user_error(fmt::format("{} has no home in {}'s format", what, type.model_type), {}, "keep the model native");
-  };
-  if (m.route_scale != 1) refuse(fmt::format("model.route_scale = {}", m.route_scale));
   fields[e.count_field] = m.num_experts;
   fields[kTopK] = m.moe_top_k;
   const int64_t width = m.moe_hidden_dim > 0 ? m.moe_hidden_dim : m.hidden_dim;
   fields[e.width > 0 ? kWidth : "intermediate_size"] = width;
   if (e.norm_is_field) fields[kNorm] = m.route_norm;
   if (!e.has_dense_layers) {
-    if (m.n_dense_layers > 0) refuse(fmt::format("model.n_dense_layers = {}", m.n_dense_layers));
-    return;
+    if (m.n_dense_layers == 0) return;
+    throw user_error(
+        fmt::format("model.n_dense_layers = {} has no home in {}'s format", m.n_dense_layers, type.model_type), {},
+        "keep the model native");
   }
   fields[kStep] = 1;
   std::vector<int64_t> dense;

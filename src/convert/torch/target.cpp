@@ -83,6 +83,10 @@ void write_text_file(const Path& path, std::string_view text) {
   if (is_object(path)) require_content(path, xxh3_128_hex(text));
 }
 
+// torchtitan's Llama 3 and Qwen 3 have these, and norms that its forks have under the same names.
+const std::initializer_list<std::string_view> kTorchtitanKeys = {"model.norm_type", "model.qkv_bias", "model.qk_norm",
+                                                                 "model.sliding_window"};
+
 std::vector<std::string> write_dcp(const Path& folder, const TargetModel& model, ConvertProgress& progress) {
   checkpoint::RankFile file(folder, 0);
   add_tensors(file, model, progress);
@@ -95,15 +99,18 @@ std::vector<std::string> write_dcp(const Path& folder, const TargetModel& model,
     }
   }
   std::vector<std::string> notes;
+  const std::vector<std::string> beyond = beyond_llama(model.description.model, kTorchtitanKeys);
+  if (!beyond.empty())
+    notes.push_back(
+        fmt::format("torchtitan cannot load this folder: its Llama has no {}; Hearth reads it with --config",
+                    fmt::join(beyond, ", ")));
   finish_folder(folder, file, model, notes);
   return notes;
 }
 
 std::vector<std::string> write_torchtitan(const Path& folder, const TargetModel& given, ConvertProgress& progress) {
   TargetModel model = given;
-  // torchtitan's Llama 3 and Qwen 3, and norms that its forks have under the same names.
-  require_llama(model.description.model, "torchtitan",
-                {"model.norm_type", "model.qkv_bias", "model.qk_norm", "model.sliding_window"});
+  require_llama(model.description.model, "torchtitan", kTorchtitanKeys);
   if (model.description.model.norm_type == config::NormType::kRmsNorm1p)
     throw no_home("model.norm_type = \"rmsnorm_1p\"", "torchtitan", "its norms multiply by the weight itself",
                   "keep the model native");

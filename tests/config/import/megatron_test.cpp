@@ -124,7 +124,7 @@ TEST_F(ImportTest, WhatHearthDoesNotHaveOfMegatronIsRefusedByLine) {
   EXPECT_EQ(
       error({{"run.txt", options}}, {.ranks = 1}),
       "error: run.txt (read as Megatron-LM) has 10 errors\n"
-      "  run.txt:3: --num-experts 8: the model has no experts\n"
+      "  run.txt:3: --num-experts 8: experts are not imported: give model.num_experts and its neighbours\n"
       "      fix: to import the rest: --leave-out num_experts\n"
       "  run.txt:4: --lr-decay-style \"WSD\": the decay is linear, cosine or constant\n"
       "      fix: for WSD see lr_scheduler.decay_ratio, or import the rest: --leave-out lr_decay_style\n"

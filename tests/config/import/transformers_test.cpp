@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hugging Face's arguments, as JSON, as options and as accelerate's file; and the script of frontier-accelerate.
-#include "config/families.h"
 #include "config/import/imported.h"
 
 namespace hearth::config {
@@ -92,16 +91,6 @@ TEST_F(ImportTest, FsdpOfBothVersionsIsUnderstood) {
   EXPECT_THAT(error({{"a.yml", "max_steps: 3\ndistributed_type: FSDP\nfsdp_config: {fsdp_offload_parms: true}\n"}},
                     {.ranks = 2}),
               HasSubstr("did you mean fsdp_config.fsdp_offload_params?"));
-}
-
-TEST_F(ImportTest, ATypeOfAModelIsOneOfTheFamilies) {
-  const std::string begin = R"({"max_steps": 4, "model_type": ")";
-  const auto text = [&](const std::string& type) { return error({{"a.json", begin + type + "\"}"}}, {.ranks = 1}); };
-  for (const Family& f : families())
-    EXPECT_THAT(text(f.hugging_face.model_type), HasSubstr(f.hugging_face.is_encoder ? "is an encoder" : "imported"));
-  const RunConfig olmo = import({{"a.json", R"({"max_steps": 4, "model_type": "olmo2"})"}}, {.ranks = 1}).config;
-  EXPECT_EQ(olmo.model.qk_norm_scope, QkNormScope::kAllHeads);
-  EXPECT_THAT(text("gpt2"), HasSubstr("a.json:1: model_type = \"gpt2\": the families are arcee, ernie4_5, "));
 }
 
 TEST_F(ImportTest, ASettingThatAScheduleDoesNotHaveIsRefused) {
