@@ -135,6 +135,10 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   for (const char* format : {"meta", "neox --to-qkv-layout split", "torchtitan"})
     for (const char* type : {"modernbert", "mixtral"})
       EXPECT_THAT(refused(fmt::format("--to {1} {0}/{2}/native {0}/out", at, format, type)), HasSubstr("has no home"));
+  EXPECT_THAT(converted(fmt::format("--to dcp {0}/mixtral/native {0}/mixtral/dcp", at)),
+              HasSubstr("torchtitan cannot load this folder: its Llama has no model.route_norm"));
+  EXPECT_THAT(converted(fmt::format("--to dcp {0}/qwen3/native {0}/qwen3/dcp", at)),
+              testing::Not(HasSubstr("torchtitan cannot load")));
   // GPT-NeoX's format has no biases of queries and no norms of heads: weights were dropped without a word.
   for (const auto& [type, key] :
        {std::pair("qwen2", "model.qkv_bias"), std::pair("qwen3", "model.qk_norm"),

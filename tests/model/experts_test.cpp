@@ -3,7 +3,6 @@
 // (float32). The oracle restates the losses of the router.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/randint.h>
 #include <fmt/format.h>
@@ -12,6 +11,7 @@
 #include "config/families.h"
 #include "local_weights.h"
 #include "model/transformer.h"
+#include "oracle_files.h"
 #include "parameter_view.h"
 #include "support/distance.h"
 #include "support/environment.h"
@@ -35,18 +35,6 @@ constexpr ExpertsCase kCases[] = {{"Qwen3's experts", "qwen3_moe", 8, 3},
                                   {"OLMoE: weights are not divided by their sum", "olmoe", 8, 3, 0, 0.2, 0.1},
                                   {"Mixtral", "mixtral", 6, 2, 0, 0.2}};
 constexpr int64_t B = 2, S = 29;
-
-void write_bytes(const Path& path, const at::Tensor& tensor) {
-  const at::Tensor whole = tensor.contiguous();
-  File file = File::create(path);
-  file.write(ops::bytes_of(whole));
-  file.close();
-}
-
-at::Tensor read_floats(const Path& path, at::IntArrayRef shape) {
-  std::string bytes = read_file(path);
-  return at::from_blob(bytes.data(), shape, at::kFloat).clone();
-}
 
 config::Model model_of(const ExpertsCase& c) {
   config::Model m;

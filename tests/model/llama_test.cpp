@@ -3,7 +3,6 @@
 // arithmetic restated, with the weights carried over (float32).
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/randint.h>
 #include <fmt/format.h>
@@ -16,6 +15,7 @@
 #include "config/families.h"
 #include "local_weights.h"
 #include "model/transformer.h"
+#include "oracle_files.h"
 #include "parameter_view.h"
 #include "support/distance.h"
 #include "support/environment.h"
@@ -25,18 +25,6 @@ namespace hearth::model {
 namespace {
 
 using config::NormType;
-
-void write_bytes(const Path& path, const at::Tensor& tensor) {
-  const at::Tensor whole = tensor.contiguous();
-  File file = File::create(path);
-  file.write(ops::bytes_of(whole));
-  file.close();
-}
-
-at::Tensor read_floats(const Path& path, at::IntArrayRef shape) {
-  std::string bytes = read_file(path);
-  return at::from_blob(bytes.data(), shape, at::kFloat).clone();
-}
 
 struct LlamaCase {
   const char* name;

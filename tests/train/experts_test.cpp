@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loads of experts in a training's records, and the loss that balances them.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -8,6 +9,8 @@
 
 namespace hearth::train {
 namespace {
+
+using testing::HasSubstr;
 
 class TrainedExperts : public TinyData {
  protected:
@@ -42,6 +45,24 @@ TEST_F(TrainedExperts, HaveLoadsAroundTheMean) {
     }
   }
   EXPECT_TRUE(some_idle);  // 256 tokens, 64 experts, and text of a few syllables
+}
+
+// Their matrices have the same shapes in a model with another routing.
+TEST_F(TrainedExperts, AreALoadedModelsAlsoWithAnotherNumberForEachToken) {
+  const config::RunConfig first = with(4, 2, 0);
+  train(first);
+  config::RunConfig second = first;
+  second.job.dump_folder = "second";
+  second.checkpoint.initial_load_path = first.run_folder();
+  second.model.route_scale = 2;
+  EXPECT_THAT(error_of([&] { run_training(second, {}); }).message(), HasSubstr("holds the weights of another model"));
+  second.model.route_scale = 1;
+  second.model.moe_top_k = 1;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_training(second, {}), ExitCode::kDone);
+  const std::string text = testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, HasSubstr("differs from the checkpoint: model.moe_top_k: 2 -> 1"));
 }
 
 // Without the loss some experts learn to take more than twice their share.

@@ -15,6 +15,7 @@
 #include <tuple>
 
 #include "ops/moe/moe.h"
+#include "ops/rows.h"
 #include "ops/tensor.h"
 
 namespace hearth::ops::aten {
@@ -49,7 +50,7 @@ void route(const RoutingTensors& to, const at::Tensor& x_TD, const at::Tensor& g
 
 void dispatch(const at::Tensor& rows_ND, const at::Tensor& x_TD, const RoutingTensors& by) {
   const at::Tensor tokens = at::div(choices_of(by), by.experts_Tk.size(1), "floor");
-  copy_(rows_ND, x_TD.index_select(0, tokens));
+  gather_rows(rows_ND, x_TD, tokens);
 }
 
 void combine(const at::Tensor& out_TD, const at::Tensor& rows_ND, const RoutingTensors& by) {

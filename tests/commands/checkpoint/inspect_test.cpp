@@ -50,6 +50,20 @@ TEST(InspectCommand, WeightsOfLayersThatAreAlikeShareALine) {
   EXPECT_THAT(all, testing::Not(HasSubstr("in 3 layers")));
 }
 
+TEST(InspectCommand, ExpertsOfALayerShareALine) {
+  const test::ScratchFolder scratch;
+  std::vector<ExampleTensor> tensors;
+  for (const char* name : {"layers.1.moe.experts.0.w", "layers.1.moe.experts.1.w", "layers.2.moe.experts.0.w",
+                           "layers.2.moe.experts.1.w", "layers.1.experts.x.w"})
+    tensors.push_back(example_tensor(name, DType::kFloat32, {2, 5}));
+  const std::string folder = save_example(scratch, tensors, 100, 1).string();
+  const std::string output = run_hearth("inspect " + folder).output;
+  for (const char* expected :
+       {"layers.1-2.moe.experts.*.w  float32 ", " [2, 5] in 4 tensors\n", "layers.1.experts.x.w "})
+    EXPECT_THAT(output, HasSubstr(expected)) << output;
+  EXPECT_THAT(run_hearth("inspect --all " + folder).output, HasSubstr("layers.2.moe.experts.1.w "));
+}
+
 TEST(InspectCommand, TheModelAloneIsTheSectionOfARunFile) {
   const test::ScratchFolder scratch;
   const Path temporary = temporary_folder(scratch, 100);
