@@ -31,6 +31,11 @@ MeshGroups::MeshGroups(Group& world, const mesh::Degrees& degrees, const OfModel
     if (model.key_ranks > 1) keys_ = world.split(some_of(context, head, heads, model.key_ranks));
   }
   if (degrees.tp > 1) tensor_ = world.split(mesh.group(world.rank(), {mesh::Axis::kTp}));
+  if (degrees.ep > 1) {
+    const mesh::Mesh experts = mesh::Mesh::of_experts(degrees);
+    experts_ = world.split(experts.group(world.rank(), {mesh::Axis::kEp}));
+    same_experts_ = world.split(experts.group(world.rank(), {mesh::Axis::kDpReplicate, mesh::Axis::kExpertShard}));
+  }
   if (degrees.pp == 1) return;
   const std::vector<int64_t> stages = mesh.group(world.rank(), {mesh::Axis::kPp});
   pipeline_ = world.split_apart(stages);

@@ -23,10 +23,14 @@ class MeshGroups {
   Group& world() const { return world_; }
   const mesh::Coordinates& place() const { return place_; }
   // Ranks that sum gradients, losses and counts: mesh::kLossAxes. The shards of a replica are neighbours.
-  Group& loss() const { return loss_ ? *loss_ : world_; }
+  Group& loss() const { return loss_ ? *loss_ : world_; }  // null: the world
   // Ranks that share every sequence. heads() exchange heads, keys() gather keys. null: one rank.
   Group* heads() const { return heads_.get(); }
   Group* keys() const { return keys_.get(); }
+  // Ranks that have different experts, and ranks that have the same ones, the shards of a replica next to each other.
+  // null: all ranks have all experts.
+  Group* experts() const { return experts_.get(); }
+  Group* same_experts() const { return same_experts_.get(); }
   // Ranks that share every layer; null: one rank.
   Group* tensor() const { return tensor_.get(); }
   // Ranks that have different layers; their group has a stream of its own. null: one rank.
@@ -38,7 +42,7 @@ class MeshGroups {
  private:
   Group& world_;
   mesh::Coordinates place_;
-  std::unique_ptr<Group> loss_, heads_, keys_, tensor_, pipeline_, embedding_;  // loss_ null: the world
+  std::unique_ptr<Group> loss_, heads_, keys_, tensor_, experts_, same_experts_, pipeline_, embedding_;
 };
 
 }  // namespace hearth::comm

@@ -70,6 +70,12 @@ void check_experts(Rules& rules, const RunConfig& c) {
   rules.require(m.gated_ffn && !m.ffn_bias, {"model.num_experts", m.gated_ffn ? "model.ffn_bias" : "model.gated_ffn"},
                 "experts are w2 (f(w1 x) * w3 x), without biases",
                 "remove model.num_experts, or leave the feed-forward as it is by default");
+  const int64_t ranks = c.parallelism.expert_parallel_degree;
+  rules.require(m.num_experts % ranks == 0, "parallelism.expert_parallel_degree", "does not divide",
+                "model.num_experts", "each of these ranks has equally many experts: give a degree that divides them");
+  rules.require(ranks == 1 || !c.numerics.reproducible, {"parallelism.expert_parallel_degree", "numerics.reproducible"},
+                "parallelism.expert_parallel_degree does not go with numerics.reproducible",
+                "remove one of them: an expert adds up the tokens of several ranks in one product");
   rules.require(!c.numerics.fp8, {"model.num_experts", "numerics.fp8"},
                 "the matrices of experts are not multiplied in float8", "remove numerics.fp8");
   rules.require(!c.training.cuda_graph, {"model.num_experts", "training.cuda_graph"},

@@ -150,6 +150,7 @@ struct Parallelism {
   int64_t context_parallel_degree = 1;         // ranks that share every sequence
   int64_t tensor_parallel_degree = 1;          // ranks that share every layer
   int64_t pipeline_parallel_degree = 1;        // ranks that have different layers (plan/pipeline_plan.h)
+  int64_t expert_parallel_degree = 1;          // ranks that have different experts; cuts no other axis (mesh/mesh.h)
   PipelineSchedule pipeline_parallel_schedule = PipelineSchedule::k1F1B;
   int64_t pipeline_parallel_microbatch_size = 1;   // sequences
   int64_t pipeline_parallel_layers_per_stage = 0;  // 0: one stage per rank, or two if the schedule interleaves
@@ -160,7 +161,8 @@ struct Parallelism {
             .dp_shard = data_parallel_shard_degree,
             .cp = context_parallel_degree,
             .tp = tensor_parallel_degree,
-            .pp = pipeline_parallel_degree};
+            .pp = pipeline_parallel_degree,
+            .ep = expert_parallel_degree};
   }
   int64_t ranks() const { return degrees().size(); }
   // Ranks that read different sequences.

@@ -43,6 +43,7 @@ constexpr FamiliarRow kFamiliarNames[] = {
     {"parallelism.tensor_parallel_degree", "tp tensor_model_parallel_size model_parallel_size"},
     {"parallelism.pipeline_parallel_degree", "pp pipeline_model_parallel_size pipe_parallel_size"},
     {"parallelism.context_parallel_degree", "cp context_parallel_size"},
+    {"parallelism.expert_parallel_degree", "ep expert_model_parallel_size moe_expert_parallel_size"},
     {"parallelism.zero_stage", "zero_optimization use_distributed_optimizer"},
     {"checkpoint.interval", "save_steps save_interval checkpoint_factor"},
     {"checkpoint.keep_latest_k", "save_total_limit keep_last_n_checkpoints"},

@@ -67,6 +67,11 @@ void add_parallelism(FieldTable& t) {
     {"pipeline_parallel_degree", &Parallelism::pipeline_parallel_degree, kMayChange, "ranks",
      "ranks that have different layers (pipeline parallel): they hand on micro-batches and communicate least, so they "
      "may be on different nodes", between(1, 1 << 20)},
+    {"expert_parallel_degree", &Parallelism::expert_parallel_degree, kMayChange, "ranks",
+     "ranks that have different experts, each as a whole; tokens are sent to the ranks of their experts. It divides "
+     "data_parallel_shard_degree x context_parallel_degree x tensor_parallel_degree, whose ranks it shares, and "
+     "model.num_experts. 1: all ranks have all experts, and tensor_parallel_degree cuts each", between(1, 1 << 20),
+     {is_not("model.num_experts", 0)}},
     {"pipeline_parallel_schedule", &Parallelism::pipeline_parallel_schedule, kMayChange, "",
      "the order of forwards and backwards: 1F1B takes less memory than GPipe; Interleaved1F1B has several stages per "
      "rank and waits less; InterleavedZeroBubble also fills waits with gradients of weights, and needs zero_stage = 1",

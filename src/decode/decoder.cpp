@@ -138,8 +138,10 @@ at::Tensor Decoder::forward(const Activations& a, std::span<const int32_t> token
   run(Section::kEmbedding, 0, {plan_, 0, embedding, {}});
   if (!shape_.tied) weights_.release(0);
   for (int64_t layer = 0; layer < shape_.L(); ++layer) {
-    run(Section::kForward, layer, {plan_, 1 + layer, weights_.gather(1 + layer), {}});
-    weights_.release(1 + layer);
+    run(Section::kForward, layer, model::layer_weights(plan_, weights_, layer));
+    const plan::LayerUnits& units = plan_.units_of(layer);
+    weights_.release(units.block);
+    if (units.has_experts()) weights_.release(units.experts);
   }
   const int64_t last_unit = static_cast<int64_t>(plan_.units.size()) - 1;
   const at::Tensor last = weights_.gather(last_unit);

@@ -17,6 +17,7 @@ struct DegreeKey {
   int64_t Degrees::*degree;
 };
 
+// Without ep, which is not a factor of the number of ranks.
 constexpr DegreeKey kDegreeKeys[] = {
     {"data_parallel_replicate_degree", &Degrees::dp_replicate},
     {"data_parallel_shard_degree", &Degrees::dp_shard},
@@ -27,21 +28,25 @@ constexpr DegreeKey kDegreeKeys[] = {
 
 constexpr std::string_view kShardKey = "parallelism.data_parallel_shard_degree";
 
+constexpr DegreeKey kExpertKey = {"expert_parallel_degree", &Degrees::ep};
+
 // Throws for degrees below 1, except a dp_shard of -1.
 void check_each_degree(const Degrees& given) {
   ErrorList errors;
-  for (const auto& [name, degree] : kDegreeKeys) {
-    const int64_t value = given.*degree;
-    const bool is_shard = degree == &Degrees::dp_shard;
-    if (value >= 1 || (is_shard && value == -1)) continue;
-    const std::string key = fmt::format("parallelism.{}", name);
+  const auto check = [&](const DegreeKey& of) {
+    const int64_t value = given.*of.degree;
+    const bool is_shard = of.degree == &Degrees::dp_shard;
+    if (value >= 1 || (is_shard && value == -1)) return;
+    const std::string key = fmt::format("parallelism.{}", of.name);
     errors.attempt([&] {
       throw user_error(fmt::format("{} = {} is below 1", key, value), "a degree is the number of ranks along an axis",
                        is_shard ? "give at least 1, or -1 for the ranks that the other degrees leave"
                                 : fmt::format("give at least 1: only {} may be -1", kShardKey))
           .about(key);
     });
-  }
+  };
+  for (const DegreeKey& of : kDegreeKeys) check(of);
+  check(kExpertKey);
   errors.throw_if_any("[parallelism]");
 }
 
@@ -90,28 +95,54 @@ Degrees resolve(Degrees given, int64_t world) {
                               : fmt::format("give degrees whose product is {}, or another number of ranks", world))
         .about(std::string(kShardKey));
   }
+  if (const int64_t ranks = given.dp_shard * given.cp * given.tp; ranks % given.ep != 0) {
+    throw user_error(fmt::format("parallelism.{} = {} does not divide {} ranks", kExpertKey.name, given.ep, ranks),
+                     fmt::format("the experts of a copy of the model are shared by its data_parallel_shard_degree {} x "
+                                 "context_parallel_degree {} x tensor_parallel_degree {} ranks",
+                                 given.dp_shard, given.cp, given.tp),
+                     "give a degree that divides them")
+        .about(fmt::format("parallelism.{}", kExpertKey.name));
+  }
   return given;
 }
 
-Mesh::Mesh(const Degrees& degrees)
-    : degrees_{degrees.pp, degrees.dp_replicate, degrees.dp_shard, degrees.cp, degrees.tp} {
-  for (size_t axis = kNumAxes; axis-- > 0;) {
-    HEARTH_CHECK(degrees_[axis] >= 1, "degree {} of axis {}", degrees_[axis], axis);
-    strides_[axis] = size_;
-    size_ *= degrees_[axis];
+Mesh::Mesh(const Degrees& d)
+    : Mesh({{Axis::kPp, d.pp},
+            {Axis::kDpReplicate, d.dp_replicate},
+            {Axis::kDpShard, d.dp_shard},
+            {Axis::kCp, d.cp},
+            {Axis::kTp, d.tp}}) {}
+
+Mesh Mesh::of_experts(const Degrees& d) {
+  return Mesh({{Axis::kPp, d.pp},
+               {Axis::kDpReplicate, d.dp_replicate},
+               {Axis::kExpertShard, d.expert_shards()},
+               {Axis::kEp, d.ep}});
+}
+
+Mesh::Mesh(std::initializer_list<std::pair<Axis, int64_t>> axes) {
+  degrees_.fill(1);
+  strides_.fill(1);
+  for (auto it = axes.end(); it != axes.begin();) {
+    const auto& [axis, degree] = *--it;
+    HEARTH_CHECK(degree >= 1, "degree {} of axis {}", degree, static_cast<int>(axis));
+    degrees_[static_cast<size_t>(axis)] = degree;
+    strides_[static_cast<size_t>(axis)] = size_;
+    size_ *= degree;
   }
 }
 
 Coordinates Mesh::coordinates(int64_t rank) const {
   HEARTH_CHECK(0 <= rank && rank < size_, "rank {} of {}", rank, size_);
-  return {coordinate(rank, 0), coordinate(rank, 1), coordinate(rank, 2), coordinate(rank, 3), coordinate(rank, 4)};
+  return {coordinate(rank, Axis::kPp), coordinate(rank, Axis::kDpReplicate), coordinate(rank, Axis::kDpShard),
+          coordinate(rank, Axis::kCp), coordinate(rank, Axis::kTp)};
 }
 
 int64_t Mesh::rank(const Coordinates& coordinates) const {
   const auto& [pp, dp_replicate, dp_shard, cp, tp] = coordinates;
-  const std::array<int64_t, kNumAxes> indices = {pp, dp_replicate, dp_shard, cp, tp};
+  const std::array<int64_t, 5> indices = {pp, dp_replicate, dp_shard, cp, tp};  // in the order of Axis
   int64_t rank = 0;
-  for (size_t axis = 0; axis < kNumAxes; ++axis) {
+  for (size_t axis = 0; axis < indices.size(); ++axis) {
     HEARTH_CHECK(0 <= indices[axis] && indices[axis] < degrees_[axis], "coordinate {} of axis {} with degree {}",
                  indices[axis], axis, degrees_[axis]);
     rank += indices[axis] * strides_[axis];

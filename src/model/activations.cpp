@@ -43,6 +43,7 @@ Activations::Activations(plan::ActivationPlan plan, const ComputeOptions& option
 Activations::Activations(plan::ActivationPlan plan, const ComputeOptions& options, const ActivationMemory& memory)
     : float8(options.float8),
       tensor(options.tensor),
+      experts(options.experts),
       context(options.context),
       ropes(memory.ropes),
       plan_(std::move(plan)) {
@@ -50,7 +51,9 @@ Activations::Activations(plan::ActivationPlan plan, const ComputeOptions& option
   const auto size = [](const comm::Group* group) { return group == nullptr ? 1 : group->size(); };
   HEARTH_CHECK(shape().head_ranks() == size(context.heads) && shape().key_ranks == size(context.keys),
                "sequences of {} x {} ranks", shape().key_ranks, shape().head_ranks());
+  HEARTH_CHECK(shape().expert_part.size == size(experts), "experts of {} ranks", shape().expert_part.size);
   for (int64_t slot = 0; slot < std::max<int64_t>(1, plan_.num_slots); ++slot) {
+    expert_rows_.emplace_back(static_cast<size_t>(shape().L()));
     auto& of_slot = tensors_.emplace_back();
     for (size_t i = 0; i < plan_.places.size(); ++i) {
       const models::Buffer& buffer = program().buffers()[i];
@@ -64,8 +67,20 @@ Activations::Activations(plan::ActivationPlan plan, const ComputeOptions& option
 
 at::Tensor Activations::operator()(const models::Ref& ref) const {
   if (!ref.exists()) return {};
-  const at::Tensor& whole = tensors_[slot_][static_cast<size_t>(ref.buffer)];
+  at::Tensor whole = tensors_[slot_][static_cast<size_t>(ref.buffer)];
+  if (program().buffer(ref).varies) whole = with_arrivals(ref, whole);
   return ref.columns == 0 ? whole : whole.narrow(1, ref.first, ref.columns);
+}
+
+at::Tensor Activations::with_arrivals(const models::Ref& ref, const at::Tensor& usual) const {
+  const models::Buffer& buffer = program().buffer(ref);
+  const size_t layer = buffer.layer < 0 ? layer_ : static_cast<size_t>(buffer.layer);
+  const int64_t rows = expert_rows_[slot_][layer].arriving;
+  if (rows <= usual.size(0)) return usual.narrow(0, 0, rows);
+  at::Tensor& larger = larger_[{plan_.places[static_cast<size_t>(ref.buffer)].is_in_slot ? slot_ : 0, ref.buffer}];
+  if (!larger.defined() || larger.size(0) < rows)
+    larger = ops::empty({rows + rows / 8, usual.size(1)}, buffer.dtype, device());
+  return larger.narrow(0, 0, rows);
 }
 
 at::Tensor Activations::heads(const models::Ref& ref) const {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The buffers of a program (models/program.h) as tensors over one arena, allocated once, at the places of
-// plan/activations.h.
+// plan/activations.h. Only where more rows of experts arrive from other ranks than usual, a buffer for them is
+// allocated in addition.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.h"
@@ -39,6 +42,8 @@ struct ComputeOptions {
   // The ranks that share the layers; ModelShape::tensor must have this group's size and rank. Null: one rank.
   comm::Group* tensor = nullptr;
   ContextRanks context = {};
+  // The ranks that have different experts. Null: one rank.
+  comm::Group* experts = nullptr;
   // The ranks that have different layers, as `pipeline_plan` says. The group has a stream of its own. Null: one rank.
   comm::Group* pipeline = nullptr;
   plan::PipelinePlan pipeline_plan = {};
@@ -58,6 +63,12 @@ struct ActivationMemory {
   ModelRopes ropes;
 };
 
+// The rows that a layer's experts get from other ranks, and that this rank sends.
+struct ExpertRows {
+  int64_t arriving = 0;
+  std::vector<int64_t> to, from;  // [ranks]: that arrive from each rank, and that go to it
+};
+
 class Activations {
  public:
   // `plan`: for a stage's program.
@@ -71,6 +82,10 @@ class Activations {
   at::Tensor heads(const models::Ref& ref) const;
   // From now on all buffers belong to the micro-batch in this slot.
   void use_slot(int64_t slot) { slot_ = static_cast<size_t>(slot); }
+  // From now on the rows that arrive for experts are of this layer.
+  void use_layer(int64_t layer) { layer_ = static_cast<size_t>(layer); }
+  // Those rows, in this slot. Execution writes it, and buffers then have as many rows.
+  ExpertRows& expert_rows() const { return expert_rows_[slot_][layer_]; }
 
   const models::Program& program() const { return plan_.program; }
   const plan::ModelShape& shape() const { return plan_.program.shape; }
@@ -84,13 +99,19 @@ class Activations {
   at::Device device() const { return ropes.main.heads_SR.device(); }
   const std::optional<config::Fp8Recipe> float8;  // ComputeOptions::float8
   comm::Group* const tensor;                      // ComputeOptions::tensor
+  comm::Group* const experts;                     // ComputeOptions::experts
   const ContextRanks context;                     // ComputeOptions::context
   const ModelRopes ropes;
 
  private:
+  at::Tensor with_arrivals(const models::Ref& ref, const at::Tensor& usual) const;
+
   const plan::ActivationPlan plan_;
   std::vector<std::vector<at::Tensor>> tensors_;  // [slot][buffer]
-  size_t slot_ = 0;
+  size_t slot_ = 0, layer_ = 0;
+  // Like the tensors' elements, these change while the model computes.
+  mutable std::vector<std::vector<ExpertRows>> expert_rows_;         // [slot][layer]
+  mutable std::map<std::pair<size_t, int32_t>, at::Tensor> larger_;  // by slot and buffer
 };
 
 }  // namespace hearth::model

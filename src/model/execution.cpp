@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "model/context_parallel.h"
+#include "model/expert_parallel.h"
 #include "ops/activation.h"
 #include "ops/embedding.h"
 #include "ops/float8.h"
@@ -18,14 +19,29 @@
 
 namespace hearth::model {
 
+size_t UnitTensors::first_of(const models::Weight& which) const {
+  return static_cast<size_t>(plan.units[static_cast<size_t>(unit)].first_parameter + which.first);
+}
+
+bool UnitTensors::is_of_experts(const models::Weight& which) const {
+  return which.exists() && plan.parameters[first_of(which)].unit != unit;
+}
+
 at::Tensor UnitTensors::view(const at::Tensor& flat, const models::Weight& which) const {
   if (!which.exists() || !flat.defined()) return {};
-  const size_t begin = static_cast<size_t>(plan.units[static_cast<size_t>(unit)].first_parameter + which.first);
-  const plan::Parameter& first = plan.parameters[begin];
-  int64_t numel = 0;
-  for (size_t i = begin; i < begin + static_cast<size_t>(which.count); ++i) numel += plan.parameters[i].numel;
-  const at::Tensor all = flat.narrow(0, first.offset, numel);
-  return first.part.sizes.size() == 1 ? all : all.view({-1, first.part.sizes[1]});
+  const size_t begin = first_of(which), end = begin + static_cast<size_t>(which.count);
+  int64_t numel = 0, columns = 0;  // experts of other ranks have no elements here
+  for (size_t i = begin; i < end; ++i) {
+    const plan::Parameter& p = plan.parameters[i];
+    numel += p.numel;
+    if (p.numel > 0 && p.part.sizes.size() == 2) columns = p.part.sizes[1];
+  }
+  const at::Tensor all = flat.narrow(0, plan.parameters[begin].offset, numel);
+  return columns == 0 ? all : all.view({-1, columns});
+}
+
+at::Tensor UnitTensors::weight(const models::Weight& which) const {
+  return view(is_of_experts(which) ? expert_weights : weights, which);
 }
 
 at::Tensor UnitTensors::gradient(const models::Weight& which) const {
@@ -35,13 +51,31 @@ at::Tensor UnitTensors::gradient(const models::Weight& which) const {
 }
 
 UnitTensors::Sum UnitTensors::begun_gradient(const models::Weight& which) const {
-  const at::Tensor tensor = view(gradients.whole, which);
-  if (gradients.unwritten == nullptr || !which.exists()) return {tensor, true};
-  const auto first = gradients.unwritten->begin() + which.first, end = first + which.count;
+  const bool of_experts = is_of_experts(which);
+  const UnitGradient& of_unit = of_experts ? expert_gradients : gradients;
+  const at::Tensor tensor = view(of_unit.whole, which);
+  if (of_unit.unwritten == nullptr || !which.exists()) return {tensor, true};
+  const int64_t before = of_experts ? plan.units[static_cast<size_t>(unit)].num_parameters : 0;
+  const auto first = of_unit.unwritten->begin() + (which.first - before), end = first + which.count;
   const bool is_unwritten = *first;
   HEARTH_CHECK(std::count(first, end, is_unwritten) == which.count, "a part of a gradient is written");
   std::fill(first, end, false);
   return {tensor, !is_unwritten};
+}
+
+UnitTensors layer_weights(const plan::ParameterPlan& plan, Weights& weights, int64_t layer) {
+  const plan::LayerUnits units = plan.units_of(layer);
+  UnitTensors tensors{plan, units.block, weights.gather(units.block), {}};
+  if (units.has_experts()) tensors.expert_weights = weights.gather(units.experts);
+  return tensors;
+}
+
+UnitTensors with_gradients(UnitTensors unit, Weights& weights) {
+  unit.gradients = weights.gradient_to_write(unit.unit);
+  const auto experts = static_cast<size_t>(unit.unit) + 1;
+  if (experts < unit.plan.units.size() && unit.plan.units[experts].of_experts)
+    unit.expert_gradients = weights.gradient_to_write(unit.unit + 1);
+  return unit;
 }
 
 OutputWeights output_weights(const UnitTensors& unit, const models::Program& program) {
@@ -152,21 +186,22 @@ class Executor {
   }
 
   void operator()(const models::Route& op) const {
-    ops::route(routing(op.to), a(op.x), unit.weight(op.gate), op.router);
+    ops::route(routing(op.to), a(op.x), unit.weight(op.gate), op.router, op.rows);
   }
   void operator()(const models::SumLoads& op) const {
-    for (comm::Group* group : {a.context.heads, a.context.keys}) {
+    for (comm::Group* group : {a.context.heads, a.context.keys, op.tensor ? a.tensor : nullptr}) {
       if (group != nullptr) group->all_reduce(a(op.loads));
     }
   }
   void operator()(const models::Dispatch& op) const { ops::dispatch(a(op.rows), a(op.x), routing(op.by)); }
   void operator()(const models::Combine& op) const { ops::combine(a(op.out), a(op.rows), routing(op.by)); }
-  void operator()(const models::ScaleSlots& op) const { ops::scale_slots(a(op.rows), routing(op.by)); }
+  void operator()(const models::ScaleSlots& op) const { ops::scale_slots(a(op.rows), a(op.factors)); }
   void operator()(const models::FactorsGradient& op) const {
-    ops::factors_gradient(a(op.dfactors), a(op.drows), a(op.rows), routing(op.by));
+    ops::factors_gradient(a(op.dfactors), a(op.drows), a(op.rows));
   }
   void operator()(const models::RouteGradient& op) const {
-    ops::route_gradient(a(op.dlogits), a(op.dfactors), routing(op.of), op.router, a.S(), inputs.scale.per_position);
+    ops::route_gradient(a(op.dlogits), a(op.dfactors), routing(op.of), op.router, op.rows, a.S(),
+                        inputs.scale.per_position);
     if (const at::Tensor& loads_LE = inputs.scale.loads_LE; loads_LE.defined())
       ops::add_loads(loads_LE.select(0, op.layer), a(op.of.ends));
   }
@@ -177,6 +212,9 @@ class Executor {
     const UnitTensors::Sum sum = unit.begun_gradient(op.gate);
     ops::router_weight_gradient(sum.tensor, a(op.dlogits), a(op.x), sum.accumulate);
   }
+  void operator()(const models::ShareCounts& op) const { share_counts(a, op); }
+  void operator()(const models::SendRows& op) const { send_rows(a, op); }
+  void operator()(const models::ReturnRows& op) const { return_rows(a, op); }
   void operator()(const models::ExpertsLinear& op) const {
     ops::experts_matmul(a(op.out), a(op.x), unit.weight(op.weight), a(op.ends));
   }
@@ -199,7 +237,7 @@ class Executor {
 
  private:
   ops::RoutingTensors routing(const models::Routing& r) const {
-    return {a(r.scores), a(r.log_sums), a(r.experts), a(r.factors), a(r.slots), a(r.choices), a(r.ends), a(r.loads)};
+    return {a(r.scores), a(r.log_sums), a(r.experts), a(r.slots), a(r.choices), a(r.factors), a(r.ends), a(r.loads)};
   }
   // The batch's mask for a layer.
   ops::AttentionMask mask(int64_t reach) const {

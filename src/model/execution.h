@@ -17,15 +17,18 @@
 
 namespace hearth::model {
 
-// A unit of the model: its flat buffer and its gradient, whose buffer may be undefined.
+// A unit of the model: its flat buffer and its gradient, whose buffer may be undefined. A layer with experts has
+// theirs, too.
 struct UnitTensors {
   const plan::ParameterPlan& plan;
   int64_t unit;
   at::Tensor weights;
   UnitGradient gradients;
+  at::Tensor expert_weights{};
+  UnitGradient expert_gradients{};
 
   // A view of adjacent parameters, [rows, columns] or [elements]; undefined if `which` names no parameter.
-  at::Tensor weight(const models::Weight& which) const { return view(weights, which); }
+  at::Tensor weight(const models::Weight& which) const;
   // The gradient for a caller that adds to it; it is set to zero if nothing has been written yet.
   at::Tensor gradient(const models::Weight& which) const;
   // The gradient for a product, which can write it or add to it. Saves the pass that sets it to zero.
@@ -36,8 +39,15 @@ struct UnitTensors {
   Sum begun_gradient(const models::Weight& which) const;
 
  private:
+  size_t first_of(const models::Weight& which) const;  // its place among the plan's parameters
+  bool is_of_experts(const models::Weight& which) const;
   at::Tensor view(const at::Tensor& flat, const models::Weight& which) const;
 };
+
+// The weights of a layer, from 0 in the model. Gathers its units.
+UnitTensors layer_weights(const plan::ParameterPlan& plan, Weights& weights, int64_t layer);
+// The same unit with the buffers to which its gradients are added.
+UnitTensors with_gradients(UnitTensors unit, Weights& weights);
 
 // `unit` is the one that has the output matrix.
 OutputWeights output_weights(const UnitTensors& unit, const models::Program& program);

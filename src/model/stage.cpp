@@ -8,21 +8,31 @@
 
 namespace hearth::model {
 
+void Stage::for_units(int64_t layer, Weights& weights, void (Weights::*call)(int64_t unit)) const {
+  const plan::LayerUnits& units = plan_.units_of(in_model(layer));
+  (weights.*call)(units.block);
+  if (units.has_experts()) (weights.*call)(units.experts);
+}
+
 void Stage::forward(Weights& weights, const MicroBatch& batch) {
   HEARTH_CHECK(batch.tokens_T.numel() == a_.tokens(), "{} tokens for {} x {}", batch.tokens_T.numel(), a_.B(), a_.S());
   const Inputs inputs = inputs_of(batch);
   if (shape().has_embedding()) {
     const UnitTensors unit = forward_of(weights, 0);
-    weights.prefetch(1);
+    for_units(0, weights, &Weights::prefetch);
     run(Section::kEmbedding, 0, unit, inputs);
     weights.release(0);
   }
   for (int64_t layer = 0; layer < shape().L(); ++layer) {
-    const trace::SpanScope span(trace::SpanKind::kLayer, "forward", shape().stage.first + layer);
-    const UnitTensors unit = forward_of(weights, unit_of(layer));
-    if (layer + 1 < shape().L() || shape().has_output()) weights.prefetch(unit_of(layer + 1));
+    const trace::SpanScope span(trace::SpanKind::kLayer, "forward", in_model(layer));
+    const UnitTensors unit = layer_weights(plan_, weights, in_model(layer));
+    if (layer + 1 < shape().L()) {
+      for_units(layer + 1, weights, &Weights::prefetch);
+    } else if (shape().has_output()) {
+      weights.prefetch(last_unit());
+    }
     run(Section::kForward, layer, unit, inputs);
-    weights.release(unit_of(layer));
+    for_units(layer, weights, &Weights::release);
   }
   if (!shape().has_output()) return run(Section::kFinalNorm, 0, {plan_, last_unit(), {}, {}}, inputs);
   run(Section::kFinalNorm, 0, forward_of(weights, last_unit()), inputs);
@@ -44,7 +54,7 @@ void Stage::loss_and_gradient(const at::Tensor& sums_2, Weights& weights, const 
   inputs.sums_2 = sums_2;
   inputs.scale = scale;
   run(Section::kLossAndGradient, 0, backward_of(weights, output_unit()), inputs);
-  weights.prefetch(last_unit() - 1);
+  for_units(shape().L() - 1, weights, &Weights::prefetch);
   run(Section::kFinalNormGradient, 0, backward_of(weights, last_unit()), inputs);
   weights.gradient_ready(last_unit());
   weights.release(last_unit());
@@ -57,14 +67,14 @@ void Stage::backward(Weights& weights, const MicroBatch& batch, const LossScale&
   Inputs inputs = inputs_of(batch);
   inputs.scale = scale;
   for (int64_t layer = shape().L() - 1; layer >= 0; --layer) {
-    const trace::SpanScope span(trace::SpanKind::kLayer, "backward", shape().stage.first + layer);
-    const at::Tensor whole = weights.gather(unit_of(layer));
-    if (layer > 0) weights.prefetch(unit_of(layer - 1));
-    run(Section::kBackward, layer, {plan_, unit_of(layer), whole, weights.gradient_to_write(unit_of(layer))}, inputs);
+    const trace::SpanScope span(trace::SpanKind::kLayer, "backward", in_model(layer));
+    const UnitTensors unit = layer_weights(plan_, weights, in_model(layer));
+    if (layer > 0) for_units(layer - 1, weights, &Weights::prefetch);
+    run(Section::kBackward, layer, with_gradients(unit, weights), inputs);
     // Before the sum of this block's gradients, which takes longer: the block after the next one must not wait for it.
-    if (layer > 1) weights.prefetch(unit_of(layer - 2));
-    if (!a_.program().in_halves()) weights.gradient_ready(unit_of(layer));
-    weights.release(unit_of(layer));
+    if (layer > 1) for_units(layer - 2, weights, &Weights::prefetch);
+    if (!a_.program().in_halves()) for_units(layer, weights, &Weights::gradient_ready);
+    for_units(layer, weights, &Weights::release);
   }
   if (!shape().has_embedding()) return;
   const bool needs_weights = shape().embedding_norm;
@@ -76,9 +86,10 @@ void Stage::backward(Weights& weights, const MicroBatch& batch, const LossScale&
 
 void Stage::weight_gradients(Weights& weights) {
   for (int64_t layer = shape().L() - 1; layer >= 0; --layer) {
-    const trace::SpanScope span(trace::SpanKind::kLayer, "weight gradients", shape().stage.first + layer);
-    run(Section::kWeightGradients, layer, {plan_, unit_of(layer), {}, weights.gradient_to_write(unit_of(layer))}, {});
-    weights.gradient_ready(unit_of(layer));
+    const trace::SpanScope span(trace::SpanKind::kLayer, "weight gradients", in_model(layer));
+    const UnitTensors unit{plan_, plan_.units_of(in_model(layer)).block, {}, {}};
+    run(Section::kWeightGradients, layer, with_gradients(unit, weights), {});
+    for_units(layer, weights, &Weights::gradient_ready);
   }
 }
 

@@ -59,13 +59,17 @@ class Stage {
   using Section = models::Section;
   const plan::ModelShape& shape() const { return a_.shape(); }
   Inputs inputs_of(const MicroBatch& batch) const;
-  // Numbers of units in the model: the unit of this stage's layer `layer`, from 0; the last unit; the output matrix's
-  // unit, which is the embedding's if weights are tied.
-  int64_t unit_of(int64_t layer) const { return 1 + shape().stage.first + layer; }
+  // The number in the model of this stage's layer `layer`, from 0.
+  int64_t in_model(int64_t layer) const { return shape().stage.first + layer; }
+  // Calls one function of Weights for the units of this stage's layer `layer`.
+  void for_units(int64_t layer, Weights& weights, void (Weights::*call)(int64_t unit)) const;
+  // Numbers of units in the model: the last unit; the output matrix's unit, which is the embedding's if weights are
+  // tied.
   int64_t last_unit() const { return static_cast<int64_t>(plan_.units.size()) - 1; }
   int64_t output_unit() const { return shape().tied ? 0 : last_unit(); }
   // Runs a section's ops with the weights of a unit, and with its gradients in a training.
-  void run(Section section, int64_t layer, const UnitTensors& unit, const Inputs& inputs) const {
+  void run(Section section, int64_t layer, const UnitTensors& unit, const Inputs& inputs) {
+    a_.use_layer(layer);
     execute(a_, a_.program().ops_of(section, layer), unit, inputs);
   }
   UnitTensors forward_of(Weights& weights, int64_t unit) const { return {plan_, unit, weights.gather(unit), {}}; }

@@ -23,8 +23,11 @@ class Sender {
   Messages operator()(const RowsToHeads& op) const { return heads(op.exchange, op.has_keys); }
   Messages operator()(const HeadsToRows& op) const { return heads(op.exchange, op.has_keys); }
   Messages operator()(const SumLoads& op) const {
-    return {.context = 2 * (sent_share(s.head_ranks()) + sent_share(s.key_ranks)) * bytes(op.loads)};
+    return {.tensor = op.tensor ? 2 * sent_share(s.tensor.size) * bytes(op.loads) : 0,
+            .context = 2 * (sent_share(s.head_ranks()) + sent_share(s.key_ranks)) * bytes(op.loads)};
   }
+  Messages operator()(const SendRows& op) const { return experts(op.from); }
+  Messages operator()(const ReturnRows& op) const { return experts(op.to); }
   Messages operator()(const GatherKeys& op) const { return keys(op.exchange); }
   Messages operator()(const SumKeyGradients& op) const { return keys(op.exchange); }
   template <class Other>
@@ -40,6 +43,8 @@ class Sender {
     return product;
   }
   Messages tensor(const Ref& whole) const { return {.tensor = sent_share(s.tensor.size) * bytes(whole)}; }
+  // On average as much comes back as goes.
+  Messages experts(const Ref& sent) const { return {.experts = sent_share(s.expert_part.size) * bytes(sent)}; }
   // The buffer of an exchange is one sequence's, with room for queries, keys and values.
   Messages heads(const Ref& exchange, bool has_keys) const {
     const auto queries = static_cast<double>(s.attention_heads()),

@@ -15,14 +15,15 @@ namespace hearth::models {
 // The share of a whole buffer that one of n ranks sends in an all-gather, reduce-scatter or all-to-all.
 inline double sent_share(int64_t ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); }
 
-// Bytes that one rank sends, as plan/traffic.h counts them: to ranks that share layers, and to ranks that share
-// sequences.
+// Bytes that one rank sends, as plan/traffic.h counts them: to ranks that share layers, to ranks that share sequences,
+// and to ranks with other experts, if all experts get equally many tokens.
 struct Messages {
-  double tensor = 0, context = 0;
+  double tensor = 0, context = 0, experts = 0;
 
   Messages& operator+=(const Messages& other) {
     tensor += other.tensor;
     context += other.context;
+    experts += other.experts;
     return *this;
   }
 };

@@ -26,11 +26,16 @@ struct Routing {
   Ref scores;    // [T, E] exact
   Ref log_sums;  // [1, T] exact: log-sum-exp of the logits
   Ref experts;   // [T, k] int32, best first
-  Ref factors;   // [T, k] exact: the weights of the experts' outputs
   Ref slots;     // [T, k] int32: of each choice
   Ref choices;   // [1, T*k] int32: of each slot, token * k + rank
+  Ref factors;   // [T*k, 1] exact: the weight of each slot's output
   Ref ends;      // [1, E] int32: the slot behind each expert's last
   Ref loads;     // [B, E] exact: choices of each expert in each sequence
+};
+
+// The sequences of a router's rows. Row t is of sequence (first + t) / each.
+struct SequenceRows {
+  int64_t first, each;
 };
 
 struct Route {
@@ -38,14 +43,17 @@ struct Route {
   Weight gate;
   Ref x;
   Routing to;
+  SequenceRows rows;
   Refs reads() const { return {x}; }
   Refs writes() const {
-    return {to.scores, to.log_sums, to.experts, to.factors, to.slots, to.choices, to.ends, to.loads};
+    return {to.scores, to.log_sums, to.experts, to.slots, to.choices, to.factors, to.ends, to.loads};
   }
 };
-// Adds up the loads of ranks that share the sequences.
+// Adds up the loads of ranks that have rows of the same sequences: of context parallel, and if `tensor` of tensor
+// parallel.
 struct SumLoads {
   Ref loads;
+  bool tensor;
   Refs reads() const { return {loads}; }
   Refs writes() const { return {loads}; }
 };
@@ -63,18 +71,16 @@ struct Combine {
   Refs reads() const { return {rows, by.slots}; }
   Refs writes() const { return {out}; }
 };
-// rows[slot] *= the slot's factor
+// rows[slot] *= factors[slot]
 struct ScaleSlots {
-  Ref rows;
-  Routing by;
-  Refs reads() const { return {rows, by.factors, by.choices}; }
+  Ref rows, factors;
+  Refs reads() const { return {rows, factors}; }
   Refs writes() const { return {rows}; }
 };
-// dfactors[choice] = drows[slot] . rows[slot], where drows is the gradient of factor * rows.
+// dfactors[slot] = drows[slot] . rows[slot], where drows is the gradient of factor * rows.
 struct FactorsGradient {
   Ref dfactors, drows, rows;
-  Routing by;
-  Refs reads() const { return {drows, rows, by.slots}; }
+  Refs reads() const { return {drows, rows}; }
   Refs writes() const { return {dfactors}; }
 };
 // The gradient of the logits, from the factors' and from the router's own losses. Ranks that share the layers each have
@@ -84,7 +90,8 @@ struct RouteGradient {
   int64_t layer;  // of the model
   Ref dlogits, dfactors;
   Routing of;
-  Refs reads() const { return {dfactors, of.scores, of.log_sums, of.experts, of.ends, of.loads}; }
+  SequenceRows rows;
+  Refs reads() const { return {dfactors, of.scores, of.log_sums, of.experts, of.slots, of.ends, of.loads}; }
   Refs writes() const { return {dlogits}; }
 };
 // dx += dlogits gate
@@ -100,6 +107,36 @@ struct RouterWeightGradient {
   Ref dlogits, x;
   Refs reads() const { return {dlogits, x}; }
   Refs writes() const { return {}; }
+};
+
+// Where ranks have different experts: what each of them gets from the others. M rows arrive, in the order of the ranks
+// that send them. Their slots are sorted by expert, then by rank, then by the rank's own slots: the order in which one
+// rank with all these tokens would have them.
+struct Arrivals {
+  Ref order;    // [M, 1] int64: of each slot, the row's place among the rows that arrive
+  Ref factors;  // [M, 1] exact: of each slot
+  Ref ends;     // [1, experts of a rank] int32: the slot behind each expert's last
+};
+// The ranks tell each other how many rows of each expert they send. The only time that the host waits.
+struct ShareCounts {
+  Routing of;
+  Arrivals to;
+  Refs reads() const { return {of.ends}; }
+  Refs writes() const { return {to.order, to.ends}; }
+};
+// Rows by this rank's slots -> rows by the slots of the ranks that have the experts. `arrived` is scratch.
+struct SendRows {
+  Ref to, from, arrived;
+  Arrivals by;
+  Refs reads() const { return {from, by.order}; }
+  Refs writes() const { return {to, arrived}; }
+};
+// The way back.
+struct ReturnRows {
+  Ref to, from, arrived;
+  Arrivals by;
+  Refs reads() const { return {from, by.order}; }
+  Refs writes() const { return {to, arrived}; }
 };
 
 // The products of a linear layer, where each expert multiplies its own rows by its own matrix. `weight`: the experts'

@@ -27,6 +27,7 @@ struct ParameterSpec {
   std::vector<int64_t> shape;  // of the whole, row-major, [out, in] for matrices
   Cut cut = Cut::kNothing;
   Law law = {Init::kOnes};
+  int64_t expert = -1;       // the expert of its layer that has it; -1: none. Parameters of experts are the last ones
   bool is_adjacent = false;  // begins where the one before it ends: both are rows of one matrix
   double used = 1;           // the share of tokens that it acts on
 };

@@ -19,8 +19,15 @@ std::span<const Op> Program::ops_of(Section section, int64_t layer) const {
 }
 
 Ref Program::add_buffer(std::string_view name, int64_t layer, std::vector<int64_t> buffer_shape, DType dtype) {
-  buffers_.push_back({name, layer, std::move(buffer_shape), dtype});
+  buffers_.push_back({.name = name, .layer = layer, .shape = std::move(buffer_shape), .dtype = dtype});
   return {static_cast<int32_t>(buffers_.size() - 1)};
+}
+
+Ref Program::varying_buffer(std::string_view name, int64_t layer, std::vector<int64_t> buffer_shape, DType dtype) {
+  const Ref added = layer < 0 ? shared_buffer(name, std::move(buffer_shape), dtype)
+                              : add_buffer(name, layer, std::move(buffer_shape), dtype);
+  buffers_[static_cast<size_t>(added.buffer)].varies = true;
+  return added;
 }
 
 Ref Program::shared_buffer(std::string_view name, std::vector<int64_t> buffer_shape, DType dtype) {

@@ -51,6 +51,9 @@ struct Buffer {
   int64_t layer;  // of the stage; -1: one for all layers
   std::vector<int64_t> shape;
   DType dtype;
+  // Its rows come from other ranks, and nobody knows how many before the step. `shape` has room for usual numbers; for
+  // more rows a run allocates more memory (model/activations.h).
+  bool varies = false;
 };
 
 struct Step {
@@ -108,6 +111,8 @@ class Program {
   Ref shared_buffer(std::string_view name, std::vector<int64_t> shape) {
     return shared_buffer(name, std::move(shape), size.dtype);
   }
+  // The same for rows that other ranks send; layer -1: shared.
+  Ref varying_buffer(std::string_view name, int64_t layer, std::vector<int64_t> shape, DType dtype);
   // The next ops are of this section of this pass. A section that begins beside another one is an alternative to it: it
   // is not in the order of steps, and uses only buffers that the other one uses.
   void begin(Pass pass, Section section, int64_t layer = 0);

@@ -7,6 +7,9 @@
 // Context parallel: ranks may share every sequence (arXiv 2309.14509). This cuts no matrix: a rank has some positions
 // of each sequence, and in attention all positions of some heads.
 //
+// Expert parallel: ranks may have different experts of every layer (arXiv 2006.16668). Then no rank has a part of an
+// expert.
+//
 // Shape letters of the whole project: B sequences, S positions, T = B*S tokens, D model width, H query heads,
 // G key/value heads, K head width, F feed-forward width, V vocabulary, L layers.
 #pragma once
@@ -46,6 +49,12 @@ struct Initialization {
 struct TensorPart {
   int64_t rank = 0, size = 1;
   bool operator==(const TensorPart&) const = default;
+};
+
+// One rank of the `size` ranks that have different experts.
+struct ExpertPart {
+  int64_t rank = 0, size = 1;
+  bool operator==(const ExpertPart&) const = default;
 };
 
 // The ids whose rows of embedding and output a rank has begin at `first`. total: all ids; 0: the rank has all.
@@ -88,6 +97,7 @@ struct ModelShape : config::BlockOptions {
   VocabularyPart vocabulary = {};
   int64_t context = 1;    // ranks that share every sequence
   int64_t key_ranks = 1;  // ranks with different positions in attention (plan/context_parallel.h)
+  ExpertPart expert_part = {};
   StagePart stage = {};
 
   int64_t L() const { return static_cast<int64_t>(layers.size()); }
@@ -104,6 +114,7 @@ struct ModelShape : config::BlockOptions {
   bool has_embedding() const { return stage.first == 0; }
   bool has_output() const { return stage.total == 0 || stage.first + L() == stage.total; }
   int64_t head_ranks() const { return context / key_ranks; }
+  bool shares_experts() const { return expert_part.size > 1; }
   const Rope& rope_of(const Layer& layer) const { return layer.local_rope ? local_rope : rope; }
   int64_t qk_heads() const { return H + G; }  // the heads that are rotated, next to each other in a row
   int64_t qkv_width() const { return (H + 2 * G) * K; }

@@ -53,8 +53,15 @@ Ends ends_of(const ModelShape& s) {
 std::vector<UnitSpec> unit_specs(const ModelShape& s) {
   const Ends ends = ends_of(s);
   std::vector<UnitSpec> units = {{"", ends.first.specs()}};
-  for (int64_t layer = 0; layer < s.L(); ++layer)
-    units.push_back({fmt::format("layers.{}.", layer), make_block(s.layer(layer))->parameters()});
+  for (int64_t layer = 0; layer < s.L(); ++layer) {
+    const std::string prefix = fmt::format("layers.{}.", layer);
+    std::vector<ParameterSpec> specs = make_block(s.layer(layer))->parameters();
+    const auto experts = std::find_if(specs.begin(), specs.end(), [](const auto& spec) { return spec.expert >= 0; });
+    std::vector<ParameterSpec> of_experts(experts, specs.end());
+    specs.erase(experts, specs.end());
+    units.push_back({prefix, std::move(specs), layer});
+    if (!of_experts.empty()) units.push_back({prefix, std::move(of_experts), layer, /*of_experts=*/true});
+  }
   units.push_back({"", ends.last.specs()});
   return units;
 }

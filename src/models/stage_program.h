@@ -17,12 +17,14 @@
 
 namespace hearth::models {
 
-// The parameters of the model's units, in forward order: the token embedding, each block, and the final norm with the
-// prediction head and the output matrix. With tied weights the embedding is the output matrix, too. The bias of the
-// logits is in the unit of the output matrix.
+// The parameters of the model's units, in forward order: the token embedding, each block, and behind it the block's
+// experts if it has any, and the final norm with the prediction head and the output matrix. With tied weights the
+// embedding is the output matrix, too. The bias of the logits is in the unit of the output matrix.
 struct UnitSpec {
   std::string prefix;  // of the names: "layers.3."
   std::vector<ParameterSpec> parameters;
+  int64_t layer = -1;  // of a block or its experts; else -1
+  bool of_experts = false;
 };
 std::vector<UnitSpec> unit_specs(const ModelShape& whole);
 

@@ -148,6 +148,12 @@ std::vector<double> to_doubles(const at::Tensor& tensor) {
   return {doubles.const_data_ptr<double>(), doubles.const_data_ptr<double>() + tensor.numel()};
 }
 
+std::vector<int64_t> to_int64s(const at::Tensor& tensor) {
+  const at::Tensor here = empty(tensor.sizes(), DType::kInt64);
+  here.copy_(tensor);
+  return {here.const_data_ptr<int64_t>(), here.const_data_ptr<int64_t>() + tensor.numel()};
+}
+
 void copy_(const at::Tensor& dst, const at::Tensor& src) {
   HEARTH_CHECK(dst.sizes() == src.sizes());
   dst.copy_(src);

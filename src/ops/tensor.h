@@ -49,8 +49,9 @@ at::Tensor from_float32(std::span<const float> values, at::Device device = at::k
 at::Tensor from_float64(std::span<const double> values, at::Device device = at::kCPU);
 at::Tensor from_bytes(std::span<const std::byte> values, at::Device device = at::kCPU);
 
-// The elements of a tensor of any floating type, in row-major order. Waits for a GPU.
+// The elements of a tensor of any floating type, or of int64, in row-major order. Waits for a GPU.
 std::vector<double> to_doubles(const at::Tensor& tensor);
+std::vector<int64_t> to_int64s(const at::Tensor& tensor);
 
 // dst = src, of the same shape; converts between types. Any strides.
 void copy_(const at::Tensor& dst, const at::Tensor& src);

@@ -32,9 +32,8 @@ Muon::Muon(const config::Optimizer& config, parallel::ShardedWeights& weights)
     : config_(config), weights_(weights), settings_(plan::parameter_settings(config, weights.plan())) {
   const plan::Precision& precision = weights.precision();
   const std::vector<bool> matrices = updated_matrices(weights);
-  const int64_t shards = weights.shard_group().size();
-  owners_ = plan::muon_owners(matrices, weights.plan(), shards);
-  const plan::MuonScratch sizes = plan::muon_scratch(matrices, weights.plan(), shards);
+  owners_ = plan::muon_owners(matrices, weights.plan(), weights.shards());
+  const plan::MuonScratch sizes = plan::muon_scratch(matrices, weights.plan(), weights.shards());
   memory_bytes_ = sizes.num_bytes(precision);
   ops::Arena arena(memory_bytes_, weights.device());
   update_ = arena.take({sizes.update}, precision.gradients);
@@ -47,18 +46,19 @@ Muon::Muon(const config::Optimizer& config, parallel::ShardedWeights& weights)
 }
 
 void Muon::step(double lr, const at::Tensor& decision) {
-  if (weights_.shard_group().size() > 1) {
-    for (const plan::Unit& unit : weights_.plan().units) step_unit(unit, lr, decision);
-    return;
-  }
-  for (size_t i = 0; i < settings_.size(); ++i) {
-    if (owners_[i] < 0) continue;
-    const auto index = static_cast<int64_t>(i);
-    const plan::Parameter& p = weights_.plan().parameters[i];
+  for (int64_t unit = 0; unit < weights_.num_units(); ++unit)
+    weights_.shard_group(unit).size() > 1 ? step_shared(unit, lr, decision) : step_own(unit, lr, decision);
+}
+
+void Muon::step_own(int64_t unit, double lr, const at::Tensor& decision) {
+  const plan::Unit& of = weights_.plan().units[static_cast<size_t>(unit)];
+  for (int64_t i = of.first_parameter; i < of.first_parameter + of.num_parameters; ++i) {
+    if (owners_[static_cast<size_t>(i)] < 0) continue;
+    const plan::Parameter& p = weights_.plan().parameters[static_cast<size_t>(i)];
     const at::Tensor update_N = update_.narrow(0, 0, p.numel);
-    add_momentum(index, update_N, decision);
+    add_momentum(i, update_N, decision);
     orthogonalize(p, update_N, decision);
-    apply(index, update_N, lr, decision);
+    apply(i, update_N, lr, decision);
   }
 }
 
@@ -76,8 +76,9 @@ void Muon::orthogonalize(const plan::Parameter& p, const at::Tensor& part_N, con
   ops::copy_(part_N.view(p.part.sizes), whole.narrow(shared, tensor->rank() * size, size));
 }
 
-void Muon::step_unit(const plan::Unit& unit, double lr, const at::Tensor& decision) {
-  comm::Group& shards = weights_.shard_group();
+void Muon::step_shared(int64_t number, double lr, const at::Tensor& decision) {
+  const plan::Unit& unit = weights_.plan().units[static_cast<size_t>(number)];
+  comm::Group& shards = weights_.shard_group(number);
   const int64_t begin = unit.first_parameter, end = begin + unit.num_parameters;
   const auto owner = [&](int64_t index) { return owners_[static_cast<size_t>(index)]; };
   const auto parameter = [&](int64_t index) -> const plan::Parameter& {

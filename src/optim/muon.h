@@ -46,7 +46,9 @@ class Muon {
   void apply(int64_t index, const at::Tensor& update_N, double lr, const at::Tensor& decision);
   // Orthogonalises a matrix of which this rank has `part_N`. Collective over the ranks that share the layers.
   void orthogonalize(const plan::Parameter& matrix, const at::Tensor& part_N, const at::Tensor& decision);
-  void step_unit(const plan::Unit& unit, double lr, const at::Tensor& decision);
+  // The matrices of a unit that this rank has alone, and of one that ranks share.
+  void step_own(int64_t unit, double lr, const at::Tensor& decision);
+  void step_shared(int64_t number, double lr, const at::Tensor& decision);
 
   config::Optimizer config_;
   parallel::ShardedWeights& weights_;

@@ -13,8 +13,10 @@ ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision 
                                Mode mode, std::vector<bool> trained, plan::Sharding sharding, at::Device device,
                                std::vector<bool> momentum_only, const ModelRanks& ranks)
     : plan_(plan),
-      group_(group),
-      shards_(&group),
+      dense_(sharers_of(group, sharding.replicas)),
+      experts_(ranks.experts == nullptr
+                   ? Sharers{.all = dense_.all, .shards = dense_.shards, .replicas = dense_.replicas}
+                   : sharers_of(*ranks.experts, sharding.replicas)),
       ranks_(ranks),
       precision_(precision),
       mode_(mode),
@@ -32,20 +34,13 @@ ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision 
                plan.tensor.size);
   const int64_t R = group.size();
   HEARTH_CHECK(!sharding.reproducible || (R & (R - 1)) == 0, "{} ranks are not a power of two", R);
-  HEARTH_CHECK(R % sharding.replicas == 0, "{} ranks for {} replicas", R, sharding.replicas);
-  if (sharding.replicas > 1) {
-    const mesh::Mesh mesh({.dp_replicate = sharding.replicas, .dp_shard = R / sharding.replicas});
-    own_shards_ = group.split(mesh.group(group.rank(), mesh::kShardAxes));
-    replicas_ = group.split(mesh.group(group.rank(), mesh::kReplicaAxes));
-    shards_ = own_shards_.get();
-  }
+  HEARTH_CHECK(!sharding.reproducible || ranks.experts == nullptr, "sums in one order over other ranks");
   memory_bytes_ = planned_bytes();
   ops::Arena arena(memory_bytes_, device);
   for (const plan::Unit& unit : plan.units) allocate_unit(unit, arena);
-  if (!has_whole_weights())
-    weight_slots_ = UnitSlots(plan::weight_slots(plan, shards_->size()), precision_.compute, arena);
-  if (training() && !has_whole_gradients())
-    gradient_slots_ = UnitSlots(plan::gradient_slots(plan, shards_->size()), precision_.gradients, arena);
+  weight_slots_ = UnitSlots(plan::weight_slots(plan, shards(), sharding_, precision_), precision_.compute, arena);
+  if (training())
+    gradient_slots_ = UnitSlots(plan::gradient_slots(plan, shards(), sharding_), precision_.gradients, arena);
   for (const plan::Parameter& p : plan.parameters) {
     Moments& m = moments_.emplace_back();
     if (!training() || !trained_[moments_.size() - 1]) continue;
@@ -60,19 +55,34 @@ ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision 
 }
 
 // The calls under way use the buffers and groups of this object.
-ShardedWeights::~ShardedWeights() { group_.stream().finish(); }
+ShardedWeights::~ShardedWeights() { group().stream().finish(); }
+
+ShardedWeights::Sharers ShardedWeights::sharers_of(comm::Group& all, int64_t replicas) {
+  const int64_t R = all.size();
+  HEARTH_CHECK(R % replicas == 0, "{} ranks for {} replicas", R, replicas);
+  Sharers sharers{.all = &all};
+  if (replicas == 1) return sharers;
+  const mesh::Mesh mesh({.dp_replicate = replicas, .dp_shard = R / replicas});
+  sharers.own_shards = all.split(mesh.group(all.rank(), mesh::kShardAxes));
+  sharers.own_replicas = all.split(mesh.group(all.rank(), mesh::kReplicaAxes));
+  sharers.shards = sharers.own_shards.get();
+  sharers.replicas = sharers.own_replicas.get();
+  return sharers;
+}
 
 void ShardedWeights::allocate_unit(const plan::Unit& unit, ops::Arena& arena) {
-  const int64_t R = shards_->size();
   UnitBuffers b;
+  b.sharers = &sharers(unit);
+  const comm::Group& shards = *b.sharers->shards;
+  const int64_t R = shards.size();
   b.numel = unit.numel;
   b.shard_numel = plan::slice_numel(unit, R);
-  b.slice = plan::unit_slice(unit, shards_->rank(), R);
-  if (has_whole_weights()) b.weights = arena.take({R * b.shard_numel}, precision_.compute);
+  b.slice = plan::unit_slice(unit, shards.rank(), R);
+  if (has_whole_weights(unit)) b.weights = arena.take({R * b.shard_numel}, precision_.compute);
   const bool in_place = b.weights.defined() && !has_own_masters();
   b.masters = in_place ? shard_of(b, b.weights) : arena.take({b.shard_numel}, precision_.masters);
   if (training()) {
-    if (has_whole_gradients()) b.gradients = arena.take({R * b.shard_numel}, precision_.gradients);
+    if (has_whole_gradients(unit)) b.gradients = arena.take({R * b.shard_numel}, precision_.gradients);
     b.gradient_shard =
         b.gradients.defined() ? shard_of(b, b.gradients) : arena.take({b.shard_numel}, precision_.gradients);
   }
@@ -81,17 +91,18 @@ void ShardedWeights::allocate_unit(const plan::Unit& unit, ops::Arena& arena) {
 
 // Buffers of a unit have space for equal shards; moments for this rank's part only.
 int64_t ShardedWeights::planned_bytes() const {
-  const int64_t R = shards_->size();
   int64_t bytes = 0;
   for (const plan::Unit& unit : plan_.units) {
-    const int64_t shard = plan::slice_numel(unit, R);
-    if (has_whole_weights()) bytes += ops::Arena::bytes_for({R * shard}, precision_.compute);
-    if (!has_whole_weights() || has_own_masters()) bytes += ops::Arena::bytes_for({shard}, precision_.masters);
-    if (training()) bytes += ops::Arena::bytes_for({has_whole_gradients() ? R * shard : shard}, precision_.gradients);
+    const int64_t R = shards().of(unit), shard = plan::slice_numel(unit, R);
+    const bool whole = has_whole_weights(unit);
+    if (whole) bytes += ops::Arena::bytes_for({R * shard}, precision_.compute);
+    if (!whole || has_own_masters()) bytes += ops::Arena::bytes_for({shard}, precision_.masters);
+    if (training())
+      bytes += ops::Arena::bytes_for({has_whole_gradients(unit) ? R * shard : shard}, precision_.gradients);
   }
-  if (!has_whole_weights()) bytes += UnitSlots::bytes_for(plan::weight_slots(plan_, R), precision_.compute);
+  bytes += UnitSlots::bytes_for(plan::weight_slots(plan_, shards(), sharding_, precision_), precision_.compute);
   if (!training()) return bytes;
-  if (!has_whole_gradients()) bytes += UnitSlots::bytes_for(plan::gradient_slots(plan_, R), precision_.gradients);
+  bytes += UnitSlots::bytes_for(plan::gradient_slots(plan_, shards(), sharding_), precision_.gradients);
   for (size_t i = 0; i < plan_.parameters.size(); ++i) {
     const int64_t numel = owned_range(plan_.parameters[i]).numel();
     if (trained_[i]) bytes += (momentum_only_[i] ? 1 : 2) * ops::Arena::bytes_for({numel}, precision_.moments);
@@ -100,15 +111,16 @@ int64_t ShardedWeights::planned_bytes() const {
 }
 
 plan::Slice ShardedWeights::owned_range(const plan::Parameter& p) const {
-  const plan::Slice slice =
-      plan::unit_slice(plan_.units[static_cast<size_t>(p.unit)], shards_->rank(), shards_->size());
+  const plan::Unit& unit = plan_.units[static_cast<size_t>(p.unit)];
+  const comm::Group& shards = *sharers(unit).shards;
+  const plan::Slice slice = plan::unit_slice(unit, shards.rank(), shards.size());
   const int64_t begin = std::clamp<int64_t>(slice.begin - p.offset, 0, p.numel);
   return {begin, std::clamp<int64_t>(slice.end - p.offset, begin, p.numel)};
 }
 
 at::Tensor ShardedWeights::gather(int64_t unit) {
   UnitBuffers& b = buffers(unit);
-  if (weight_slots_.empty()) {
+  if (b.weights.defined()) {
     if (std::exchange(b.stale, false)) b.gathering = gather_into(b, b.weights, /*ahead=*/false);
     b.gathering.wait();
     return b.weights.narrow(0, 0, b.numel);
@@ -124,9 +136,9 @@ at::Tensor ShardedWeights::gather(int64_t unit) {
 }
 
 void ShardedWeights::prefetch(int64_t unit) {
-  if (shards_->size() == 1) return;  // nothing to wait for
   UnitBuffers& b = buffers(unit);
-  if (weight_slots_.empty()) {
+  if (b.sharers->shards->size() == 1) return;  // nothing to wait for
+  if (b.weights.defined()) {
     if (std::exchange(b.stale, false)) b.gathering = gather_into(b, b.weights, /*ahead=*/true);
   } else if (weight_slots_.find(unit) == nullptr) {
     UnitSlot& slot = weight_slots_.take(unit);
@@ -135,23 +147,24 @@ void ShardedWeights::prefetch(int64_t unit) {
 }
 
 void ShardedWeights::release(int64_t unit) {
-  if (weight_slots_.empty()) return;
+  if (buffers(unit).weights.defined()) return;
   UnitSlot* slot = weight_slots_.find(unit);
   HEARTH_CHECK(slot != nullptr && slot->in_use, "unit {} is released and was not gathered", unit);
   slot->in_use = false;
 }
 
 comm::Work ShardedWeights::gather_into(UnitBuffers& b, const at::Tensor& whole, bool ahead) {
-  const at::Tensor full = whole.narrow(0, 0, shards_->size() * b.shard_numel), own = shard_of(b, full);
+  comm::Group* const shards = b.sharers->shards;
+  const at::Tensor full = whole.narrow(0, 0, shards->size() * b.shard_numel), own = shard_of(b, full);
   if (has_own_masters() && !b.is_cast) ops::copy_(own, b.masters);
-  b.is_cast = has_copies();  // a slot may have another unit next time
+  b.is_cast = has_copies(b);  // a slot may have another unit next time
   const at::Tensor shard = has_own_masters() ? own : b.masters;
-  return start_or_run(ahead, [this, full, shard] { shards_->all_gather(full, shard); });
+  return start_or_run(ahead, [shards, full, shard] { shards->all_gather(full, shard); });
 }
 
 comm::Work ShardedWeights::start_or_run(bool ahead, std::function<void()> calls) {
-  if (ahead) return group_.start(std::move(calls));
-  group_.stream().run(calls);
+  if (ahead) return group().start(std::move(calls));
+  group().stream().run(calls);
   return {};
 }
 
@@ -166,7 +179,7 @@ model::UnitGradient ShardedWeights::gradient_to_write(int64_t unit) {
   UnitBuffers& b = buffers(unit);
   at::Tensor whole = b.gradients;
   bool begins = false;
-  if (gradient_slots_.empty()) {
+  if (b.gradients.defined()) {
     begins = std::exchange(b.begins, false);
     if (begins) b.reducing.wait();
   } else {
@@ -178,7 +191,7 @@ model::UnitGradient ShardedWeights::gradient_to_write(int64_t unit) {
   }
   if (begins) {
     b.unwritten.assign(parameters_of(unit).size(), true);
-    zero_padding(unit, whole.narrow(0, 0, shards_->size() * b.shard_numel));
+    zero_padding(unit, whole.narrow(0, 0, b.sharers->shards->size() * b.shard_numel));
   }
   return {whole.narrow(0, 0, b.numel), &b.unwritten};
 }
@@ -188,12 +201,13 @@ void ShardedWeights::gradient_ready(int64_t unit) {
   HEARTH_CHECK(b.num_ready < num_micro_batches_, "unit {} of a step of {} micro-batches", unit, num_micro_batches_);
   gradient(unit);  // zero where the micro-batch added nothing
   ++b.num_ready;
-  const bool each = sharding_.reproducible || !gradient_slots_.empty();
+  const bool each = sharding_.reproducible || !b.gradients.defined();
   if (!each && b.num_ready < num_micro_batches_) return;
-  UnitSlot* const slot = gradient_slots_.empty() ? nullptr : gradient_slots_.find(unit);
-  const at::Tensor whole = slot == nullptr ? b.gradients : slot->whole.narrow(0, 0, shards_->size() * b.shard_numel);
+  UnitSlot* const slot = b.gradients.defined() ? nullptr : gradient_slots_.find(unit);
+  const at::Tensor whole =
+      slot == nullptr ? b.gradients : slot->whole.narrow(0, 0, b.sharers->shards->size() * b.shard_numel);
   zero_frozen_gradients(unit, whole);
-  b.reducing = start_or_run(group_.control().size() > 1, [this, unit, whole] { reduce(unit, whole); });
+  b.reducing = start_or_run(group().control().size() > 1, [this, unit, whole] { reduce(unit, whole); });
   if (slot == nullptr) {
     b.begins = each && b.num_ready < num_micro_batches_;
   } else {
@@ -207,12 +221,13 @@ void ShardedWeights::reduce(int64_t unit, const at::Tensor& whole) {
   UnitBuffers& b = buffers(unit);
   sum_whole_parameters(unit, whole);
   const at::Tensor sum = shard_of(b, whole);
-  shards_->reduce_scatter(sum, whole);
-  if (replicas_ && sharding_.reproducible) replicas_->all_reduce(sum);
+  comm::Group* const replicas = b.sharers->replicas;
+  b.sharers->shards->reduce_scatter(sum, whole);
+  if (replicas != nullptr && sharding_.reproducible) replicas->all_reduce(sum);
   add_micro_batch(b, sum);
-  if (!replicas_ || sharding_.reproducible) return;
+  if (replicas == nullptr || sharding_.reproducible) return;
   // Once a step: whole gradients are reduced once, slots with each micro-batch.
-  if (gradient_slots_.empty() || b.num_reduced == num_micro_batches_) replicas_->all_reduce(b.gradient_shard);
+  if (b.gradients.defined() || b.num_reduced == num_micro_batches_) replicas->all_reduce(b.gradient_shard);
 }
 
 // A binary counter of the micro-batches of a block. Where its last digits change from 1 to 0, the partial sums of these
@@ -271,8 +286,8 @@ void ShardedWeights::zero_frozen_gradients(int64_t unit, const at::Tensor& gradi
 }
 
 void ShardedWeights::sum_whole_parameters(int64_t unit, const at::Tensor& gradients) {
-  if (ranks_.tensor == nullptr) return;
   const plan::Unit& of = plan_.units[static_cast<size_t>(unit)];
+  if (ranks_.tensor == nullptr || of.of_experts) return;
   for (int64_t i = of.first_parameter; i < of.first_parameter + of.num_parameters; ++i) {
     const plan::Parameter& p = plan_.parameters[static_cast<size_t>(i)];
     if (p.is_whole() && trained(i)) ranks_.tensor->all_reduce(gradients.narrow(0, p.offset, p.numel));
@@ -284,7 +299,7 @@ void ShardedWeights::begin_step(int64_t num_micro_batches) {
   num_micro_batches_ = num_micro_batches;
   paired_ = plan::paired_micro_batches(num_micro_batches, sharding_.reproducible);
   copies_written_ = false;
-  const int64_t num_sums = plan::num_partial_sums(num_micro_batches, sharding_, shards_->size());
+  const int64_t num_sums = plan::num_partial_sums(num_micro_batches, sharding_, shard_group().size());
   weight_slots_.clear();  // a step that threw may have left some in use
   gradient_slots_.clear();
   for (UnitBuffers& b : units_) {
@@ -348,7 +363,7 @@ ShardedWeights::Owned ShardedWeights::owned(int64_t index) const {
   // If this rank owns nothing of the parameter, the parameter may be before or after the slice.
   const int64_t begin = std::clamp<int64_t>(p.offset + range.begin - b.slice.begin, 0, b.slice.numel());
   const Moments& m = moments_[static_cast<size_t>(index)];
-  if (has_copies()) b.gathering.wait();  // it reads the copy
+  if (has_copies(b)) b.gathering.wait();  // it reads the copy
   return {range.begin,
           range.end,
           b.masters.narrow(0, begin, range.numel()),
@@ -356,7 +371,7 @@ ShardedWeights::Owned ShardedWeights::owned(int64_t index) const {
           m.exp_avg,
           m.exp_avg_sq,
           m.momentum,
-          has_copies() ? shard_of(b, b.weights).narrow(0, begin, range.numel()) : at::Tensor()};
+          has_copies(b) ? shard_of(b, b.weights).narrow(0, begin, range.numel()) : at::Tensor()};
 }
 
 ShardedWeights::UnitBuffers& ShardedWeights::buffers(int64_t unit) {
@@ -370,7 +385,7 @@ const ShardedWeights::UnitBuffers& ShardedWeights::buffers(int64_t unit) const {
 }
 
 at::Tensor ShardedWeights::shard_of(const UnitBuffers& b, const at::Tensor& whole) const {
-  return whole.narrow(0, shards_->rank() * b.shard_numel, b.shard_numel);
+  return whole.narrow(0, b.sharers->shards->rank() * b.shard_numel, b.shard_numel);
 }
 
 }  // namespace hearth::parallel

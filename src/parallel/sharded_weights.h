@@ -14,6 +14,9 @@
 // has shards of its own part. Norms are whole on each of these ranks, and get gradients from that rank's rows of the
 // residual stream. These gradients are summed over the ranks before the reduction, so all ranks make the same update.
 //
+// Where ranks have different experts (expert parallel), `plan` has this rank's, and fewer ranks shard their units:
+// those with the same experts. Their gradients already have the tokens of all ranks that sent some.
+//
 // Where ranks have different layers (pipeline parallel), `plan` is of this rank's layers, and all other units are
 // empty. Tied weights are on two ranks, which add their gradients in finish_gradients() and make the same update.
 //
@@ -56,6 +59,9 @@ struct ModelRanks {
   comm::Group* tensor = nullptr;     // ranks that share the layers
   comm::Group* pipeline = nullptr;   // ranks with different layers
   comm::Group* embedding = nullptr;  // the ranks of the pipeline that have the tied weights
+  // The ranks with the same experts, the shards of a replica next to each other. Null: all data-parallel ranks have the
+  // same experts, or the same parts of them.
+  comm::Group* experts = nullptr;
 };
 
 class ShardedWeights final : public model::Weights {
@@ -123,11 +129,14 @@ class ShardedWeights final : public model::Weights {
 
   const plan::ParameterPlan& plan() const { return plan_; }
   int64_t num_units() const { return static_cast<int64_t>(units_.size()); }
-  comm::Group& group() const { return group_; }          // all data-parallel ranks
-  comm::Group& shard_group() const { return *shards_; }  // this rank's replica
+  comm::Group& group() const { return *dense_.all; }  // all data-parallel ranks
+  // The ranks of this rank's replica that share a unit; and all of those that share units without experts.
+  comm::Group& shard_group(int64_t unit) const { return *sharers(unit).shards; }
+  comm::Group& shard_group() const { return *dense_.shards; }
+  plan::Shards shards() const { return {dense_.shards->size(), experts_.shards->size()}; }
   const ModelRanks& ranks() const { return ranks_; }
   // The number of this rank's replica, from 0.
-  int64_t replica() const { return group_.rank() / shards_->size(); }
+  int64_t replica() const { return dense_.all->rank() / dense_.shards->size(); }
   const plan::Precision& precision() const { return precision_; }
   at::Device device() const { return device_; }
   bool training() const { return mode_ == Mode::kTraining; }
@@ -135,7 +144,18 @@ class ShardedWeights final : public model::Weights {
   int64_t partial_sums_bytes() const { return partial_sums_bytes_; }  // not in memory_bytes()
 
  private:
+  // The ranks that have the same weights.
+  struct Sharers {
+    comm::Group* all;
+    std::unique_ptr<comm::Group> own_shards{}, own_replicas{};  // null without replicas
+    comm::Group *shards = all, *replicas = nullptr;
+  };
+  static Sharers sharers_of(comm::Group& all, int64_t replicas);
+  const Sharers& sharers(const plan::Unit& unit) const { return unit.of_experts ? experts_ : dense_; }
+  const Sharers& sharers(int64_t unit) const { return sharers(plan_.units[static_cast<size_t>(unit)]); }
+
   struct UnitBuffers {
+    const Sharers* sharers;
     int64_t numel;        // of the unit
     int64_t shard_numel;  // of a full slice, the size of a collective's shard
     plan::Slice slice;    // of this rank
@@ -157,11 +177,15 @@ class ShardedWeights final : public model::Weights {
     int64_t updates_before = 0;
   };
   bool has_own_masters() const { return precision_.masters != precision_.compute; }
-  bool has_copies() const {
-    return precision_.masters == DType::kFloat32 && precision_.compute == DType::kBFloat16 && has_whole_weights();
+  bool has_copies(const UnitBuffers& unit) const {
+    return precision_.masters == DType::kFloat32 && precision_.compute == DType::kBFloat16 && unit.weights.defined();
   }
-  bool has_whole_weights() const { return sharding_.has_whole_weights(shards_->size(), precision_); }
-  bool has_whole_gradients() const { return sharding_.has_whole_gradients(shards_->size()); }
+  bool has_whole_weights(const plan::Unit& unit) const {
+    return sharding_.has_whole_weights(sharers(unit).shards->size(), precision_);
+  }
+  bool has_whole_gradients(const plan::Unit& unit) const {
+    return sharding_.has_whole_gradients(sharers(unit).shards->size());
+  }
   int64_t planned_bytes() const;
   void allocate_unit(const plan::Unit& unit, ops::Arena& arena);
   // This rank's part of a parameter, as a range of the parameter's elements.
@@ -171,6 +195,7 @@ class ShardedWeights final : public model::Weights {
   comm::Work gather_into(UnitBuffers& unit, const at::Tensor& whole, bool ahead);
   // Marks all weights as out of date, so that the next gather communicates.
   void set_stale();
+  // In the stream of all groups of this object.
   comm::Work start_or_run(bool ahead, std::function<void()> calls);
   // In a whole buffer, sets padding and the elements of unwritten parameters to zero.
   void zero_padding(int64_t unit, const at::Tensor& gradients) const;
@@ -187,9 +212,7 @@ class ShardedWeights final : public model::Weights {
   at::Tensor shard_of(const UnitBuffers& unit, const at::Tensor& whole) const;
 
   const plan::ParameterPlan& plan_;
-  comm::Group& group_;
-  std::unique_ptr<comm::Group> own_shards_, replicas_;  // null without replicas
-  comm::Group* shards_;
+  const Sharers dense_, experts_;
   ModelRanks ranks_;
   plan::Precision precision_;
   Mode mode_;

@@ -63,20 +63,21 @@ int64_t slots_bytes(const std::vector<SlotPool>& pools, DType dtype) {
 std::vector<MemoryItem> work_memory(const config::RunConfig& config, const ModelShape& shape,
                                     const ParameterPlan& parameters, const Precision& precision, int64_t threads) {
   std::vector<MemoryItem> items;
-  const int64_t shards = config.parallelism.shards();
+  const Shards shards = shards_of(config.parallelism);
   const MuonScratch muon = muon_scratch(trained_muon_matrices(config, parameters), parameters, shards);
   if (muon.num_bytes(precision) > 0) items.push_back({"Newton-Schulz", muon.num_bytes(precision)});
-  const int64_t sums = num_partial_sums(config::accumulation_steps(config), sharding_of(config), shards);
+  const int64_t sums = num_partial_sums(config::accumulation_steps(config), sharding_of(config), shards.dense);
   int64_t gradients = 0, largest = 0;
   for (const Unit& unit : parameters.units) {
-    gradients += aligned_bytes(slice_numel(unit, shards), precision.gradients);
-    largest = std::max(largest, aligned_bytes(slice_numel(unit, shards) * shards, precision.gradients));
+    const int64_t ranks = shards.of(unit), slice = slice_numel(unit, ranks);
+    gradients += aligned_bytes(slice, precision.gradients);
+    largest = std::max(largest, aligned_bytes(slice * ranks, precision.gradients));
   }
   if (sums > 0) items.push_back({fmt::format("{} partial sums of gradients", sums), sums * gradients});
   if (threads == 0) {
     // NCCL's sums in order keep the parts of all ranks, and those between replicas a padded copy, too.
     const int64_t replicas = config.parallelism.data_parallel_replicate_degree;
-    if (config.numerics.reproducible && shards * replicas > 1)
+    if (config.numerics.reproducible && shards.dense * replicas > 1)
       items.push_back({"sums of gradients in order", (replicas > 1 ? 2 : 1) * largest});
     return items;
   }
@@ -89,23 +90,24 @@ std::vector<MemoryItem> work_memory(const config::RunConfig& config, const Model
 
 }  // namespace
 
-std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& p, int64_t shards,
+std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& p, const Shards& shards,
                                        const Sharding& sharding, const std::vector<bool>& trained,
                                        const std::vector<bool>& momentum_only) {
-  const bool whole_weights = sharding.has_whole_weights(shards, p);
-  const bool whole_gradients = sharding.has_whole_gradients(shards);
-  int64_t weights = 0, masters = 0, gradients = 0, moments = 0, momentum = 0;
+  const bool whole_weights = sharding.has_whole_weights(shards.dense, p);
+  int64_t weights = slots_bytes(weight_slots(plan, shards, sharding, p), p.compute);
+  int64_t masters = 0, gradients = 0, moments = 0, momentum = 0;
   for (const Unit& unit : plan.units) {
-    const int64_t shard = slice_numel(unit, shards);
-    if (whole_weights) weights += aligned_bytes(shards * shard, p.compute);
-    if (!whole_weights || p.masters != p.compute) masters += aligned_bytes(shard, p.masters);
-    gradients += aligned_bytes(whole_gradients ? shards * shard : shard, p.gradients);
+    const int64_t ranks = shards.of(unit), shard = slice_numel(unit, ranks);
+    const bool whole = sharding.has_whole_weights(ranks, p);
+    if (whole) weights += aligned_bytes(ranks * shard, p.compute);
+    if (!whole || p.masters != p.compute) masters += aligned_bytes(shard, p.masters);
+    gradients += aligned_bytes(sharding.has_whole_gradients(ranks) ? ranks * shard : shard, p.gradients);
   }
-  if (!whole_weights) weights = slots_bytes(weight_slots(plan, shards), p.compute);
-  const int64_t slots = whole_gradients ? 0 : slots_bytes(gradient_slots(plan, shards), p.gradients);
+  const int64_t slots = slots_bytes(gradient_slots(plan, shards, sharding), p.gradients);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const Parameter& parameter = plan.parameters[i];
-    const Slice slice = unit_slice(plan.units[static_cast<size_t>(parameter.unit)], 0, shards);
+    const Unit& unit = plan.units[static_cast<size_t>(parameter.unit)];
+    const Slice slice = unit_slice(unit, 0, shards.of(unit));
     const int64_t owned = std::clamp<int64_t>(slice.end - parameter.offset, 0, parameter.numel);
     if (!trained.empty() && !trained[i]) continue;
     const bool has_momentum = !momentum_only.empty() && momentum_only[i];
@@ -125,18 +127,23 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
 int64_t snapshot_bytes(const config::RunConfig& config, const ParameterPlan& parameters, const Precision& precision) {
   const std::vector<bool> trained = trained_parameters(config.checkpoint.freeze, parameters);
   const std::vector<bool> momentum_only = muon_matrices(config.optimizer, parameters);
-  const int64_t shards = config.parallelism.shards(), replicas = config.parallelism.data_parallel_replicate_degree;
-  std::vector<int64_t> bytes(static_cast<size_t>(shards * replicas));
+  const Shards shards = shards_of(config.parallelism);
+  const config::Parallelism& ranks = config.parallelism;
+  const int64_t replicas = ranks.data_parallel_replicate_degree;
+  std::vector<int64_t> bytes(static_cast<size_t>(shards.dense * replicas));
   for (size_t i = 0; i < parameters.parameters.size(); ++i) {
     const Parameter& p = parameters.parameters[i];
     if (!p.counts) continue;  // another rank saves it
     const int64_t states = !trained[i] ? 0 : !momentum_only.empty() && momentum_only[i] ? 1 : 2;
     const int64_t replica = static_cast<int64_t>(i) % replicas;  // they take the parameters in turn
-    for (int64_t shard = 0; shard < shards; ++shard) {
-      const Slice slice = unit_slice(parameters.units[static_cast<size_t>(p.unit)], shard, shards);
+    const Unit& unit = parameters.units[static_cast<size_t>(p.unit)];
+    for (int64_t shard = 0; shard < shards.dense; ++shard) {
+      const bool apart = unit.of_experts && ranks.expert_parallel_degree > 1;
+      const int64_t number = apart ? shard * ranks.tensor_parallel_degree / ranks.expert_parallel_degree : shard;
+      const Slice slice = unit_slice(unit, number, shards.of(unit));
       const int64_t begin = std::clamp<int64_t>(slice.begin - p.offset, 0, p.numel);
       const int64_t owned = std::clamp<int64_t>(slice.end - p.offset, begin, p.numel) - begin;
-      bytes[static_cast<size_t>(replica * shards + shard)] +=
+      bytes[static_cast<size_t>(replica * shards.dense + shard)] +=
           aligned_bytes(owned, precision.masters) + states * aligned_bytes(owned, precision.moments);
     }
   }
@@ -153,8 +160,9 @@ SampleBatch sample_batch(const config::RunConfig& config, int64_t longest) {
 }
 
 bool samples_are_cached(const config::RunConfig& config) {
-  return !config.objective.masked() && config.parallelism.tensor_parallel_degree == 1 &&
-         config.parallelism.pipeline_parallel_degree == 1;
+  const config::Parallelism& p = config.parallelism;
+  return !config.objective.masked() && p.tensor_parallel_degree == 1 && p.pipeline_parallel_degree == 1 &&
+         p.expert_parallel_degree == 1;
 }
 
 namespace {
@@ -233,7 +241,7 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   plan.limit_bytes = memory_bytes;
   for (const MemoryItem& item : plan.beside) plan.limit_bytes -= item.bytes;
   if (const auto limit = parse_bytes(config.memory.limit)) plan.limit_bytes = std::min(plan.limit_bytes, *limit);
-  plan.weights = weights_memory(parameters, precision, config.parallelism.shards(), sharding_of(config),
+  plan.weights = weights_memory(parameters, precision, shards_of(config.parallelism), sharding_of(config),
                                 trained_parameters(config.checkpoint.freeze, parameters),
                                 muon_matrices(config.optimizer, parameters));
   for (const MemoryItem& item : plan.weights) plan.weights_bytes += item.bytes;

@@ -75,7 +75,7 @@ struct MemoryPlan {
 // The allocations of parallel::ShardedWeights on rank 0 of `shards` ranks in each replica, which owns most. `trained`:
 // a flag for each parameter; empty: all are trained.
 // `momentum_only`: a flag for each parameter whose state is Muon's momentum alone (plan/muon.h); empty: none.
-std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& precision, int64_t shards,
+std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& precision, const Shards& shards,
                                        const Sharding& sharding = {}, const std::vector<bool>& trained = {},
                                        const std::vector<bool>& momentum_only = {});
 

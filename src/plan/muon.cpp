@@ -31,14 +31,15 @@ int64_t MuonScratch::num_bytes(const Precision& precision) const {
          2 * aligned_bytes(matrix, precision.compute) + 2 * aligned_bytes(square, precision.compute);
 }
 
-MuonScratch muon_scratch(const std::vector<bool>& matrices, const ParameterPlan& plan, int64_t shards) {
+MuonScratch muon_scratch(const std::vector<bool>& matrices, const ParameterPlan& plan, const Shards& shards) {
   MuonScratch scratch;
   for (size_t i = 0; i < matrices.size(); ++i) {
     const Parameter& p = plan.parameters[i];
     if (!matrices[i] || p.numel == 0) continue;
     const int64_t shorter = std::min(p.shape[0], p.shape[1]);
-    const int64_t whole = shards * slice_numel(plan.units[static_cast<size_t>(p.unit)], shards);
-    scratch.update = std::max(scratch.update, shards == 1 ? p.numel : whole);
+    const Unit& unit = plan.units[static_cast<size_t>(p.unit)];
+    const int64_t ranks = shards.of(unit), whole = ranks * slice_numel(unit, ranks);
+    scratch.update = std::max(scratch.update, ranks == 1 ? p.numel : whole);
     const int64_t numel = p.shape[0] * p.shape[1];
     scratch.matrix = std::max(scratch.matrix, numel);
     if (!p.is_whole()) scratch.shared = std::max(scratch.shared, numel);
@@ -47,16 +48,17 @@ MuonScratch muon_scratch(const std::vector<bool>& matrices, const ParameterPlan&
   return scratch;
 }
 
-std::vector<int64_t> muon_owners(const std::vector<bool>& matrices, const ParameterPlan& plan, int64_t shards) {
+std::vector<int64_t> muon_owners(const std::vector<bool>& matrices, const ParameterPlan& plan, const Shards& shards) {
   std::vector<int64_t> owners(matrices.size(), -1);
   for (const Unit& unit : plan.units) {
     std::vector<std::pair<double, size_t>> costs;
     for (int64_t i = unit.first_parameter; i < unit.first_parameter + unit.num_parameters; ++i) {
       const auto index = static_cast<size_t>(i);
-      if (matrices[index] && unit.is_here) costs.emplace_back(-iteration_flops(plan.parameters[index]), index);
+      if (matrices[index] && plan.parameters[index].numel > 0)
+        costs.emplace_back(-iteration_flops(plan.parameters[index]), index);
     }
     std::sort(costs.begin(), costs.end());  // the dearest first; equal ones in their order
-    std::vector<double> work(static_cast<size_t>(shards));
+    std::vector<double> work(static_cast<size_t>(shards.of(unit)));
     for (const auto& [cost, index] : costs) {
       const auto least = std::min_element(work.begin(), work.end());
       *least -= cost;

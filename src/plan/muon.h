@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "plan/parameters.h"
 #include "plan/precision.h"
+#include "plan/sharding.h"
 
 namespace hearth::plan {
 
@@ -27,11 +28,11 @@ struct MuonScratch {
 };
 
 // For the parameters whose flag is true. All sizes are 0 if there is no such parameter.
-MuonScratch muon_scratch(const std::vector<bool>& matrices, const ParameterPlan& plan, int64_t shards);
+MuonScratch muon_scratch(const std::vector<bool>& matrices, const ParameterPlan& plan, const Shards& shards);
 
 // The rank that orthogonalises each parameter whose flag is true; -1 for the others. The matrices of a unit are shared
 // by cost, the dearest first: the ranks work on one unit at a time.
-std::vector<int64_t> muon_owners(const std::vector<bool>& matrices, const ParameterPlan& plan, int64_t shards);
+std::vector<int64_t> muon_owners(const std::vector<bool>& matrices, const ParameterPlan& plan, const Shards& shards);
 
 // The matrices that a run updates with Muon: muon_matrices() without those that checkpoint.freeze matches.
 std::vector<bool> trained_muon_matrices(const config::RunConfig& config, const ParameterPlan& plan);

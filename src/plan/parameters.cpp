@@ -41,12 +41,21 @@ Slice part_of(int64_t n, TensorPart part) {
 // Places parameters in units, one after the other.
 class Layout {
  public:
-  explicit Layout(ParameterPlan& plan)
-      : plan_(plan), alignment_(plan.tensor.size > 1 ? kSliceAlignment : kUnitAlignment) {}
+  Layout(ParameterPlan& plan, ExpertPart experts, const ModelShape& whole)
+      : plan_(plan),
+        experts_(experts),
+        whole_(whole),
+        alignment_(plan.tensor.size > 1 ? kSliceAlignment : kUnitAlignment) {}
 
   // A unit that this rank has, or another one. `counts`: whether it is this rank that counts it.
-  void begin_unit(bool is_here, bool counts = true) {
-    plan_.units.push_back({0, static_cast<int64_t>(plan_.parameters.size()), 0, is_here});
+  void begin_unit(const models::UnitSpec& spec, bool is_here, bool counts = true) {
+    const int64_t unit = std::ssize(plan_.units);
+    plan_.units.push_back({0, static_cast<int64_t>(plan_.parameters.size()), 0, is_here, spec.of_experts});
+    if (spec.of_experts) {
+      plan_.layers.back().experts = unit;
+    } else if (spec.layer >= 0) {
+      plan_.layers.push_back({unit});
+    }
     counts_ = counts;
     end_ = 0;
   }
@@ -57,15 +66,17 @@ class Layout {
     plan_.num_parameters += part.numel();
     active_ += static_cast<double>(part.numel()) * spec.used;
     plan_.num_active = std::llround(active_);
-    const bool is_shared = spec.cut != models::Cut::kNothing;
+    // Ranks with different experts have each of them as a whole.
+    const bool is_apart = spec.expert >= 0 && experts_.size > 1;
+    const bool is_shared = spec.cut != models::Cut::kNothing && !is_apart;
     if (is_shared) {
       const size_t dimension = spec.cut == models::Cut::kRows ? 0 : 1;
       const Slice mine = part_of(spec.shape[dimension], plan_.tensor);
       part.offsets[dimension] = mine.begin;
       part.sizes[dimension] = mine.numel();
     }
-    const bool is_here = plan_.units.back().is_here;
-    const bool counts = is_here && counts_ && (is_shared || plan_.tensor.rank == 0);
+    const bool is_here = plan_.units.back().is_here && (!is_apart || has_expert(spec.expert));
+    const bool counts = is_here && counts_ && (is_shared || is_apart || plan_.tensor.rank == 0);
     if (!is_here) std::fill(part.sizes.begin(), part.sizes.end(), 0);
     const int64_t numel = part.numel(), unit = std::ssize(plan_.units) - 1;
     plan_.parameters.push_back({prefix + spec.name, spec.shape, std::move(part), numel, unit, end_, spec.law.init,
@@ -76,7 +87,15 @@ class Layout {
   }
 
  private:
+  // Of the layer whose unit this is. The first ranks have the first experts.
+  bool has_expert(int64_t expert) const {
+    const models::Layer& layer = whole_.layers[plan_.layers.size() - 1];
+    return expert / (layer.experts / experts_.size) == experts_.rank;
+  }
+
   ParameterPlan& plan_;
+  const ExpertPart experts_;
+  const ModelShape& whole_;
   const int64_t alignment_;
   bool counts_ = true;
   int64_t end_ = 0;
@@ -150,7 +169,7 @@ int64_t ParameterPlan::find(const std::string& name) const {
 
 namespace {
 
-ModelShape tensor_part(const ModelShape& whole, TensorPart part) {
+ModelShape tensor_part(const ModelShape& whole, TensorPart part, ExpertPart experts) {
   if (part.size == 1) return whole;
   constexpr std::string_view kKey = "parallelism.tensor_parallel_degree";
   const auto parts = [&](int64_t n, std::string_view name) {
@@ -164,9 +183,11 @@ ModelShape tensor_part(const ModelShape& whole, TensorPart part) {
   ModelShape s = whole;
   s.H = parts(whole.H, "heads (model.n_heads)");
   s.G = parts(whole.G, "heads of keys and values (model.n_kv_heads)");
-  for (models::Layer& layer : s.layers)
+  for (models::Layer& layer : s.layers) {
+    if (layer.experts > 0 && experts.size > 1) continue;
     layer.F = parts(layer.F, layer.experts > 0 ? "columns of an expert (model.moe_hidden_dim)"
                                                : "columns of the feed-forward (model.hidden_dim)");
+  }
   if (whole.V < part.size)
     throw user_error(fmt::format("{} = {} exceeds the vocabulary's {} ids", kKey, part.size, whole.V))
         .about(std::string(kKey));
@@ -177,13 +198,33 @@ ModelShape tensor_part(const ModelShape& whole, TensorPart part) {
   return s;
 }
 
+void check_experts(const ModelShape& whole, ExpertPart experts) {
+  if (experts.size == 1) return;
+  constexpr std::string_view kKey = "parallelism.expert_parallel_degree";
+  const auto sparse =
+      std::find_if(whole.layers.begin(), whole.layers.end(), [](const auto& l) { return l.experts > 0; });
+  if (sparse == whole.layers.end())
+    throw user_error(fmt::format("{} = {}, and the model has no experts", kKey, experts.size), {}, "remove the key")
+        .about(std::string(kKey));
+  if (sparse->experts % experts.size != 0)
+    throw user_error(fmt::format("{} = {} does not divide model.num_experts = {}", kKey, experts.size, sparse->experts),
+                     "each rank has equally many experts", "give a degree that divides them")
+        .about(std::string(kKey));
+}
+
 }  // namespace
 
-ModelShape model_part(const ModelShape& whole, TensorPart part, int64_t context) {
-  ModelShape s = tensor_part(whole, part);
+ModelShape model_part(const ModelShape& whole, TensorPart part, int64_t context, ExpertPart experts) {
+  check_experts(whole, experts);
+  ModelShape s = tensor_part(whole, part, experts);
+  s.expert_part = experts;
   s.context = context;
   s.key_ranks = key_ranks_of(context, s.H, s.G);
   return s;
+}
+
+ModelShape first_part(const ModelShape& whole, const config::Parallelism& p) {
+  return model_part(whole, {0, p.tensor_parallel_degree}, p.context_parallel_degree, {0, p.expert_parallel_degree});
 }
 
 ModelShape stage_part(const ModelShape& shape, const StageLayers& layers) {
@@ -208,8 +249,9 @@ std::vector<FlatRun> flat_runs(const Parameter& p, int64_t begin, int64_t end) {
   return runs;
 }
 
-ParameterPlan parameter_plan(const ModelShape& s, TensorPart part, const std::vector<StageLayers>& stages) {
-  tensor_part(s, part);  // throws if the ranks cannot share the layers
+ParameterPlan parameter_plan(const ModelShape& s, TensorPart part, const std::vector<StageLayers>& stages,
+                             ExpertPart experts) {
+  model_part(s, part, 1, experts);  // throws if the ranks cannot share the layers or the experts
   const auto is_here = [&](int64_t layer) {
     return stages.empty() || std::any_of(stages.begin(), stages.end(), [layer](const StageLayers& of) {
              return of.begin <= layer && layer < of.end;
@@ -218,15 +260,16 @@ ParameterPlan parameter_plan(const ModelShape& s, TensorPart part, const std::ve
   const bool is_first = is_here(0), is_last = is_here(s.L() - 1);
   ParameterPlan plan;
   plan.tensor = part;
-  Layout layout(plan);
+  Layout layout(plan, experts, s);
   const std::vector<models::UnitSpec> units = models::unit_specs(s);
   for (size_t unit = 0; unit < units.size(); ++unit) {
+    const models::UnitSpec& spec = units[unit];
     if (unit == 0) {
-      layout.begin_unit(is_first || (s.tied && is_last), /*counts=*/is_first);
+      layout.begin_unit(spec, is_first || (s.tied && is_last), /*counts=*/is_first);
     } else {
-      layout.begin_unit(unit + 1 == units.size() ? is_last : is_here(static_cast<int64_t>(unit) - 1));
+      layout.begin_unit(spec, spec.layer < 0 ? is_last : is_here(spec.layer));
     }
-    for (const models::ParameterSpec& spec : units[unit].parameters) layout.add(units[unit].prefix, spec);
+    for (const models::ParameterSpec& parameter : spec.parameters) layout.add(spec.prefix, parameter);
   }
   return plan;
 }

@@ -2,8 +2,9 @@
 // Every parameter of the model: its name and shape on disk, its unit, and its place in the unit's flat buffer. A unit
 // is gathered as a whole. Pure arithmetic: model, parallel, optim, checkpoint and `hearth inspect` all use this table.
 //
-// Units, in forward order: 0 = token embedding, 1..L = the blocks, L+1 = final norm and output matrix. With tied
-// weights the last unit holds the norm only and the loss head uses unit 0.
+// Units, in forward order: the token embedding, each block, and the final norm with the output matrix. A layer with
+// experts has a second unit for them, behind its block's: other ranks may have them (mesh/mesh.h). With tied weights
+// the last unit holds the norm only and the loss head uses unit 0.
 //
 // The blocks say what each parameter is, and how tensor-parallel ranks cut it (models/llama/block.cpp); models/shape.h
 // has the sizes of a part.
@@ -26,6 +27,7 @@ namespace hearth::plan {
 
 using models::Activation;
 using models::adds_one;
+using models::ExpertPart;
 using models::has_weight;
 using models::Init;
 using models::Initialization;
@@ -48,8 +50,12 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
 
 // The part of a whole model that one of the ranks has. The vocabulary need not divide: the first ranks have one id
 // more. `context`: ranks that share every sequence. Throws user_error about parallelism.tensor_parallel_degree if the
-// ranks do not divide H, G or F, or exceed V.
-ModelShape model_part(const ModelShape& whole, TensorPart part, int64_t context = 1);
+// ranks do not divide H, G or F, or exceed V; and about parallelism.expert_parallel_degree if its ranks do not divide
+// the experts.
+ModelShape model_part(const ModelShape& whole, TensorPart part, int64_t context = 1, ExpertPart experts = {});
+
+// The part of the first of a training's ranks, which has most.
+ModelShape first_part(const ModelShape& whole, const config::Parallelism& parallelism);
 
 // A stage of a model, or of a part of it.
 ModelShape stage_part(const ModelShape& shape, const StageLayers& layers);
@@ -82,7 +88,14 @@ std::vector<FlatRun> flat_runs(const Parameter& parameter, int64_t begin, int64_
 struct Unit {
   int64_t numel;  // of the flat buffer, with padding; a multiple of kUnitAlignment
   int64_t first_parameter, num_parameters;
-  bool is_here;  // false: another rank of a pipeline has it, and it is empty here
+  bool is_here;             // false: another rank of a pipeline has it, and it is empty here
+  bool of_experts = false;  // its shards are on the ranks that have the same experts
+};
+
+// The units of a layer.
+struct LayerUnits {
+  int64_t block, experts = -1;
+  bool has_experts() const { return experts >= 0; }
 };
 
 // Groups that share one GEMM have no gap (wq|wk|wv and w1|w3). Every group starts at a multiple of this many elements:
@@ -99,13 +112,16 @@ struct ParameterPlan {
   int64_t num_parameters = 0;  // elements of the whole model, without padding; tied weights once
   int64_t num_active = 0;      // of them, what a token uses: all, without experts
   TensorPart tensor = {};
+  std::vector<LayerUnits> layers;
+
+  const LayerUnits& units_of(int64_t layer) const { return layers[static_cast<size_t>(layer)]; }
 
   int64_t find(const std::string& name) const;  // index into parameters, or -1
 };
 
 // `whole`: the whole model's shape. `stages`: the stages of this rank; empty: all layers. Throws as model_part does.
-ParameterPlan parameter_plan(const ModelShape& whole, TensorPart part = {},
-                             const std::vector<StageLayers>& stages = {});
+ParameterPlan parameter_plan(const ModelShape& whole, TensorPart part = {}, const std::vector<StageLayers>& stages = {},
+                             ExpertPart experts = {});
 
 // Slice of a unit that rank `rank` of `ranks` owns: [begin, end) in elements of the flat buffer. All slices except the
 // last have the same size, a multiple of kSliceAlignment; trailing ranks of a small unit may own nothing.

@@ -59,8 +59,7 @@ RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Workl
   run.parameters = parameter_plan(run.model);
   const config::Parallelism& p = config.parallelism;
   if (work == Workload::kTraining) {
-    check_sequences(model_part(run.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree),
-                    config.training.seq_len);
+    check_sequences(first_part(run.model, p), config.training.seq_len);
     pipeline_plan(config, run.model.L());  // throws
   }
   return run;
@@ -71,16 +70,17 @@ MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int
   // Ranks on a CPU share its memory; a GPU has one rank.
   const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
   const TensorPart first{0, config.parallelism.tensor_parallel_degree};  // has most
-  const ModelShape shape = model_part(run.model, first, config.parallelism.context_parallel_degree);
+  const ModelShape shape = first_part(run.model, config.parallelism);
+  const ExpertPart first_experts{0, config.parallelism.expert_parallel_degree};
   const PipelinePlan pipeline = pipeline_plan(config, shape.L());
   MemoryPlan fullest;
   std::vector<Recompute> recompute(static_cast<size_t>(shape.L()));
   for (int64_t rank = 0; rank < pipeline.pipeline.ranks; ++rank) {
     const std::vector<StageLayers> stages = pipeline.stages_of(rank);
     MemoryPlan plan =
-        memory_plan(config, shape, parameter_plan(run.model, first, stages), run.precision, memory_bytes,
+        memory_plan(config, shape, parameter_plan(run.model, first, stages, first_experts), run.precision, memory_bytes,
                     on_cpu ? config.parallelism.ranks() : 1, on_cpu ? config::cpu_threads(config) : 0, rank, levels,
-                    sample_bytes(config, model_part(run.model, first), run.precision, rank));
+                    sample_bytes(config, model_part(run.model, first, 1, first_experts), run.precision, rank));
     for (const StageLayers& stage : stages)
       std::copy(plan.recompute.begin() + stage.begin, plan.recompute.begin() + stage.end,
                 recompute.begin() + stage.begin);

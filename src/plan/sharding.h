@@ -10,6 +10,8 @@
 //
 // HSDP: the ranks are `replicas` rows of `shards` neighbours. A row holds everything once; an element's gradient is
 // reduced in its row first, and its shard is then summed over the rows.
+//
+// Where ranks have different experts, fewer ranks share each expert: those with the same ones. All this holds for them.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +21,20 @@
 #include "plan/precision.h"
 
 namespace hearth::config {
+struct Parallelism;
 struct RunConfig;
-}
+}  // namespace hearth::config
 
 namespace hearth::plan {
+
+// The number of ranks that share a unit. Converts from an int64_t: as many for experts.
+struct Shards {
+  int64_t dense, experts;
+  Shards(int64_t all) : dense(all), experts(all) {}  // NOLINT(google-explicit-constructor): most models have no experts
+  Shards(int64_t of_dense, int64_t of_experts) : dense(of_dense), experts(of_experts) {}
+  int64_t of(const Unit& unit) const { return unit.of_experts ? experts : dense; }
+};
+Shards shards_of(const config::Parallelism& parallelism);
 
 struct Sharding {
   int64_t replicas = 1;
@@ -31,7 +43,7 @@ struct Sharding {
   // The same bits for any numbers of shards and replicas that are powers of two, and any stage.
   bool reproducible = false;
 
-  // Whether every unit has a whole buffer of its own, instead of slots.
+  // Whether a unit that `shards` ranks share has a whole buffer of its own, instead of slots.
   bool has_whole_weights(int64_t shards, const Precision& precision) const {
     return zero_stage < 3 || (shards == 1 && precision.masters == precision.compute);
   }
@@ -48,10 +60,11 @@ struct SlotPool {
   int64_t numel;  // of a buffer: the largest whole unit
 };
 
-// The blocks share buffers. Embedding and output share one, too: they are needed at the same time only if they are
-// tied.
-std::vector<SlotPool> weight_slots(const ParameterPlan& plan, int64_t shards);
-std::vector<SlotPool> gradient_slots(const ParameterPlan& plan, int64_t shards);
+// Of the units without a whole buffer. The blocks share buffers, and the experts of all layers share others. Embedding
+// and output share one, too: they are needed at the same time only if they are tied.
+std::vector<SlotPool> weight_slots(const ParameterPlan& plan, const Shards& shards, const Sharding& sharding,
+                                   const Precision& precision);
+std::vector<SlotPool> gradient_slots(const ParameterPlan& plan, const Shards& shards, const Sharding& sharding);
 
 // A step's gradients are added in the order of its micro-batches over all ranks: micro-batch a of rank r has number
 // a * ranks + r. If reproducible, neighbours are added in pairs, in aligned blocks of the largest power of two that

@@ -40,7 +40,8 @@ constexpr double kHopSeconds = 2e-5;  // from a node to the next, of a ring; ass
 
 double total_of(const UnitCounts& counts) {
   return std::accumulate(counts.shared.begin(), counts.shared.end(), 0.0) +
-         std::accumulate(counts.whole.begin(), counts.whole.end(), 0.0);
+         std::accumulate(counts.whole.begin(), counts.whole.end(), 0.0) +
+         std::accumulate(counts.experts.begin(), counts.experts.end(), 0.0);
 }
 
 std::string hours(double value) { return value < 100 ? fmt::format("{:.3g}", value) : fmt::format("{:.1f}", value); }
@@ -113,7 +114,8 @@ StepTime step_time(const config::RunConfig& config, const ModelShape& shape, std
   const StepTraffic traffic = run_traffic(config, shape, counts, precision, pipeline, recompute);
   parts.tensor = collective_seconds(traffic.tensor, 0, mesh.tp, 1, speed);
   parts.context = exchange_seconds(traffic.context, mesh.cp, mesh.tp, speed);
-  const double busy = parts.compute + parts.tensor + parts.context;
+  parts.experts = exchange_seconds(traffic.experts, mesh.ep, 1, speed);
+  const double busy = parts.compute + parts.tensor + parts.context + parts.experts;
   parts.wait = busy * bubble / (1 - bubble);
 
   const int64_t shards = mesh.dp_shard * mesh.cp,
@@ -150,6 +152,7 @@ std::string format_step_time(const StepTime& t) {
   };
   add(t.parts.tensor, "traffic inside layers");
   add(t.parts.context, "traffic inside sequences");
+  add(t.parts.experts, "traffic to and from experts");
   add(t.parts.shard, "traffic of weights and gradients that nothing hides");
   add(t.parts.wait, "waits in the pipeline");
   add(t.parts.update, "update of the weights");

@@ -45,12 +45,13 @@ struct StepParts {
   double compute = 0;  // products and attention, with recomputation and Muon's iterations
   double tensor = 0;   // traffic inside layers, for which the products wait
   double context = 0;  // traffic inside sequences
+  double experts = 0;  // traffic to and from experts, for which their products wait
   double wait = 0;     // in which ranks of a pipeline wait for each other
   double shard = 0;    // traffic of weights and gradients beyond what computation hides
   double update = 0;   // the optimizer's update of the weights that a rank owns
   double hidden = 0;   // traffic of weights and gradients behind computation: not in the sum
 
-  double total() const { return compute + tensor + context + wait + shard + update; }
+  double total() const { return compute + tensor + context + experts + wait + shard + update; }
 };
 
 struct StepTime {

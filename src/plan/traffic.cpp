@@ -18,7 +18,7 @@ using models::sent_share;
 
 namespace {
 
-// Elements of a stage's weights on one rank of a tensor-parallel group.
+// Elements of a stage's weights on one rank of a tensor-parallel group, without experts.
 double weights_of(const ModelShape& shape, const UnitCounts& counts, const StageLayers& layers, int64_t tp) {
   const auto of_unit = [&](int64_t unit) {
     const auto i = static_cast<size_t>(unit);
@@ -31,12 +31,29 @@ double weights_of(const ModelShape& shape, const UnitCounts& counts, const Stage
   return sum;
 }
 
+// Elements of a stage's experts on one rank. Tensor-parallel ranks cut them, or ranks have different ones.
+double experts_of(const UnitCounts& counts, const StageLayers& layers, const mesh::Degrees& degrees) {
+  double sum = 0;
+  for (int64_t layer = layers.begin; layer < layers.end; ++layer) sum += counts.experts[static_cast<size_t>(layer)];
+  return sum / static_cast<double>(degrees.ep > 1 ? degrees.ep : degrees.tp);
+}
+
 }  // namespace
 
 UnitCounts unit_counts(const ParameterPlan& whole) {
-  UnitCounts counts{std::vector<double>(whole.units.size()), std::vector<double>(whole.units.size())};
-  for (const Parameter& p : whole.parameters)
-    (p.is_shared ? counts.shared : counts.whole)[static_cast<size_t>(p.unit)] += static_cast<double>(p.numel);
+  const size_t layers = whole.layers.size();
+  UnitCounts counts{std::vector<double>(layers + 2), std::vector<double>(layers + 2), std::vector<double>(layers)};
+  size_t index = 0;  // of the unit, without those of experts
+  for (const Unit& unit : whole.units) {
+    const auto parameters =
+        std::span(whole.parameters)
+            .subspan(static_cast<size_t>(unit.first_parameter), static_cast<size_t>(unit.num_parameters));
+    for (const Parameter& p : parameters) {
+      double& count = unit.of_experts ? counts.experts[index - 2] : (p.is_shared ? counts.shared : counts.whole)[index];
+      count += static_cast<double>(p.numel);
+    }
+    if (!unit.of_experts) ++index;
+  }
   return counts;
 }
 
@@ -52,18 +69,21 @@ StepTraffic step_traffic(const ModelShape& shape, const UnitCounts& counts, cons
   const auto element = static_cast<double>(dtype_size(precision.compute));
 
   StepTraffic traffic;
-  const double weights = weights_of(shape, counts, layers, degrees.tp);
-  const double gradient_bytes = weights * static_cast<double>(dtype_size(precision.gradients));
+  const auto add_weights = [&](double weights, int64_t shards) {
+    const double gradient_bytes = weights * static_cast<double>(dtype_size(precision.gradients));
+    const double gathers = sharding.has_whole_weights(shards, precision) ? 1 : 2 * A;
+    const double reductions = sharding.has_whole_gradients(shards) && !sharding.reproducible ? 1 : A;
+    traffic.shard += sent_share(shards) * (gathers * weights * element + reductions * gradient_bytes);
+    // Once a step, but where the order of the sum is fixed.
+    traffic.replicate += 2 * sent_share(degrees.dp_replicate) * (sharding.reproducible ? A : 1) * gradient_bytes /
+                         static_cast<double>(shards);
+  };
   const int64_t shards = degrees.dp_shard * degrees.cp;
-  const double gathers = sharding.has_whole_weights(shards, precision) ? 1 : 2 * A;
-  const double reductions = sharding.has_whole_gradients(shards) && !sharding.reproducible ? 1 : A;
-  traffic.shard = sent_share(shards) * (gathers * weights * element + reductions * gradient_bytes);
-  // Once a step, but where the order of the sum is fixed.
-  traffic.replicate = 2 * sent_share(degrees.dp_replicate) * (sharding.reproducible ? A : 1) * gradient_bytes /
-                      static_cast<double>(shards);
+  add_weights(weights_of(shape, counts, layers, degrees.tp), shards);
+  add_weights(experts_of(counts, layers, degrees), degrees.ep > 1 ? degrees.expert_shards() : shards);
 
-  const models::ModelMessages messages = models::model_messages(model_part(shape, {0, degrees.tp}, degrees.cp),
-                                                                step.seq_len, precision.compute, step.backward);
+  const models::ModelMessages messages = models::model_messages(
+      model_part(shape, {0, degrees.tp}, degrees.cp, {0, degrees.ep}), step.seq_len, precision.compute, step.backward);
   models::Messages sequence;  // of the layers and ends of the stage
   if (is_first) sequence += messages.embedding;
   if (is_last) sequence += messages.output;
@@ -75,6 +95,7 @@ StepTraffic step_traffic(const ModelShape& shape, const UnitCounts& counts, cons
   const double sequences = A * static_cast<double>(step.batch);
   traffic.tensor = sequences * sequence.tensor;
   traffic.context = sequences * sequence.context;
+  traffic.experts = sequences * sequence.experts;
 
   // Neighbouring stages are on other ranks, except on a single rank.
   const int neighbours = plan.pipeline.ranks == 1 ? 0 : (is_first ? 0 : 1) + (is_last ? 0 : 1);
@@ -102,7 +123,7 @@ StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape
       const StepTraffic one =
           step_traffic(shape, counts, config.parallelism.degrees(), sharding_of(config), precision, step, plan, stage);
       for (const auto bytes : {&StepTraffic::shard, &StepTraffic::replicate, &StepTraffic::tensor,
-                               &StepTraffic::context, &StepTraffic::pipeline})
+                               &StepTraffic::context, &StepTraffic::experts, &StepTraffic::pipeline})
         sum.*bytes += one.*bytes;
     }
     if (sum.total() > most.total()) most = sum;
@@ -120,6 +141,7 @@ std::string format_traffic(const StepTraffic& traffic) {
   add(traffic.replicate, "between copies");
   add(traffic.tensor, "inside layers");
   add(traffic.context, "inside sequences");
+  add(traffic.experts, "to and from experts");
   add(traffic.pipeline, "between stages");
   return fmt::format("  traffic      each rank sends {} a step: {}\n",
                      format_bytes(static_cast<int64_t>(traffic.total())), fmt::join(parts, ", "));

@@ -38,13 +38,15 @@ struct StepTraffic {
   double replicate = 0;  // shards of gradients summed over dp_replicate
   double tensor = 0;     // activations gathered and reduced over tp
   double context = 0;    // heads for positions, and keys and values, over cp (plan/context_parallel.h)
+  double experts = 0;    // rows to and from the ranks that have their experts, if all experts get equally many
   double pipeline = 0;   // activations and their gradients to neighbouring stages
-  double total() const { return shard + replicate + tensor + context + pipeline; }
+  double total() const { return shard + replicate + tensor + context + experts + pipeline; }
 };
 
-// Elements of the model's weights by unit (plan/parameters.h): embedding, layers, output.
+// Elements of the model's weights: of the embedding, of each layer without its experts, and of the output.
 struct UnitCounts {
   std::vector<double> shared, whole;  // tensor-parallel ranks have parts of the former, and all of the latter
+  std::vector<double> experts;        // of each layer
 };
 UnitCounts unit_counts(const ParameterPlan& whole);
 

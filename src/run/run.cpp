@@ -199,6 +199,8 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
           .plan = std::move(checked.shape.parameters),
           .pipeline = plan::pipeline_plan(config, checked.shape.model.L()),
           .place = place,
+          .expert_place =
+              mesh::Mesh::of_experts(config.parallelism.degrees()).rank_in_group(control.rank(), {mesh::Axis::kEp}),
           .trained = std::move(checked.trained),
           .precision = checked.shape.precision,
           .device = checked.device,

@@ -53,6 +53,7 @@ struct Run {
   plan::ParameterPlan plan;                // the same
   plan::PipelinePlan pipeline;             // one rank: one stage
   mesh::Coordinates place;                 // of this rank
+  int64_t expert_place;                    // of this rank among those with different experts
   std::vector<bool> trained;               // by parameter; false: checkpoint.freeze
   plan::Precision precision;
   at::Device device;        // the device of all computation
@@ -68,6 +69,7 @@ struct Run {
   int64_t seq_len() const { return config.training.seq_len; }
   // This rank's part of the layers.
   plan::TensorPart tensor() const { return {place.tp, config.parallelism.tensor_parallel_degree}; }
+  plan::ExpertPart experts() const { return {expert_place, config.parallelism.expert_parallel_degree}; }
   bool validates() const { return !validation.empty(); }
   uint64_t samples() const { return static_cast<uint64_t>(steps * global_batch_size); }  // of the whole run
   // The options for loading this rank's part of the data.

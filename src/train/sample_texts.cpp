@@ -138,7 +138,7 @@ void SampleTexts::complete(std::vector<Row>& rows, parallel::ShardedWeights& wei
   for (const Row& row : rows) longest = std::max(longest, std::ssize(row.ids) + (masked() ? 0 : row.limit));
   const int64_t S = plan::sample_batch(run_.config, longest).S;
   // Ranks of context parallel have the same weights, so each computes the whole sequences.
-  plan::ModelShape shape = plan::model_part(run_.shape, run_.tensor());
+  plan::ModelShape shape = plan::model_part(run_.shape, run_.tensor(), 1, run_.experts());
   if (plan::samples_are_cached(run_.config)) {
     decode::ContextRows contexts(shape, plan_, weights, run_.seq_len(), S, run_.precision.compute, run_.device,
                                  std::ssize(rows));
@@ -150,6 +150,7 @@ void SampleTexts::complete(std::vector<Row>& rows, parallel::ShardedWeights& wei
                             .loss_chunk_tokens = plan::kSampleLossChunkTokens,
                             .device = run_.device,
                             .tensor = groups_.tensor(),
+                            .experts = groups_.experts(),
                             .pipeline = groups_.pipeline(),
                             .pipeline_plan = run_.pipeline});
   complete(rows, model, weights);

@@ -210,6 +210,9 @@ PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double>
   if (pipeline != nullptr) pipeline->all_reduce(sums_A2);
   if (loads_LE.defined()) {
     group.all_reduce(loads_LE);
+    // Ranks that share the layers all count the same rows, unless they have different experts: then each has its own.
+    if (weights_.ranks().experts != nullptr && weights_.ranks().tensor != nullptr)
+      weights_.ranks().tensor->all_reduce(loads_LE);
     if (pipeline != nullptr) pipeline->all_reduce(loads_LE);
   }
   decision_.total(totals_2, sums_A2, paired);

@@ -19,10 +19,12 @@ struct RankTraining::RankModel {
     const config::Parallelism& p = setup.config.parallelism;
     const mesh::Coordinates place = mesh::Mesh(p.degrees()).coordinates(rank);
     const plan::TensorPart part{place.tp, p.tensor_parallel_degree};
-    RankModel here{.shape = plan::model_part(setup.shape, part, p.context_parallel_degree),
+    const plan::ExpertPart experts{mesh::Mesh::of_experts(p.degrees()).rank_in_group(rank, {mesh::Axis::kEp}),
+                                   p.expert_parallel_degree};
+    RankModel here{.shape = plan::model_part(setup.shape, part, p.context_parallel_degree, experts),
                    .pipeline = plan::pipeline_plan(setup.config, setup.shape.L()),
                    .plan = {}};
-    here.plan = plan::parameter_plan(setup.shape, part, here.pipeline.stages_of(place.pp));
+    here.plan = plan::parameter_plan(setup.shape, part, here.pipeline.stages_of(place.pp), experts);
     return here;
   }
 };
@@ -35,7 +37,7 @@ RankTraining::RankTraining(const TrainingSetup& setup, const RankModel& here, co
       plan(here.plan),
       weights(plan, setup.precision, groups.loss(), parallel::ShardedWeights::Mode::kTraining, setup.trained,
               plan::sharding_of(setup.config), setup.device, plan::muon_matrices(setup.config.optimizer, plan),
-              {groups.tensor(), groups.pipeline(), groups.embedding()}),
+              {groups.tensor(), groups.pipeline(), groups.embedding(), groups.same_experts()}),
       optimizer(setup.config.optimizer, weights,
                 setup.config.numerics.stochastic_rounding ? std::optional<uint64_t>(setup.config.training.seed)
                                                           : std::nullopt),
@@ -49,6 +51,7 @@ RankTraining::RankTraining(const TrainingSetup& setup, const RankModel& here, co
              .float8 = setup.config.numerics.float8(),
              .tensor = groups.tensor(),
              .context = {groups.heads(), groups.keys()},
+             .experts = groups.experts(),
              .pipeline = groups.pipeline(),
              .pipeline_plan = here.pipeline}),
       step(model, weights, optimizer, step_options(setup.config), setup.guard) {}

@@ -63,6 +63,33 @@ inline const std::vector<Layout> kLayouts = {
 };
 // clang-format on
 
+// Experts on ranks of their own, over every axis that these ranks may come from.
+// clang-format off
+inline const std::vector<Layout> kExpertLayouts = {
+    {"ep2", {.data_parallel_shard_degree = 2, .expert_parallel_degree = 2}},
+    {"ep2_dp4_zero2", {.data_parallel_shard_degree = 4, .zero_stage = 2, .expert_parallel_degree = 2}},
+    {"ep2_dp4_zero3", {.data_parallel_shard_degree = 4, .zero_stage = 3, .expert_parallel_degree = 2}},
+    {"ep4_dp4_zero3", {.data_parallel_shard_degree = 4, .zero_stage = 3, .expert_parallel_degree = 4}},
+    {"ep5_dp5", {.data_parallel_shard_degree = 5, .expert_parallel_degree = 5}},
+    {"ep2_hsdp2x2_zero3", {.data_parallel_replicate_degree = 2, .data_parallel_shard_degree = 2, .zero_stage = 3,
+                           .expert_parallel_degree = 2}},
+    {"ep2_hsdp2x4_zero3_once", {.data_parallel_replicate_degree = 2, .data_parallel_shard_degree = 4, .zero_stage = 3,
+                                .reduce_once_per_step = true, .expert_parallel_degree = 2}},
+    {"ep2_tp2", {.tensor_parallel_degree = 2, .expert_parallel_degree = 2}},
+    {"ep4_tp2_dp2_zero3", {.data_parallel_shard_degree = 2, .zero_stage = 3, .tensor_parallel_degree = 2,
+                           .expert_parallel_degree = 4}},
+    {"ep2_tp4", {.tensor_parallel_degree = 4, .expert_parallel_degree = 2}},
+    {"ep2_cp2", {.context_parallel_degree = 2, .expert_parallel_degree = 2}},
+    {"ep4_cp2_dp2", {.data_parallel_shard_degree = 2, .context_parallel_degree = 2, .expert_parallel_degree = 4}},
+    {"ep4_tp2_cp2", {.context_parallel_degree = 2, .tensor_parallel_degree = 2, .expert_parallel_degree = 4}},
+    {"ep2_dp2_pp2", {.data_parallel_shard_degree = 2, .pipeline_parallel_degree = 2, .expert_parallel_degree = 2}},
+    {"ep2_tp2_pp2_zero_bubble", {.tensor_parallel_degree = 2, .pipeline_parallel_degree = 2,
+                                 .expert_parallel_degree = 2, .pipeline_parallel_schedule = kInterleavedZeroBubble}},
+    {"ep2_dp2_pp2_interleaved", {.data_parallel_shard_degree = 2, .pipeline_parallel_degree = 2,
+                                 .expert_parallel_degree = 2, .pipeline_parallel_schedule = kInterleaved1F1B}},
+};
+// clang-format on
+
 // Every task clips, accumulates gradients over micro-batches, has a z-loss and a vocabulary that no layout divides.
 //   kCausal     windows of text; YaRN, with queries that are scaled by their positions
 //   kDocuments  attention within documents, several a window; two sequences a micro-batch; another norm; a layer
@@ -263,6 +290,17 @@ class Layouts : public ::testing::Test {
   }
 
   static inline std::unique_ptr<ScratchFolder> folder_;
+};
+
+class ExpertLayouts : public Layouts {
+ public:
+  static config::RunConfig expert_run(DType dtype, int64_t steps, const std::string& name) {
+    config::RunConfig run = run_of(Task::kExperts, dtype, steps, name);
+    run.model.num_experts = 20;
+    run.model.moe_top_k = 3;
+    run.training.global_batch_size = 80;
+    return run;
+  }
 };
 
 }  // namespace hearth::test

@@ -32,6 +32,21 @@ TEST_F(Layouts, InFloat64AllStepsAreThoseOfOneRank) {
   }
 }
 
+TEST_F(ExpertLayouts, InFloat64AllStepsAreThoseOfOneRank) {
+  for (const bool by_five : {false, true}) {  // the number of data-parallel ranks
+    config::RunConfig run = expert_run(DType::kFloat64, kSteps, by_five ? "apart-5" : "apart");
+    run.optimizer.lr = 1e-3;
+    run.training.global_batch_size = by_five ? 20 : 16;
+    const Result one = result_of(run);
+    EXPECT_LT(*one.records.back().loss, 0.9 * *one.records[1].loss);
+    for (const Layout& layout : kExpertLayouts) {
+      if (by_five != (layout.ranks.data_ranks() == 5)) continue;
+      SCOPED_TRACE(layout.name);
+      expect_near(trained(run, layout), one, 1e-9);
+    }
+  }
+}
+
 // Root mean square over all steps of a loss's relative distance.
 double distance(const std::vector<metrics::StepRecord>& a, const std::vector<metrics::StepRecord>& b) {
   double sum = 0;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -24,7 +25,8 @@ using testing::ElementsAre;
 
 constexpr int64_t kMostRanks = 64;
 constexpr Axis kEveryAxis[] = {Axis::kPp, Axis::kDpReplicate, Axis::kDpShard, Axis::kCp, Axis::kTp};
-using Indices = std::array<int64_t, kNumAxes>;
+constexpr size_t kDenseAxes = std::size(kEveryAxis);
+using Indices = std::array<int64_t, kDenseAxes>;
 
 // All degrees whose product is at most kMostRanks.
 std::vector<Degrees> every_degrees() {
@@ -70,7 +72,7 @@ std::vector<std::vector<int64_t>> expected_groups(const std::vector<Indices>& in
   std::map<Indices, std::vector<int64_t>> rows;
   for (size_t rank = 0; rank < indices.size(); ++rank) {
     Indices row = indices[rank];
-    for (size_t axis = 0; axis < kNumAxes; ++axis) {
+    for (size_t axis = 0; axis < kDenseAxes; ++axis) {
       if (is_in_set(set, axis)) row[axis] = 0;
     }
     rows[row].push_back(static_cast<int64_t>(rank));
@@ -101,7 +103,7 @@ TEST(Mesh, GroupsAlongEverySetOfAxesAreThoseOfDeviceMeshAndPartitionTheRanks) {
     SCOPED_TRACE(text_of(degrees));
     const Mesh mesh(degrees);
     const std::vector<Indices> indices = indices_of_ranks(degrees);
-    for (unsigned set = 0; set < 1U << kNumAxes; ++set) {
+    for (unsigned set = 0; set < 1U << kDenseAxes; ++set) {
       const Axes axes = axes_of_set(set);
       const std::vector<std::vector<int64_t>> groups = mesh.groups(axes);
       ASSERT_EQ(groups, expected_groups(indices, set)) << "set " << set;
@@ -120,7 +122,7 @@ TEST(Mesh, EveryRankFindsItselfInTheGroupThatTheOthersSee) {
     if (degrees.size() > 32) continue;  // 32 ranks have two along each axis; sanitizers are slow
     SCOPED_TRACE(text_of(degrees));
     const Mesh mesh(degrees);
-    for (unsigned set = 0; set < 1U << kNumAxes; ++set) {
+    for (unsigned set = 0; set < 1U << kDenseAxes; ++set) {
       const Axes axes = axes_of_set(set);
       for (const std::vector<int64_t>& group : mesh.groups(axes)) {
         for (size_t i = 0; i < group.size(); ++i) {
@@ -165,12 +167,40 @@ TEST(Mesh, ShardsThenReplicasReachEveryRankThatCountsALoss) {
   }
 }
 
+// A replica's ranks r have experts r % ep: the columns of arange(ranks).reshape(-1, ep).
+TEST(Mesh, OfExpertsCutsReplicasIntoRanksWithDifferentAndRanksWithTheSameExperts) {
+  for (Degrees degrees : every_degrees()) {
+    const int64_t replica = degrees.dp_shard * degrees.cp * degrees.tp, pipeline = replica * degrees.dp_replicate;
+    for (degrees.ep = 1; degrees.ep <= replica; ++degrees.ep) {
+      if (replica % degrees.ep != 0) continue;
+      SCOPED_TRACE(fmt::format("{} ep {}", text_of(degrees), degrees.ep));
+      const Mesh mesh = Mesh::of_experts(degrees);
+      ASSERT_EQ(mesh.size(), degrees.size());
+      ASSERT_EQ(degrees.expert_shards() * degrees.ep, replica);
+      for (int64_t rank = 0; rank < mesh.size(); ++rank) {
+        std::vector<int64_t> different, same;
+        for (int64_t other = 0; other < mesh.size(); ++other) {
+          if (other / degrees.ep == rank / degrees.ep) different.push_back(other);
+          if (other / pipeline == rank / pipeline && other % degrees.ep == rank % degrees.ep) same.push_back(other);
+        }
+        ASSERT_EQ(mesh.group(rank, {Axis::kEp}), different);
+        ASSERT_EQ(mesh.rank_in_group(rank, {Axis::kEp}), rank % degrees.ep);
+        ASSERT_EQ(mesh.group(rank, {Axis::kDpReplicate, Axis::kExpertShard}), same);
+      }
+    }
+  }
+  const Error error = error_of([] { resolve({.dp_shard = 2, .tp = 3, .ep = 4}, 6); });
+  EXPECT_EQ(error.key(), "parallelism.expert_parallel_degree");
+  EXPECT_THAT(error.message(), testing::HasSubstr("does not divide 6 ranks"));
+  EXPECT_EQ(error_of([] { resolve({.ep = 0}, 1); }).key(), "parallelism.expert_parallel_degree");
+}
+
 TEST(Mesh, GroupsCrossNodesWhereARankOfAnotherNodeIsInOne) {
   for (const Degrees& degrees : every_degrees()) {
     if (degrees.size() != 16 && degrees.size() != 24) continue;
     const Mesh mesh(degrees);
     const std::vector<Indices> indices = indices_of_ranks(degrees);
-    for (unsigned set = 0; set < 1U << kNumAxes; ++set) {
+    for (unsigned set = 0; set < 1U << kDenseAxes; ++set) {
       const std::vector<std::vector<int64_t>> groups = expected_groups(indices, set);
       for (const int64_t ranks_per_node : {1, 3, 4, 8, 24}) {
         const bool crosses = std::any_of(groups.begin(), groups.end(), [&](const std::vector<int64_t>& group) {

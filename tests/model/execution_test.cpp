@@ -69,25 +69,31 @@ class OpByOp {
   }
 
   void run() {
-    const int64_t L = a_.shape().L(), last = L + 1, output = a_.shape().tied ? 0 : last;
-    run(Section::kEmbedding, 0, 0);
-    for (int64_t layer = 0; layer < L; ++layer) run(Section::kForward, layer, 1 + layer);
+    const int64_t L = a_.shape().L();
+    const UnitTensors first = of_unit(0), last = of_unit(std::ssize(parameters_.units) - 1);
+    const UnitTensors& output = a_.shape().tied ? first : last;
+    run(Section::kEmbedding, 0, first);
+    for (int64_t layer = 0; layer < L; ++layer) run(Section::kForward, layer, of_layer(layer));
     run(Section::kFinalNorm, 0, last);
     run(Section::kLoss, 0, output);
     run(Section::kLossAndGradient, 0, output);
     run(Section::kFinalNormGradient, 0, last);
-    for (int64_t layer = L - 1; layer >= 0; --layer) run(Section::kBackward, layer, 1 + layer);
-    run(Section::kEmbeddingGradient, 0, 0);
-    for (int64_t layer = L - 1; layer >= 0; --layer) run(Section::kWeightGradients, layer, 1 + layer);
+    for (int64_t layer = L - 1; layer >= 0; --layer) run(Section::kBackward, layer, of_layer(layer));
+    run(Section::kEmbeddingGradient, 0, first);
+    for (int64_t layer = L - 1; layer >= 0; --layer) run(Section::kWeightGradients, layer, of_layer(layer));
   }
 
   int64_t num_ops = 0;
 
  private:
-  void run(Section section, int64_t layer, int64_t unit) {
+  UnitTensors of_unit(int64_t unit) { return {parameters_, unit, weights_.gather(unit), {weights_.gradient(unit)}}; }
+  UnitTensors of_layer(int64_t layer) { return with_gradients(layer_weights(parameters_, weights_, layer), weights_); }
+
+  void run(Section section, int64_t layer, const UnitTensors& unit) {
+    a_.use_layer(layer);
     for (const models::Op& op : a_.program().ops_of(section, layer)) {
       ++num_ops;
-      check(op, {parameters_, unit, weights_.gather(unit), {weights_.gradient(unit)}});
+      check(op, unit);
       if (testing::Test::HasFailure()) return;
     }
   }
@@ -97,17 +103,19 @@ class OpByOp {
     std::set<int32_t> reads, writes;
     for (const Ref& ref : models::reads_of(op)) reads.insert(ref.buffer);
     for (const Ref& ref : models::writes_of(op)) writes.insert(ref.buffer);
-    const at::Tensor before = arena_.clone(), gradients = unit.gradients.whole.clone(), sums = inputs_.sums_2.clone();
+    const at::Tensor before = arena_.clone(), sums = inputs_.sums_2.clone();
+    const std::vector<at::Tensor> gradients = gradients_of(unit);
     execute(a_, std::span(&op, 1), unit, inputs_);
-    const at::Tensor normal = arena_.clone(), normal_gradients = unit.gradients.whole.clone();
+    const at::Tensor normal = arena_.clone();
+    const std::vector<at::Tensor> normal_gradients = gradients_of(unit);
 
     ops::copy_(arena_, before);
-    ops::copy_(unit.gradients.whole, gradients);
+    set_gradients(unit, gradients);
     ops::copy_(inputs_.sums_2, sums);
     for (size_t i = 0; i < plan_.places.size(); ++i)
       if (!reads.contains(static_cast<int32_t>(i))) bytes(arena_, i).fill_(0xff);  // NaN in every type
     execute(a_, std::span(&op, 1), unit, inputs_);
-    EXPECT_TRUE(unit.gradients.whole.equal(normal_gradients));
+    for (size_t i = 0; i < normal_gradients.size(); ++i) EXPECT_TRUE(gradients_of(unit)[i].equal(normal_gradients[i]));
     for (size_t i = 0; i < plan_.places.size(); ++i) {
       const std::string_view name = a_.program().buffers()[i].name;
       const bool is_read = reads.contains(static_cast<int32_t>(i));
@@ -130,7 +138,18 @@ class OpByOp {
       }
     }
     ops::copy_(arena_, normal);
-    ops::copy_(unit.gradients.whole, normal_gradients);
+    set_gradients(unit, normal_gradients);
+  }
+
+  // Copies.
+  static std::vector<at::Tensor> gradients_of(const UnitTensors& unit) {
+    std::vector<at::Tensor> copies = {unit.gradients.whole.clone()};
+    if (unit.expert_gradients.whole.defined()) copies.push_back(unit.expert_gradients.whole.clone());
+    return copies;
+  }
+  static void set_gradients(const UnitTensors& unit, const std::vector<at::Tensor>& copies) {
+    ops::copy_(unit.gradients.whole, copies[0]);
+    if (unit.expert_gradients.whole.defined()) ops::copy_(unit.expert_gradients.whole, copies[1]);
   }
 
   at::Tensor bytes(const at::Tensor& arena, size_t buffer) const {
@@ -232,23 +251,26 @@ TEST(Execution, AMultiplierOfEmbeddingsIsRoundedWhereTheModelSaysSo) {
   }
 }
 
-// Ranks that share layers, or sequences by heads, or by heads and keys.
+// Ranks that share layers, or sequences by heads, or by heads and keys; or that have different experts.
 TEST(Execution, EveryOpOfSeveralRanksReadsAndWritesWhatItSays) {
   struct Layout {
-    int64_t tensor, context;
+    int64_t tensor, context, experts = 1;
   };
-  for (const Layout layout : {Layout{2, 1}, Layout{1, 2}, Layout{1, 8}}) {
+  for (const Layout layout : {Layout{2, 1}, Layout{1, 2}, Layout{1, 8}, Layout{2, 1, 2}, Layout{1, 2, 2}}) {
     for (const ExecutedModel& c : {kExecuted[0], kExecuted[3], kExecuted[4], kExecuted[5], kExecuted[6], kExecuted[7],
                                    kExecuted[9], kExecuted[10]}) {
+      if (layout.experts > 1 && !c.experts) continue;
       const plan::ModelShape whole = executed_shape(c);
       comm::run_ranks(layout.tensor * layout.context, 60, [&](comm::Group& world) {
         const plan::ModelShape part =
-            plan::model_part(whole, {layout.tensor > 1 ? world.rank() : 0, layout.tensor}, layout.context);
-        const plan::ParameterPlan parameters = plan::parameter_plan(whole, part.tensor);
+            plan::model_part(whole, {layout.tensor > 1 ? world.rank() : 0, layout.tensor}, layout.context,
+                             {layout.experts > 1 ? world.rank() : 0, layout.experts});
+        const plan::ParameterPlan parameters = plan::parameter_plan(whole, part.tensor, {}, part.expert_part);
         ComputeOptions options{.dtype = DType::kFloat32};
-        const comm::MeshGroups groups(world, {.cp = layout.context, .tp = layout.tensor},
+        const comm::MeshGroups groups(world, {.cp = layout.context, .tp = layout.tensor, .ep = layout.experts},
                                       {.tied = whole.tied, .key_ranks = part.key_ranks});
         options.tensor = groups.tensor();
+        options.experts = groups.experts();
         options.context = {groups.heads(), groups.keys()};
         for (const Backward backward : {Backward::kWhole, Backward::kInHalves}) {
           OpByOp step(part, parameters, DType::kFloat32, backward, Recompute::kAttention, options);

@@ -8,6 +8,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -26,8 +27,8 @@ RoutingTensors empty_routing(at::ScalarType exact) {
     return at::full(shape, std::numeric_limits<double>::quiet_NaN(), exact);
   };
   const auto places = [](at::IntArrayRef shape) { return at::full(shape, -1, at::kInt); };
-  return {numbers({T, E}), numbers({1, T}),    places({T, k}), numbers({T, k}),
-          places({T, k}),  places({1, T * k}), places({1, E}), numbers({B, E})};
+  return {numbers({T, E}),    numbers({1, T}), places({T, k}), places({T, k}),
+          places({1, T * k}), numbers({N, 1}), places({1, E}), numbers({B, E})};
 }
 
 struct Types {
@@ -36,6 +37,8 @@ struct Types {
 };
 constexpr Types kTypes[] = {
     {at::kFloat, at::kFloat, 2e-6}, {at::kDouble, at::kDouble, 1e-14}, {at::kBFloat16, at::kFloat, 1e-2}};
+
+constexpr models::SequenceRows kSequences = {0, S};
 
 models::Router router_of(bool normalizes) { return {E, k, normalizes, 1.7, 0.3, 0.02}; }
 
@@ -46,12 +49,12 @@ TEST(Routing, OfTheLoopsAndOfAtenAreTheSame) {
       const at::Tensor x = at::randn({T, D}).to(types.rows), gate = at::randn({E, D}).to(types.rows) * 0.2;
       const RoutingTensors ours = empty_routing(types.exact), theirs = empty_routing(types.exact);
       const models::Router router = router_of(normalizes);
-      route(ours, x, gate, router);
-      aten::route(theirs, x, gate, router);
+      route(ours, x, gate, router, kSequences);
+      aten::route(theirs, x, gate, router, kSequences);
       for (const auto tensor : {&RoutingTensors::experts_Tk, &RoutingTensors::slots_Tk, &RoutingTensors::choices_1N,
                                 &RoutingTensors::ends_1E, &RoutingTensors::loads_BE})
         EXPECT_TRUE(at::equal(ours.*tensor, theirs.*tensor));
-      for (const auto tensor : {&RoutingTensors::scores_TE, &RoutingTensors::log_sums_1T, &RoutingTensors::factors_Tk})
+      for (const auto tensor : {&RoutingTensors::scores_TE, &RoutingTensors::log_sums_1T, &RoutingTensors::factors_N1})
         EXPECT_LT(hearth::test::relative_distance(ours.*tensor, theirs.*tensor), 1e-5);
       EXPECT_EQ(ours.loads_BE.sum().item<double>(), N);
       EXPECT_EQ(ours.ends_1E[0][E - 1].item<int>(), N);
@@ -63,23 +66,24 @@ TEST(Routing, OfTheLoopsAndOfAtenAreTheSame) {
       dispatch(rows, x, ours);
       aten::dispatch(other, x, ours);
       EXPECT_TRUE(at::equal(rows, other));
-      scale_slots(rows, ours);
-      aten::scale_slots(other, ours);
+      scale_slots(rows, ours.factors_N1);
+      aten::scale_slots(other, ours.factors_N1);
       expect_same(rows, other);
       at::Tensor out = at::zeros({T, D}, types.rows), other_out = at::zeros({T, D}, types.rows);
       combine(out, rows, ours);
       aten::combine(other_out, rows, ours);
       expect_same(out, other_out);
       // Scaled and added, the rows of a token are its row times the sum of its factors.
-      expect_same(out, x.to(types.exact) * ours.factors_Tk.sum(-1, true));
-      at::Tensor dfactors = at::zeros({T, k}, types.exact), other_dfactors = at::zeros({T, k}, types.exact);
+      const at::Tensor of_choices = ours.factors_N1.flatten().index_select(0, ours.slots_Tk.flatten().to(at::kLong));
+      expect_same(out, x.to(types.exact) * of_choices.view({T, k}).sum(-1, true));
+      at::Tensor dfactors = at::zeros({N, 1}, types.exact), other_dfactors = at::zeros({N, 1}, types.exact);
       const at::Tensor drows = at::randn({N, D}).to(types.rows);
-      factors_gradient(dfactors, drows, rows, ours);
-      aten::factors_gradient(other_dfactors, drows, rows, ours);
+      factors_gradient(dfactors, drows, rows);
+      aten::factors_gradient(other_dfactors, drows, rows);
       EXPECT_LT(hearth::test::relative_distance(dfactors, other_dfactors), 1e-5);
       at::Tensor dlogits = at::zeros({T, E}, types.exact), other_dlogits = at::zeros({T, E}, types.exact);
-      route_gradient(dlogits, dfactors, ours, router, S, 0.01);
-      aten::route_gradient(other_dlogits, dfactors, ours, router, S, 0.01);
+      route_gradient(dlogits, dfactors, ours, router, kSequences, S, 0.01);
+      aten::route_gradient(other_dlogits, dfactors, ours, router, kSequences, S, 0.01);
       EXPECT_LT(hearth::test::relative_distance(dlogits, other_dlogits), 1e-5);
     }
   }
@@ -91,7 +95,7 @@ TEST(Routing, TakesTheFirstOfEqualExperts) {
   gate[5].fill_(0.1);  // the best; all others tie
   for (const auto by : {route, aten::route}) {
     const RoutingTensors routing = empty_routing(at::kFloat);
-    by(routing, x, gate, router_of(true));
+    by(routing, x, gate, router_of(true), kSequences);
     for (int64_t t = 0; t < T; ++t) {
       EXPECT_EQ(routing.experts_Tk[t][0].item<int>(), 5);
       EXPECT_EQ(routing.experts_Tk[t][1].item<int>(), 0);
@@ -99,6 +103,38 @@ TEST(Routing, TakesTheFirstOfEqualExperts) {
       EXPECT_EQ(routing.slots_Tk[t][1].item<int>(), t) << "slots of an expert are in the order of tokens";
     }
   }
+}
+
+// The second of two ranks that share the layers: its rows begin within a sequence.
+TEST(Routing, CountsTheLoadsOfSequencesFromAnyRowOn) {
+  at::manual_seed(5);
+  const at::Tensor x = at::randn({T, D}), gate = at::randn({E, D});
+  const RoutingTensors all = empty_routing(at::kFloat);
+  route(all, x, gate, router_of(true), kSequences);
+  constexpr int64_t kFirst = 20, kRows = T - kFirst;
+  for (const auto by : {route, aten::route}) {
+    RoutingTensors part = empty_routing(at::kFloat);
+    part.scores_TE = part.scores_TE.narrow(0, 0, kRows);
+    part.log_sums_1T = part.log_sums_1T.narrow(1, 0, kRows);
+    for (at::Tensor* rows : {&part.experts_Tk, &part.slots_Tk}) *rows = rows->narrow(0, 0, kRows);
+    part.choices_1N = part.choices_1N.narrow(1, 0, kRows * k);
+    part.factors_N1 = part.factors_N1.narrow(0, 0, kRows * k);
+    by(part, x.narrow(0, kFirst, kRows), gate, router_of(true), {kFirst, S});
+    at::Tensor expected = at::zeros({B, E});
+    for (int64_t t = kFirst; t < T; ++t)
+      for (int64_t j = 0; j < k; ++j) expected[t / S][all.experts_Tk[t][j].item<int64_t>()] += 1;
+    EXPECT_TRUE(at::equal(part.loads_BE, expected));
+  }
+}
+
+// Three ranks send to one with two experts.
+TEST(Routing, SortsRowsThatArriveByExpertAndThenByRank) {
+  const int64_t counts[] = {2, 1, 0, 3, 1, 0};  // of each rank and expert
+  const ArrivingRows rows = arriving_rows(counts, 3);
+  EXPECT_EQ(rows.of_rank, (std::vector<int64_t>{3, 3, 1}));
+  EXPECT_EQ(rows.order, (std::vector<int64_t>{0, 1, 6, 2, 3, 4, 5}));
+  EXPECT_EQ(rows.ends, (std::vector<int32_t>{3, 7}));
+  EXPECT_EQ(to_int64s(counts_of(at::tensor({2, 2, 7}, at::kInt).view({1, 3}))), (std::vector<int64_t>{2, 0, 5}));
 }
 
 TEST(Experts, MultiplyTheirOwnRows) {

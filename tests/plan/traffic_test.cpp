@@ -126,6 +126,28 @@ TEST(Traffic, RanksBeyondTheHeadsSendKeysAndValues) {
   EXPECT_DOUBLE_EQ(traffic({.cp = 24}).context, group + 3 * kA * 6 * keys_values);
 }
 
+// A token goes to each of its experts and comes back, forward and backward, and so does its factor in float32, once
+// each way. Fewer ranks share an expert's weights: those that have it.
+TEST(Traffic, ExpertsOnTheirOwnRanksGetRowsAndHaveFewerShards) {
+  ModelShape shape = traffic_shape();
+  shape.moe_top_k = 3;
+  for (models::Layer& layer : shape.layers) layer.experts = 8, layer.F = 32;
+  const auto of = [&](const mesh::Degrees& degrees) {
+    return step_traffic(shape, unit_counts(parameter_plan(shape)), degrees, {}, kTypes, kStep, kWhole, 0);
+  };
+  const double rows = kA * kB * kS * 6 * 3;  // of all layers and choices
+  const StepTraffic whole = of({.dp_shard = 8}), apart = of({.dp_shard = 8, .ep = 4});
+  EXPECT_EQ(whole.experts, 0);
+  EXPECT_DOUBLE_EQ(apart.experts, 3.0 / 4 * rows * (4 * 48 * 2 + 2 * 4));
+  const double experts = 6 * 8 * 3 * 48 * 32,
+               dense = static_cast<double>(parameter_plan(shape).num_parameters) - experts;
+  EXPECT_NEAR(whole.shard, 7.0 / 8 * 6 * (dense + experts), 1e-3);
+  EXPECT_NEAR(apart.shard, 6 * (7.0 / 8 * dense + 1.0 / 2 * experts / 4), 1e-3);
+  // Ranks that share the layers send their own rows alone, and have whole experts.
+  const StepTraffic shared = of({.dp_shard = 4, .tp = 2, .ep = 4});
+  EXPECT_DOUBLE_EQ(shared.experts, apart.experts / 2);
+}
+
 TEST(Traffic, APipelineSendsWhatItsScheduleSends) {
   for (const int64_t ranks : {1, 3}) {
     const Pipeline pipeline = {PipelineSchedule::kInterleaved1F1B, ranks, 2, kA};

@@ -8,6 +8,7 @@
 #include "comm/mesh_groups.h"
 #include "comm/ranks.h"
 #include "config/derived.h"
+#include "config/families.h"
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
 #include "plan/run_shape.h"
@@ -124,12 +125,21 @@ TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
 
 void plans_what_ranks_that_share_allocate(config::RunConfig c) {
   c.model.vocab_size = 301;
-  for (const auto& [context, tensor, stage] :
-       {std::array<int64_t, 3>{2, 1, 1}, {4, 1, 3}, {8, 1, 1}, {1, 2, 2}, {2, 2, 3}}) {
+  for (const auto& [context, tensor, stage, experts] : {std::array<int64_t, 4>{2, 1, 1, 1},
+                                                        {4, 1, 3, 1},
+                                                        {8, 1, 1, 1},
+                                                        {1, 2, 2, 1},
+                                                        {2, 2, 3, 1},
+                                                        {1, 1, 1, 2},
+                                                        {2, 1, 3, 2},
+                                                        {1, 2, 3, 4},
+                                                        {2, 2, 2, 2}}) {
+    if (experts > 1 && c.model.num_experts == 0) continue;
     c.parallelism = {.data_parallel_shard_degree = 2,
                      .zero_stage = stage,
                      .context_parallel_degree = context,
-                     .tensor_parallel_degree = tensor};
+                     .tensor_parallel_degree = tensor,
+                     .expert_parallel_degree = experts};
     const int64_t ranks = c.parallelism.ranks();
     const plan::RunShape whole = plan::run_shape(c, plan::DataFacts{});
     const plan::MemoryPlan planned = plan::memory_plan(c, whole, int64_t{1} << 40);
@@ -137,20 +147,22 @@ void plans_what_ranks_that_share_allocate(config::RunConfig c) {
       const comm::MeshGroups groups(world, c.parallelism.degrees(),
                                     {.key_ranks = plan::model_part(whole.model, {0, tensor}, context).key_ranks});
       const plan::TensorPart part{groups.place().tp, tensor};
-      const plan::ParameterPlan parameters = plan::parameter_plan(whole.model, part);
-      const parallel::ShardedWeights weights(parameters, whole.precision, groups.loss(),
-                                             parallel::ShardedWeights::Mode::kTraining, {}, plan::sharding_of(c),
-                                             at::kCPU, {}, {.tensor = groups.tensor()});
-      const model::Transformer model(plan::model_part(whole.model, part, context), parameters,
+      const plan::ExpertPart here{groups.experts() == nullptr ? 0 : groups.experts()->rank(), experts};
+      const plan::ParameterPlan parameters = plan::parameter_plan(whole.model, part, {}, here);
+      const parallel::ShardedWeights weights(
+          parameters, whole.precision, groups.loss(), parallel::ShardedWeights::Mode::kTraining, {},
+          plan::sharding_of(c), at::kCPU, {}, {.tensor = groups.tensor(), .experts = groups.same_experts()});
+      const model::Transformer model(plan::model_part(whole.model, part, context, here), parameters,
                                      c.training.local_batch_size, c.training.seq_len,
                                      {.dtype = whole.precision.compute,
                                       .loss_chunk_tokens = c.memory.loss_chunk_tokens,
                                       .training = true,
                                       .recompute = planned.recompute,
                                       .tensor = groups.tensor(),
-                                      .context = {groups.heads(), groups.keys()}});
+                                      .context = {groups.heads(), groups.keys()},
+                                      .experts = groups.experts()});
       if (world.rank() > 0) return;
-      EXPECT_EQ(weights.memory_bytes(), planned.weights_bytes) << context << " x " << tensor;
+      EXPECT_EQ(weights.memory_bytes(), planned.weights_bytes) << context << " x " << tensor << ", " << experts;
       EXPECT_EQ(model.memory_bytes(), planned.activations.total_bytes + planned.table_bytes)
           << context << " x " << tensor;
     });
@@ -160,6 +172,11 @@ void plans_what_ranks_that_share_allocate(config::RunConfig c) {
 TEST(PlannedMemory, IsWhatRanksThatShareLayersAndSequencesAllocate) {
   plans_what_ranks_that_share_allocate(tiny_config("."));
   plans_what_ranks_that_share_allocate(with_normed_heads(tiny_config(".")));
+  config::RunConfig sparse = tiny_config(".");
+  config::apply(config::find_family("qwen3_moe"), sparse.model);
+  sparse.model.num_experts = 8;
+  sparse.model.moe_hidden_dim = 32;
+  plans_what_ranks_that_share_allocate(sparse);
 }
 
 // Every rank of a pipeline: the plan is of the one that needs most.

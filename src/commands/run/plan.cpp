@@ -88,7 +88,7 @@ Json items_json(const std::vector<plan::MemoryItem>& items) {
 }
 
 Json parts_json(const plan::StepParts& parts) {
-  return {{"compute", parts.compute}, {"tensor", parts.tensor}, {"context", parts.context},
+  return {{"compute", parts.compute}, {"tensor", parts.tensor}, {"context", parts.context}, {"experts", parts.experts},
           {"wait", parts.wait},       {"shard", parts.shard},   {"update", parts.update}};
 }
 
@@ -103,6 +103,7 @@ Json layout_json(const plan::Layout& layout) {
           {"context_parallel_degree", p.context_parallel_degree},
           {"tensor_parallel_degree", p.tensor_parallel_degree},
           {"pipeline_parallel_degree", p.pipeline_parallel_degree},
+          {"expert_parallel_degree", p.expert_parallel_degree},
           {"pipeline_parallel_schedule", config::name_of(p.pipeline_parallel_schedule)},
           {"memory_bytes", layout.memory.total_bytes},
           {"recompute", plan::describe(layout.memory.recompute)},
@@ -136,11 +137,9 @@ Json plan_json(const Planned& p, const Layouts& layouts) {
                     {"recompute", plan::describe(p.memory.recompute)},
                     {"peak_op", p.memory.activations.peak_step},
                     {"activations", items_json(plan::peak_activations(p.memory))}};
-  json["traffic"] = {{"shard_bytes", p.traffic.shard},
-                     {"replicate_bytes", p.traffic.replicate},
-                     {"tensor_bytes", p.traffic.tensor},
-                     {"context_bytes", p.traffic.context},
-                     {"pipeline_bytes", p.traffic.pipeline}};
+  json["traffic"] = {{"shard_bytes", p.traffic.shard},     {"replicate_bytes", p.traffic.replicate},
+                     {"tensor_bytes", p.traffic.tensor},   {"context_bytes", p.traffic.context},
+                     {"experts_bytes", p.traffic.experts}, {"pipeline_bytes", p.traffic.pipeline}};
   json["pipeline_bubble"] =
       plan::pipeline_bubble(plan::pipeline_plan(p.config, p.shape.model.L()), p.shape.model, p.config.training.seq_len);
   json["step"] = json["run"] = nullptr;

@@ -96,6 +96,7 @@ std::string mesh_text(const config::RunConfig& config) {
   degree("dp_shard", p.data_parallel_shard_degree);
   degree("cp", p.context_parallel_degree);
   degree("tp", p.tensor_parallel_degree);
+  degree("ep", p.expert_parallel_degree);
   degree("pp", p.pipeline_parallel_degree);
   return text.empty() ? "1 rank" : text;
 }

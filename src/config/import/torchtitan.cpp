@@ -62,8 +62,9 @@ constexpr Row kRows[] = {
      "experimental.pipeline_parallel_split_points",
      "remove it: parallelism.pipeline_parallel_layers_per_stage cuts stages between layers, evenly"},
     {"parallelism.pipeline_parallel_schedule_csv", "remove it: parallelism.pipeline_parallel_schedule names one"},
-    {"parallelism.expert_parallel_degree parallelism.expert_tensor_parallel_degree",
-     "remove it: the model has no experts"},
+    {"parallelism.expert_tensor_parallel_degree",
+     "remove it: with parallelism.expert_parallel_degree each rank has whole experts, without it tensor-parallel ranks "
+     "share each of them"},
     {"checkpoint.enable checkpoint.enable_checkpoint",
      "remove it: checkpoints are always written; checkpoint.interval says when"},
     {"checkpoint.interval_type", "remove it: checkpoint.interval counts steps, checkpoint.interval_seconds seconds"},

@@ -37,12 +37,10 @@ LlamaBlock::LlamaBlock(const ModelShape& layer) : s_(layer) {
   if (s_.output_bias) of_attention_.bias = list_.add({{"attention.wo.bias", {D}, kNothing, {Init::kZeros}}});
   if (norms_outputs()) of_attention_.output_norm = add_norm("post_attention_norm.weight");
   if (norms_inputs()) of_ffn_.input_norm = add_norm("ffn_norm.weight");
-  if (layer.layers.front().experts > 0) {
-    experts_.emplace(layer, list_, Experts::Laws{in, w3, out});
-  } else {
-    add_feed_forward(in, w3, out);
-  }
+  const bool has_experts = layer.layers.front().experts > 0;
+  if (!has_experts) add_feed_forward(in, w3, out);
   if (norms_outputs()) of_ffn_.output_norm = add_norm("post_ffn_norm.weight");
+  if (has_experts) experts_.emplace(layer, list_, Experts::Laws{in, w3, out});
 }
 
 void LlamaBlock::add_feed_forward(const Law& in, const Law& w3, const Law& out) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -24,117 +25,191 @@ Experts::Experts(const ModelShape& layer, ParameterList& list, const Laws& laws)
     : s_(layer), E_(layer.layers.front().experts), router_(router_of(layer)) {
   const int64_t D = s_.D, F = s_.F();
   gate_ = list.add({{"moe.router.gate.weight", {E_, D}, Cut::kNothing, laws.w3}});
+  const auto spec = [&](int64_t expert, const char* matrix, std::vector<int64_t> shape, Cut cut, const Law& law) {
+    return ParameterSpec{.name = fmt::format("moe.experts.{}.{}.weight", expert, matrix),
+                         .shape = std::move(shape),
+                         .cut = cut,
+                         .law = law,
+                         .expert = expert,
+                         .used = static_cast<double>(router_.top_k) / static_cast<double>(E_)};
+  };
   std::vector<ParameterSpec> first, second;
   for (int64_t expert = 0; expert < E_; ++expert) {
-    const auto name = [expert](const char* matrix) { return fmt::format("moe.experts.{}.{}.weight", expert, matrix); };
-    first.push_back({name("w1"), {F, D}, Cut::kRows, laws.in});
-    first.push_back({name("w3"), {F, D}, Cut::kRows, laws.w3});
-    second.push_back({name("w2"), {D, F}, Cut::kColumns, laws.out});
-  }
-  for (std::vector<ParameterSpec>* specs : {&first, &second}) {
-    for (ParameterSpec& spec : *specs) spec.used = static_cast<double>(router_.top_k) / static_cast<double>(E_);
+    first.push_back(spec(expert, "w1", {F, D}, Cut::kRows, laws.in));
+    first.push_back(spec(expert, "w3", {F, D}, Cut::kRows, laws.w3));
+    second.push_back(spec(expert, "w2", {D, F}, Cut::kColumns, laws.out));
   }
   w13_ = list.add(first);
   w2_ = list.add(second);
 }
 
+SequenceRows Experts::sequence_rows(const Program& p) const {
+  return {.first = shares() ? s_.tensor.rank * p.rows() : 0, .each = p.tokens() / p.size.B};
+}
+
+namespace {
+
+// The rows for which buffers have room, where ranks have different experts. If all experts get equally many tokens, as
+// many rows arrive as a rank sends. A new router is rarely worse than 1.5 times that; the worst is that every rank
+// sends all its rows to one.
+int64_t usual_arrivals(const ModelShape& s, int64_t sent) {
+  const int64_t k = s.moe_top_k, here = s.layers.front().experts / s.expert_part.size;
+  const int64_t worst = sent / k * std::min(k, here) * s.expert_part.size;
+  return std::min(worst, sent + (sent + 1) / 2);
+}
+
+}  // namespace
+
 void Experts::add_kept_buffers(Program& p, int64_t layer) {
-  const int64_t T = p.tokens(), k = router_.top_k;
+  const int64_t T = routed(p), k = router_.top_k, N = T * k;
   const auto add = [&](std::string_view name, std::vector<int64_t> shape, DType dtype) {
     return p.add_buffer(name, layer, std::move(shape), dtype);
   };
   routing_ = {.scores = add("router_scores", {T, E_}, p.exact()),
               .log_sums = add("router_log_sums", {1, T}, p.exact()),
               .experts = add("router_experts", {T, k}, DType::kInt32),
-              .factors = add("router_factors", {T, k}, p.exact()),
               .slots = add("router_slots", {T, k}, DType::kInt32),
-              .choices = add("router_choices", {1, T * k}, DType::kInt32),
+              .choices = add("router_choices", {1, N}, DType::kInt32),
+              .factors = add("router_factors", {N, 1}, p.exact()),
               .ends = add("router_ends", {1, E_}, DType::kInt32),
               .loads = add("router_loads", {p.size.B, E_}, p.exact())};
-  gate_up_ = add("gate_up", {T * k, 2 * s_.F()}, p.size.dtype);
+  factors_ = routing_.factors;
+  ends_ = routing_.ends;
+  if (!shares()) {
+    gate_up_ = add("gate_up", {N, 2 * s_.F()}, p.size.dtype);
+    return;
+  }
+  const int64_t M = usual_arrivals(s_, N);
+  arrivals_ = {.order = p.varying_buffer("arrival_order", layer, {M, 1}, DType::kInt64),
+               .factors = p.varying_buffer("arrival_factors", layer, {M, 1}, p.exact()),
+               .ends = add("arrival_ends", {1, E_ / s_.expert_part.size}, DType::kInt32)};
+  factors_ = arrivals_.factors;
+  ends_ = arrivals_.ends;
+  input_ = p.varying_buffer("expert_input", layer, {M, s_.D}, p.size.dtype);
+  gate_up_ = p.varying_buffer("gate_up", layer, {M, 2 * s_.F()}, p.size.dtype);
 }
 
 void Experts::add_working_buffers(Program& p, int64_t layer) {
-  const int64_t T = p.tokens(), N = T * router_.top_k, F = s_.F();
-  rows_ = p.shared_buffer("expert_rows", {N, s_.D});
-  row_outputs_ = p.shared_buffer("expert_outputs", {N, s_.D});
-  gated_ = p.in_halves() ? p.add_buffer("gated", layer, {N, F}) : p.shared_buffer("gated", {N, F});
+  const int64_t T = routed(p), N = T * router_.top_k, D = s_.D, F = s_.F();
+  const int64_t M = shares() ? usual_arrivals(s_, N) : N;
+  const DType dtype = p.size.dtype;
+  const auto add = [&](std::string_view name, int64_t of_layer, std::vector<int64_t> shape, DType type) {
+    if (shares()) return p.varying_buffer(name, of_layer, std::move(shape), type);
+    return of_layer < 0 ? p.shared_buffer(name, std::move(shape), type)
+                        : p.add_buffer(name, of_layer, std::move(shape), type);
+  };
+  const int64_t in_halves = p.in_halves() ? layer : -1;
+  rows_ = add("expert_rows", -1, {M, D}, dtype);
+  row_outputs_ = add("expert_outputs", -1, {M, D}, dtype);
+  gated_ = add("gated", in_halves, {M, F}, dtype);
+  if (shares()) {
+    sent_ = p.shared_buffer("sent_rows", {N, D});
+    arrived_ = add("arrived_rows", -1, {M, D}, dtype);
+    arrived_factors_ = add("arrived_factors", -1, {M, 1}, p.exact());
+  }
   if (p.backward == Backward::kNone) return;
-  gated_gradient_ = p.shared_buffer("gated_gradient", {N, F});
-  activated_ = p.shared_buffer("activated", {N, F});
-  factors_gradient_ = p.shared_buffer("router_factors_gradient", {T, router_.top_k}, p.exact());
+  dout_ = shares() && p.in_halves() ? add("expert_output_gradient", layer, {M, D}, dtype) : rows_;
+  gated_gradient_ = add("gated_gradient", -1, {M, F}, dtype);
+  activated_ = add("activated", -1, {M, F}, dtype);
+  factors_gradient_ = add("factors_gradient", -1, {M, 1}, p.exact());
+  if (shares()) sent_factors_gradient_ = p.shared_buffer("sent_factors_gradient", {N, 1}, p.exact());
   logits_gradient_ = p.in_halves() ? p.add_buffer("router_logits_gradient", layer, {T, E_}, p.exact())
                                    : p.shared_buffer("router_logits_gradient", {T, E_}, p.exact());
 }
 
+void Experts::sum_rows(Program& p, const Ref& out) const {
+  if (!shares()) p.sum_rows(out);
+}
+
+void Experts::send(Program& p, const Ref& rows, const Ref& x) {
+  if (!shares()) return p.add(Dispatch{rows, x, routing_});
+  p.add(Dispatch{sent_, x, routing_});
+  p.add(SendRows{rows, sent_, arrived_, arrivals_});
+}
+
+void Experts::bring_back(Program& p, const Ref& out, const Ref& rows) {
+  if (!shares()) return p.add(Combine{p.summands(out), rows, routing_});
+  p.add(ReturnRows{sent_, rows, arrived_, arrivals_});
+  p.add(Combine{out, sent_, routing_});
+}
+
 void Experts::expand(Program& p, const Ref& x, bool is_repeated) {
   p.step(is_repeated ? "rows of experts" : "router", is_repeated);
-  const Ref all = p.all_rows(x);
+  const Ref own = routed_rows(p, x);
   if (!is_repeated) {
-    p.add(Route{router_, gate_, all, routing_});
-    if (s_.context > 1 && router_.balances() && p.backward != Backward::kNone) p.add(SumLoads{routing_.loads});
+    p.add(Route{router_, gate_, own, routing_, sequence_rows(p)});
+    const bool cut = shares() && s_.tensor.size > 1;  // the rows of a sequence, over ranks that share the layers
+    if ((s_.context > 1 || cut) && router_.balances() && p.backward != Backward::kNone)
+      p.add(SumLoads{routing_.loads, cut});
+    if (shares()) {
+      p.add(ShareCounts{routing_, arrivals_});
+      p.add(SendRows{arrivals_.factors, routing_.factors, arrived_factors_, arrivals_});
+    }
   }
-  p.add(Dispatch{rows_, all, routing_});
+  const Ref rows = shares() ? input_ : rows_;
+  send(p, rows, own);
   p.step("w1 w3 of experts", is_repeated);
-  p.add(ExpertsLinear{gate_up_, rows_, w13_, routing_.ends});
+  p.add(ExpertsLinear{gate_up_, rows, w13_, ends_});
 }
 
 // Rows are weighed before the product with w2: p (w2 h) = w2 (p h).
 void Experts::contract(Program& p, const Ref& out, bool is_repeated) {
   p.step("activation of experts", is_repeated);
   p.add(Activate{s_.activation, gated_, gate_up_});
-  p.add(ScaleSlots{gated_, routing_});
+  p.add(ScaleSlots{gated_, factors_});
   p.step("w2 of experts", is_repeated);
-  p.add(ExpertsLinear{row_outputs_, gated_, w2_, routing_.ends});
+  p.add(ExpertsLinear{row_outputs_, gated_, w2_, ends_});
   p.step("sum of experts", is_repeated);
-  p.add(Combine{p.summands(out), row_outputs_, routing_});
-  p.sum_rows(out);
+  bring_back(p, out, row_outputs_);
+  sum_rows(p, out);
 }
 
 void Experts::backward(Program& p, const Ref& dx, const Ref& dout, const Ref& x) {
   p.step("w2's input gradient");
-  p.add(Dispatch{rows_, p.all_rows(dout), routing_});
-  p.add(ExpertsInputGradient{gated_gradient_, rows_, w2_, routing_.ends});
+  send(p, dout_, routed_rows(p, dout));
+  p.add(ExpertsInputGradient{gated_gradient_, dout_, w2_, ends_});
   p.step("the factors' gradient");
   p.add(Activate{s_.activation, activated_, gate_up_});
-  p.add(FactorsGradient{factors_gradient_, gated_gradient_, activated_, routing_});
-  p.add(ScaleSlots{gated_gradient_, routing_});
+  p.add(FactorsGradient{factors_gradient_, gated_gradient_, activated_});
+  if (shares()) p.add(ReturnRows{sent_factors_gradient_, factors_gradient_, arrived_factors_, arrivals_});
+  p.add(ScaleSlots{gated_gradient_, factors_});
   // The input of w2 is nearly free to compute again, and large.
-  p.add(ScaleSlots{activated_, routing_});
+  p.add(ScaleSlots{activated_, factors_});
   if (p.in_halves()) {
     p.add(Copy{gated_, activated_});
   } else {
     p.step("w2's gradients");
-    p.add(ExpertsWeightGradient{w2_, rows_, activated_, routing_.ends});
+    p.add(ExpertsWeightGradient{w2_, dout_, activated_, ends_});
   }
   p.step("activation's gradient");
   p.add(ActivateGradient{s_.activation, gate_up_, gated_gradient_, Ref{}});
   p.step("w1's and w3's input gradient");
-  p.add(ExpertsInputGradient{row_outputs_, gate_up_, w13_, routing_.ends});
+  p.add(ExpertsInputGradient{row_outputs_, gate_up_, w13_, ends_});
   p.step("the router's gradient");
-  p.add(Combine{p.summands(dx), row_outputs_, routing_});
-  // The losses of the router itself count once: one of the ranks that share the layers adds them.
+  bring_back(p, dx, row_outputs_);
+  // The losses of the router itself count once: one of the ranks that route the same rows adds them.
   Router router = router_;
-  if (s_.tensor.rank > 0) router.balance = router.z_loss = 0;
-  p.add(RouteGradient{router, s_.stage.first, logits_gradient_, factors_gradient_, routing_});
-  p.add(RouterInputGradient{p.summands(dx), logits_gradient_, gate_});
-  p.sum_rows(dx);
+  if (!shares() && s_.tensor.rank > 0) router.balance = router.z_loss = 0;
+  const Ref dfactors = shares() ? sent_factors_gradient_ : factors_gradient_;
+  p.add(RouteGradient{router, s_.stage.first, logits_gradient_, dfactors, routing_, sequence_rows(p)});
+  p.add(RouterInputGradient{summands(p, dx), logits_gradient_, gate_});
+  sum_rows(p, dx);
   if (!p.in_halves()) gradients_in(p, x);
 }
 
 void Experts::weight_gradients(Program& p, const Ref& dout, const Ref& x) {
   p.step("w2's gradients");
-  p.add(Dispatch{rows_, p.all_rows(dout), routing_});
-  p.add(ExpertsWeightGradient{w2_, rows_, gated_, routing_.ends});
+  if (!shares()) send(p, dout_, routed_rows(p, dout));
+  p.add(ExpertsWeightGradient{w2_, dout_, gated_, ends_});
   gradients_in(p, x);
 }
 
 void Experts::gradients_in(Program& p, const Ref& x) {
   p.step("w1's, w3's and the router's gradients");
-  const Ref all = p.all_rows(x);
-  p.add(RouterWeightGradient{gate_, logits_gradient_, all});
-  p.add(Dispatch{rows_, all, routing_});
-  p.add(ExpertsWeightGradient{w13_, gate_up_, rows_, routing_.ends});
+  const Ref own = routed_rows(p, x);
+  p.add(RouterWeightGradient{gate_, logits_gradient_, own});
+  if (!shares()) send(p, rows_, own);
+  p.add(ExpertsWeightGradient{w13_, gate_up_, shares() ? input_ : rows_, ends_});
 }
 
 }  // namespace hearth::models

@@ -8,8 +8,10 @@
 // expert multiplies its own. Products of the gate are in float32. Backward reads the routing that forward has left, and
 // never computes it again: a tie that falls otherwise would give another model.
 //
-// Tensor-parallel ranks have columns of every expert, and each of them routes all rows. Sources: arXiv 1701.06538,
-// Switch Transformer arXiv 2101.03961, Qwen3 arXiv 2505.09388, OLMoE arXiv 2409.02060.
+// Tensor-parallel ranks have columns of every expert, and each of them routes all rows. Expert-parallel ranks have
+// different experts, each as a whole: a rank routes its own rows and sends them to the ranks that have their experts
+// (GShard, arXiv 2006.16668). Sources: arXiv 1701.06538, Switch Transformer arXiv 2101.03961, Qwen3 arXiv 2505.09388,
+// OLMoE arXiv 2409.02060.
 #pragma once
 
 #include "models/parameter_list.h"
@@ -37,6 +39,18 @@ class Experts {
   void weight_gradients(Program& p, const Ref& dout, const Ref& x);
 
  private:
+  bool shares() const { return s_.shares_experts(); }
+  // How many tokens this rank routes.
+  int64_t routed(const Program& p) const { return shares() ? p.rows() : p.tokens(); }
+  SequenceRows sequence_rows(const Program& p) const;
+  // The rows that this rank routes.
+  Ref routed_rows(Program& p, const Ref& x) const { return shares() ? x : p.all_rows(x); }
+  Ref summands(const Program& p, const Ref& out) const { return shares() ? out : p.summands(out); }
+  void sum_rows(Program& p, const Ref& out) const;
+  // rows = x by the slots of the experts that are here.
+  void send(Program& p, const Ref& rows, const Ref& x);
+  // out = the sum of each token's rows.
+  void bring_back(Program& p, const Ref& out, const Ref& rows);
   void gradients_in(Program& p, const Ref& x);
 
   const ModelShape s_;  // of the layer alone
@@ -44,16 +58,24 @@ class Experts {
   const Router router_;
   Weight gate_, w13_, w2_;
 
-  // Buffers. N = T * k rows: one for each choice.
+  // Buffers. T: the tokens that this rank routes. N = T * k rows: one for each choice. M: the rows of the experts that
+  // are here; N, or what arrives.
   Routing routing_;
-  Ref gate_up_;  // [N, 2*F]
-  Ref gated_;    // [N, F]: input of w2, of the layer only if computed in halves
+  Arrivals arrivals_;
+  Ref factors_, ends_;  // of the experts that are here: the routing's, or the arrivals'
+  Ref input_;           // [M, D]: x by slots, where it arrives; else x is dispatched again
+  Ref gate_up_;         // [M, 2*F]
+  Ref gated_;           // [M, F]: input of w2, of the layer only if computed in halves
+  Ref dout_;            // [M, D]: the gradient of the output by slots, of the layer if in halves and it arrives
   // Of all layers.
-  Ref rows_;                        // [N, D]: x, or the gradient of the output, by slots
-  Ref row_outputs_;                 // [N, D]: of w2; later the gradient of x's rows
-  Ref gated_gradient_, activated_;  // [N, F]
-  Ref factors_gradient_;            // [T, k]
+  Ref rows_;                        // [M, D]
+  Ref row_outputs_;                 // [M, D]: of w2; later the gradient of x's rows
+  Ref gated_gradient_, activated_;  // [M, F]
+  Ref factors_gradient_;            // [M, 1]
   Ref logits_gradient_;             // [T, E], of the layer if computed in halves
+  Ref sent_;                        // [N, D]: by this rank's slots
+  Ref sent_factors_gradient_;       // [N, 1]
+  Ref arrived_, arrived_factors_;   // [M, D], [M, 1]: scratch
 };
 
 }  // namespace hearth::models

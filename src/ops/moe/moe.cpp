@@ -35,7 +35,7 @@ struct Pointers {
         k(r.experts_Tk.size(1)),
         scores(flat<X>(r.scores_TE, T * E)),
         log_sums(flat<X>(r.log_sums_1T, T)),
-        factors(flat<X>(r.factors_Tk, T * k)),
+        factors(flat<X>(r.factors_N1, T * k)),
         loads(flat<X>(r.loads_BE, r.loads_BE.size(0) * E)),
         experts(flat<int32_t>(r.experts_Tk, T * k)),
         slots(flat<int32_t>(r.slots_Tk, T * k)),
@@ -68,17 +68,26 @@ void choose(int32_t* experts, const X* scores, int64_t E, int64_t k) {
 }
 
 template <class X>
-void choose_experts(const Pointers<X>& r, const models::Router& router) {
+void choose_experts(const Pointers<X>& r) {
   at::parallel_for(0, r.T, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       X* const scores = r.scores + t * r.E;
       r.log_sums[t] = softmax(scores, r.E);
-      int32_t* const experts = r.experts + t * r.k;
-      choose(experts, scores, r.E, r.k);
+      choose(r.experts + t * r.k, scores, r.E, r.k);
+    }
+  });
+}
+
+template <class X>
+void weigh_slots(const Pointers<X>& r, const models::Router& router) {
+  at::parallel_for(0, r.T, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const X* const scores = r.scores + t * r.E;
+      const int32_t* const experts = r.experts + t * r.k;
       X sum = 0;
       for (int64_t j = 0; j < r.k; ++j) sum += scores[experts[j]];
       const X factor = static_cast<X>(router.scale) / (router.normalizes ? sum : X{1});
-      for (int64_t j = 0; j < r.k; ++j) r.factors[t * r.k + j] = factor * scores[experts[j]];
+      for (int64_t j = 0; j < r.k; ++j) r.factors[r.slots[t * r.k + j]] = factor * scores[experts[j]];
     }
   });
 }
@@ -98,10 +107,10 @@ void sort_choices(const Pointers<X>& r) {
 }
 
 template <class X>
-void count_loads(const Pointers<X>& r, int64_t B) {
+void count_loads(const Pointers<X>& r, int64_t B, const models::SequenceRows& sequences) {
   std::fill_n(r.loads, B * r.E, X{0});
-  const int64_t of_sequence = r.T / B * r.k;
-  for (int64_t i = 0; i < r.T * r.k; ++i) r.loads[i / of_sequence * r.E + r.experts[i]] += 1;
+  for (int64_t i = 0; i < r.T * r.k; ++i)
+    r.loads[(sequences.first + i / r.k) / sequences.each * r.E + r.experts[i]] += 1;
 }
 
 // Calls body with float or double: the type of a routing's exact numbers.
@@ -129,16 +138,18 @@ void exact_matmul(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Te
 
 }  // namespace
 
-void route(const RoutingTensors& to, const at::Tensor& x_TD, const at::Tensor& gate_ED, const models::Router& router) {
+void route(const RoutingTensors& to, const at::Tensor& x_TD, const at::Tensor& gate_ED, const models::Router& router,
+           const models::SequenceRows& sequences) {
   const trace::SpanScope span(trace::SpanKind::kOp, "route");
   HEARTH_CHECK(x_TD.size(0) * router.top_k <= std::numeric_limits<int32_t>::max(), "{} rows", x_TD.size(0));
-  if (on_gpu(x_TD)) return aten::route(to, x_TD, gate_ED, router);
+  if (on_gpu(x_TD)) return aten::route(to, x_TD, gate_ED, router, sequences);
   exact_matmul(to.scores_TE, x_TD, gate_ED);
   with_exact(to, [&](auto zero) {
     const Pointers<decltype(zero)> r(to);
-    choose_experts(r, router);
+    choose_experts(r);
     sort_choices(r);
-    count_loads(r, to.loads_BE.size(0));
+    weigh_slots(r, router);
+    count_loads(r, to.loads_BE.size(0), sequences);
   });
 }
 
@@ -181,19 +192,18 @@ void combine(const at::Tensor& out_TD, const at::Tensor& rows_ND, const RoutingT
   });
 }
 
-void scale_slots(const at::Tensor& rows_NF, const RoutingTensors& by) {
+void scale_slots(const at::Tensor& rows_NF, const at::Tensor& factors_N1) {
   const trace::SpanScope span(trace::SpanKind::kOp, "scale_slots");
-  if (on_gpu(rows_NF)) return aten::scale_slots(rows_NF, by);
+  if (on_gpu(rows_NF)) return aten::scale_slots(rows_NF, factors_N1);
   const int64_t N = rows_NF.size(0), F = rows_NF.size(1);
-  const auto* choices = flat<const int32_t>(by.choices_1N, N);
   with_types(rows_NF, [&](auto zero, auto exact) {
     using V = decltype(zero);
     using X = decltype(exact);
     const Matrix<V> rows = matrix<V>(rows_NF, N, F);
-    const X* const factors = flat<const X>(by.factors_Tk, N);
+    const X* const factors = flat<const X>(factors_N1, N);
     at::parallel_for(0, N, kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot) {
-        const X factor = factors[choices[slot]];
+        const X factor = factors[slot];
         std::transform(rows.row(slot), rows.row(slot) + F, rows.row(slot),
                        [factor](V v) { return static_cast<V>(factor * static_cast<X>(v)); });
       }
@@ -201,23 +211,21 @@ void scale_slots(const at::Tensor& rows_NF, const RoutingTensors& by) {
   });
 }
 
-void factors_gradient(const at::Tensor& dfactors_Tk, const at::Tensor& drows_NF, const at::Tensor& rows_NF,
-                      const RoutingTensors& by) {
+void factors_gradient(const at::Tensor& dfactors_N1, const at::Tensor& drows_NF, const at::Tensor& rows_NF) {
   const trace::SpanScope span(trace::SpanKind::kOp, "factors_gradient");
-  if (on_gpu(rows_NF)) return aten::factors_gradient(dfactors_Tk, drows_NF, rows_NF, by);
+  if (on_gpu(rows_NF)) return aten::factors_gradient(dfactors_N1, drows_NF, rows_NF);
   const int64_t N = rows_NF.size(0), F = rows_NF.size(1);
-  const auto* slots = flat<const int32_t>(by.slots_Tk, N);
   with_types(rows_NF, [&](auto zero, auto exact) {
     using V = decltype(zero);
     using X = decltype(exact);
     const Matrix<const V> rows = matrix<const V>(rows_NF, N, F), drows = matrix<const V>(drows_NF, N, F);
-    X* const dfactors = flat<X>(dfactors_Tk, N);
+    X* const dfactors = flat<X>(dfactors_N1, N);
     at::parallel_for(0, N, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t choice = begin; choice < end; ++choice) {
-        const V *const a = rows.row(slots[choice]), *const b = drows.row(slots[choice]);
+      for (int64_t slot = begin; slot < end; ++slot) {
+        const V *const a = rows.row(slot), *const b = drows.row(slot);
         double sum = 0;
         for (int64_t f = 0; f < F; ++f) sum += static_cast<double>(a[f]) * static_cast<double>(b[f]);
-        dfactors[choice] = static_cast<X>(sum);
+        dfactors[slot] = static_cast<X>(sum);
       }
     });
   });
@@ -225,13 +233,13 @@ void factors_gradient(const at::Tensor& dfactors_Tk, const at::Tensor& drows_NF,
 
 namespace {
 
-// One token's gradient of the logits. `dscores` [E] is scratch; `pull` [E] is the balancing loss's gradient of the
-// scores, or null.
+// One token's gradient of the logits. `dfactors` is by slots. `dscores` [E] is scratch; `pull` [E] is the balancing
+// loss's gradient of the scores, or null.
 template <class X>
 void logits_gradient(X* dlogits, std::vector<double>& dscores, const X* dfactors, const Pointers<X>& r, int64_t t,
                      const models::Router& router, const double* pull, double z_factor) {
   const X* const scores = r.scores + t * r.E;
-  const int32_t* const experts = r.experts + t * r.k;
+  const int32_t *const experts = r.experts + t * r.k, *const slots = r.slots + t * r.k;
   if (pull != nullptr) {
     std::copy_n(pull, r.E, dscores.begin());
   } else {
@@ -241,10 +249,10 @@ void logits_gradient(X* dlogits, std::vector<double>& dscores, const X* dfactors
   if (router.normalizes) {
     sum = 0;
     for (int64_t j = 0; j < r.k; ++j) sum += scores[experts[j]];
-    for (int64_t j = 0; j < r.k; ++j) mean += static_cast<double>(dfactors[j]) * scores[experts[j]] / sum;
+    for (int64_t j = 0; j < r.k; ++j) mean += static_cast<double>(dfactors[slots[j]]) * scores[experts[j]] / sum;
   }
   for (int64_t j = 0; j < r.k; ++j)
-    dscores[static_cast<size_t>(experts[j])] += router.scale / sum * (static_cast<double>(dfactors[j]) - mean);
+    dscores[static_cast<size_t>(experts[j])] += router.scale / sum * (static_cast<double>(dfactors[slots[j]]) - mean);
   double all = 0;
   for (int64_t e = 0; e < r.E; ++e) all += dscores[static_cast<size_t>(e)] * scores[e];
   const double z = 2 * z_factor * r.log_sums[t];
@@ -254,15 +262,16 @@ void logits_gradient(X* dlogits, std::vector<double>& dscores, const X* dfactors
 
 }  // namespace
 
-void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_Tk, const RoutingTensors& of,
-                    const models::Router& router, int64_t S, double per_position) {
+void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_N1, const RoutingTensors& of,
+                    const models::Router& router, const models::SequenceRows& sequences, int64_t S,
+                    double per_position) {
   const trace::SpanScope span(trace::SpanKind::kOp, "route_gradient");
-  if (on_gpu(dlogits_TE)) return aten::route_gradient(dlogits_TE, dfactors_Tk, of, router, S, per_position);
+  if (on_gpu(dlogits_TE)) return aten::route_gradient(dlogits_TE, dfactors_N1, of, router, sequences, S, per_position);
   with_exact(of, [&](auto zero) {
     using X = decltype(zero);
     const Pointers<X> r(of);
     X* const dlogits = flat<X>(dlogits_TE, r.T * r.E);
-    const X* const dfactors = flat<const X>(dfactors_Tk, r.T * r.k);
+    const X* const dfactors = flat<const X>(dfactors_N1, r.T * r.k);
     const int64_t B = of.loads_BE.size(0);
     // f_e times the loss's factor, of each sequence.
     std::vector<double> pull(router.balances() ? static_cast<size_t>(B * r.E) : 0);
@@ -271,17 +280,46 @@ void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_Tk,
     at::parallel_for(0, r.T, kGrain, [&](int64_t begin, int64_t end) {
       std::vector<double> dscores(static_cast<size_t>(r.E));
       for (int64_t t = begin; t < end; ++t)
-        logits_gradient(dlogits + t * r.E, dscores, dfactors + t * r.k, r, t, router,
-                        pull.empty() ? nullptr : pull.data() + t / (r.T / B) * r.E, router.z_loss * per_position);
+        logits_gradient(dlogits + t * r.E, dscores, dfactors, r, t, router,
+                        pull.empty() ? nullptr : pull.data() + (sequences.first + t) / sequences.each * r.E,
+                        router.z_loss * per_position);
     });
   });
 }
 
+at::Tensor counts_of(const at::Tensor& ends_1E) {
+  const at::Tensor counts_E = ends_1E.flatten().to(at::kLong);
+  const int64_t others = counts_E.numel() - 1;
+  counts_E.narrow(0, 1, others).sub_(ends_1E.flatten().narrow(0, 0, others));
+  return counts_E;
+}
+
 void add_loads(const at::Tensor& loads_E, const at::Tensor& ends_1E) {
-  const at::Tensor ends_E = ends_1E.flatten().to(at::kDouble);
-  const int64_t others = loads_E.numel() - 1;
-  add_(loads_E, ends_E);
-  loads_E.narrow(0, 1, others).sub_(ends_E.narrow(0, 0, others));
+  add_(loads_E, counts_of(ends_1E).to(at::kDouble));
+}
+
+ArrivingRows arriving_rows(std::span<const int64_t> counts, int64_t R) {
+  const int64_t E = std::ssize(counts) / R;
+  ArrivingRows rows;
+  std::vector<int64_t> first;  // of each rank's rows of each expert
+  int64_t all = 0;
+  for (int64_t rank = 0; rank < R; ++rank) {
+    const int64_t before = all;
+    for (int64_t e = 0; e < E; ++e) {
+      first.push_back(all);
+      all += counts[static_cast<size_t>(rank * E + e)];
+    }
+    rows.of_rank.push_back(all - before);
+  }
+  HEARTH_CHECK(all <= std::numeric_limits<int32_t>::max(), "{} rows arrive", all);
+  for (int64_t e = 0; e < E; ++e) {
+    for (int64_t rank = 0; rank < R; ++rank) {
+      const auto i = static_cast<size_t>(rank * E + e);
+      for (int64_t row = 0; row < counts[i]; ++row) rows.order.push_back(first[i] + row);
+    }
+    rows.ends.push_back(static_cast<int32_t>(rows.order.size()));
+  }
+  return rows;
 }
 
 void router_input_gradient(const at::Tensor& dx_TD, const at::Tensor& dlogits_TE, const at::Tensor& gate_ED) {

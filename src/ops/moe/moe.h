@@ -6,23 +6,27 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "models/moe_ops.h"
 
 namespace hearth::ops {
 
 struct RoutingTensors {
-  at::Tensor scores_TE, log_sums_1T, experts_Tk, factors_Tk, slots_Tk, choices_1N, ends_1E, loads_BE;
+  at::Tensor scores_TE, log_sums_1T, experts_Tk, slots_Tk, choices_1N, factors_N1, ends_1E, loads_BE;
 };
 
 // Routes x [T, D] by the gate [E, D]. Writes all of `to`.
-void route(const RoutingTensors& to, const at::Tensor& x_TD, const at::Tensor& gate_ED, const models::Router& router);
+void route(const RoutingTensors& to, const at::Tensor& x_TD, const at::Tensor& gate_ED, const models::Router& router,
+           const models::SequenceRows& sequences);
 
 void dispatch(const at::Tensor& rows_ND, const at::Tensor& x_TD, const RoutingTensors& by);
 // Added in float32 or wider, and rounded once.
 void combine(const at::Tensor& out_TD, const at::Tensor& rows_ND, const RoutingTensors& by);
-void scale_slots(const at::Tensor& rows_NF, const RoutingTensors& by);
-void factors_gradient(const at::Tensor& dfactors_Tk, const at::Tensor& drows_NF, const at::Tensor& rows_NF,
-                      const RoutingTensors& by);
+void scale_slots(const at::Tensor& rows_NF, const at::Tensor& factors_N1);
+void factors_gradient(const at::Tensor& dfactors_N1, const at::Tensor& drows_NF, const at::Tensor& rows_NF);
 
 // The gradient of the logits: of the factors', and of two losses of the router. For sequences of S positions
 //   balance (arXiv 2412.19437, equations 17 to 20): the mean over sequences of sum_e f_e P_e, where f_e = E / (k S)
@@ -30,8 +34,9 @@ void factors_gradient(const at::Tensor& dfactors_Tk, const at::Tensor& drows_NF,
 //   z_loss  (arXiv 2202.08906, equation 5): the mean over positions of log_sums^2
 // `per_position`: 1 / the positions of all micro-batches and ranks of a step, times what the step's loss is multiplied
 // by. loads_BE are of whole sequences of S positions, x of this rank's.
-void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_Tk, const RoutingTensors& of,
-                    const models::Router& router, int64_t S, double per_position);
+void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_N1, const RoutingTensors& of,
+                    const models::Router& router, const models::SequenceRows& sequences, int64_t S,
+                    double per_position);
 
 // loads_E [E] float64 += each expert's rows.
 void add_loads(const at::Tensor& loads_E, const at::Tensor& ends_1E);
@@ -48,16 +53,29 @@ void experts_input_gradient(const at::Tensor& dx, const at::Tensor& dy, const at
 void experts_weight_gradient(const at::Tensor& dw, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& ends_1E,
                              bool accumulate);
 
+// How many rows of each expert a rank sends, [E] int64, for the ends of its slots.
+at::Tensor counts_of(const at::Tensor& ends_1E);
+
+// The rows that arrive at a rank with E experts from R ranks: `counts` [R * E], by rank and then by expert. Rows arrive
+// in that order.
+struct ArrivingRows {
+  std::vector<int64_t> of_rank;  // [R]
+  std::vector<int64_t> order;    // of each slot, the place among the rows that arrive; slots are sorted by expert
+  std::vector<int32_t> ends;     // [E]: the slot behind each expert's last
+};
+ArrivingRows arriving_rows(std::span<const int64_t> counts, int64_t R);
+
 // The functions of a routing by ATen, on any device.
 namespace aten {
-void route(const RoutingTensors& to, const at::Tensor& x_TD, const at::Tensor& gate_ED, const models::Router& router);
+void route(const RoutingTensors& to, const at::Tensor& x_TD, const at::Tensor& gate_ED, const models::Router& router,
+           const models::SequenceRows& sequences);
 void dispatch(const at::Tensor& rows_ND, const at::Tensor& x_TD, const RoutingTensors& by);
 void combine(const at::Tensor& out_TD, const at::Tensor& rows_ND, const RoutingTensors& by);
-void scale_slots(const at::Tensor& rows_NF, const RoutingTensors& by);
-void factors_gradient(const at::Tensor& dfactors_Tk, const at::Tensor& drows_NF, const at::Tensor& rows_NF,
-                      const RoutingTensors& by);
-void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_Tk, const RoutingTensors& of,
-                    const models::Router& router, int64_t S, double per_position);
+void scale_slots(const at::Tensor& rows_NF, const at::Tensor& factors_N1);
+void factors_gradient(const at::Tensor& dfactors_N1, const at::Tensor& drows_NF, const at::Tensor& rows_NF);
+void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_N1, const RoutingTensors& of,
+                    const models::Router& router, const models::SequenceRows& sequences, int64_t S,
+                    double per_position);
 }  // namespace aten
 
 }  // namespace hearth::ops

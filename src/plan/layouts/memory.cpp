@@ -15,11 +15,11 @@ const LayoutMemory::Line& LayoutMemory::line(const config::RunConfig& config, co
   const bool staged = pipeline.pipeline.ranks > 1,
              halves = pipeline.pipeline.schedule == PipelineSchedule::kInterleavedZeroBubble;
   const int64_t B = config::micro_batch_size(config), S = config.training.seq_len;
-  const auto [found, is_new] =
-      lines_.try_emplace({p.tensor_parallel_degree, p.context_parallel_degree, B, S, staged, halves, level});
+  const auto [found, is_new] = lines_.try_emplace(
+      {p.tensor_parallel_degree, p.context_parallel_degree, p.expert_parallel_degree, B, S, staged, halves, level});
   Line& line = found->second;
   if (!is_new) return line;
-  const ModelShape part = model_part(run_.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree);
+  const ModelShape part = first_part(run_.model, p);
   const int64_t chunk = loss_chunk(config.memory.loss_chunk_tokens, part, run_.precision.compute,
                                    config.training.device != config::DeviceKind::kCpu);
   const std::vector<models::Layer> kinds = models::layer_kinds(part).kinds;
@@ -45,14 +45,17 @@ const LayoutMemory::Line& LayoutMemory::line(const config::RunConfig& config, co
 
 double LayoutMemory::weights(const config::RunConfig& config, const PipelinePlan& pipeline) {
   const config::Parallelism& p = config.parallelism;
-  const std::tuple of_part(p.tensor_parallel_degree, pipeline.pipeline.ranks, pipeline.pipeline.stages_per_rank);
+  const std::tuple of_part(p.tensor_parallel_degree, p.expert_parallel_degree, pipeline.pipeline.ranks,
+                           pipeline.pipeline.stages_per_rank);
   const auto [bytes, is_new] = weights_.try_emplace({of_part, p.shards(), p.zero_stage, p.reduce_once_per_step});
   if (!is_new) return bytes->second;
   const auto [found, is_new_part] = parts_.try_emplace(of_part);
   ParameterPlan& part = found->second;
-  if (is_new_part) part = parameter_plan(run_.model, {0, p.tensor_parallel_degree}, pipeline.stages_of(0));
+  if (is_new_part)
+    part =
+        parameter_plan(run_.model, {0, p.tensor_parallel_degree}, pipeline.stages_of(0), {0, p.expert_parallel_degree});
   for (const MemoryItem& item :
-       weights_memory(part, run_.precision, p.shards(), sharding_of(config),
+       weights_memory(part, run_.precision, shards_of(p), sharding_of(config),
                       trained_parameters(config.checkpoint.freeze, part), muon_matrices(config.optimizer, part)))
     bytes->second += static_cast<double>(item.bytes);
   return bytes->second;
@@ -68,7 +71,7 @@ const std::vector<int64_t>& LayoutMemory::slots(const Pipeline& pipeline) {
 double LayoutMemory::fixed(const config::RunConfig& config, const PipelinePlan& pipeline) {
   const config::Parallelism& p = config.parallelism;
   const int64_t W = config::micro_batch_size(config) * config.training.seq_len;
-  const ModelShape part = model_part(run_.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree);
+  const ModelShape part = first_part(run_.model, p);
   return weights(config, pipeline) +
          static_cast<double>(gpu_workspace_bytes(part, W, run_.precision, config.numerics.float8()));
 }

@@ -53,8 +53,8 @@ class LayoutMemory {
   const RunShape& run_;
   const models::LayerKinds kinds_;
   // By tp, cp, B, S, whether the model is in stages, whether backward is in halves, and level.
-  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, bool, bool, Recompute>, Line> lines_;
-  using PartKey = std::tuple<int64_t, int64_t, int64_t>;  // tp, pipeline ranks and stages of a rank
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool, Recompute>, Line> lines_;
+  using PartKey = std::tuple<int64_t, int64_t, int64_t, int64_t>;  // tp, ep, pipeline ranks and stages of a rank
   std::map<PartKey, ParameterPlan> parts_;
   // Also by shards, stage of ZeRO, and whether gradients are reduced once a step.
   std::map<std::tuple<PartKey, int64_t, int64_t, bool>, double> weights_;

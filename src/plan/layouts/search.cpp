@@ -130,7 +130,7 @@ class Search {
   double limit_of(const Choice& choice) {
     const config::Parallelism& p = with(choice).parallelism;
     const bool on_cpu = config_.training.device == config::DeviceKind::kCpu;
-    const ModelShape part = model_part(run_.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree);
+    const ModelShape part = first_part(run_.model, p);
     int64_t bytes = memory_bytes_;
     for (const MemoryItem& item : beside_tensors(config_, part)) bytes -= item.bytes;
     if (const auto limit = parse_bytes(config_.memory.limit)) bytes = std::min(bytes, *limit);
@@ -149,7 +149,7 @@ class Search {
     const ModelShape& s = run_.model;
     const bool graph = config_.training.cuda_graph;  // has data-parallel ranks of stage 1 alone
     for (const int64_t tp : divisors(speed_.devices)) {
-      if (tp > speed_.per_node || s.H % tp != 0 || s.G % tp != 0 || tp > s.V || !divides_layers(tp)) continue;
+      if (tp > speed_.per_node || s.H % tp != 0 || s.G % tp != 0 || tp > s.V || !divides(tp, Of::kDense)) continue;
       for (const int64_t cp : divisors(speed_.devices / tp)) {
         const int64_t key_ranks = key_ranks_of(cp, s.H / tp, s.G / tp), S = config_.training.seq_len;
         if (!divides_sequence({0, cp, key_ranks}, S) || S / cp % tp != 0) continue;
@@ -171,7 +171,11 @@ class Search {
               if (once && config_.numerics.reproducible) continue;
               p.zero_stage = stage;
               p.reduce_once_per_step = once;
-              pp == 1 ? add_batches(p, sequences_ / dp) : add_pipelines(p, sequences_ / dp);
+              for (const int64_t ep : expert_degrees(shard * cp * tp)) {
+                if (ep == 1 && !divides(tp, Of::kExperts)) continue;
+                p.expert_parallel_degree = ep;
+                pp == 1 ? add_batches(p, sequences_ / dp) : add_pipelines(p, sequences_ / dp);
+              }
             }
           }
         }
@@ -179,9 +183,26 @@ class Search {
     }
   }
 
-  bool divides_layers(int64_t tp) const {
+  // Whether tensor-parallel ranks can cut the feed-forwards of these layers.
+  enum class Of { kDense, kExperts };
+  bool divides(int64_t tp, Of of) const {
     const std::vector<models::Layer>& layers = run_.model.layers;
-    return std::all_of(layers.begin(), layers.end(), [tp](const models::Layer& layer) { return layer.F % tp == 0; });
+    return std::all_of(layers.begin(), layers.end(), [&](const models::Layer& layer) {
+      return (layer.experts > 0) != (of == Of::kExperts) || layer.F % tp == 0;
+    });
+  }
+
+  // Degrees for the ranks of a replica: none, the most that stay in a node, and the most.
+  std::vector<int64_t> expert_degrees(int64_t ranks) const {
+    std::vector<int64_t> degrees = {1};
+    const int64_t experts = run_.model.layers.back().experts;
+    if (experts == 0 || config_.numerics.reproducible) return degrees;
+    for (const int64_t most : {std::min(ranks, speed_.per_node), ranks}) {
+      int64_t degree = most;
+      while (ranks % degree != 0 || experts % degree != 0) --degree;
+      if (degree > degrees.back()) degrees.push_back(degree);
+    }
+    return degrees;
   }
 
   void add_batches(const Parallelism& p, int64_t of_rank) {
@@ -292,6 +313,7 @@ std::string format_mesh(const Parallelism& p) {
   add("dp_shard", p.data_parallel_shard_degree);
   add("cp", p.context_parallel_degree);
   add("tp", p.tensor_parallel_degree);
+  add("ep", p.expert_parallel_degree);
   return parts.empty() ? "one device" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -315,7 +337,7 @@ std::string format_layouts(const std::vector<Layout>& layouts, const ModelShape&
     const StepTime& t = l.time;
     const double per_device = t.tokens / t.step_s / static_cast<double>(t.speed.devices);
     const double useful = flops_per_token(shape, l.config.training.seq_len) * per_device / t.speed.gemm_flops;
-    const double exposed = (t.parts.tensor + t.parts.context + t.parts.shard) / t.step_s;
+    const double exposed = (t.parts.tensor + t.parts.context + t.parts.experts + t.parts.shard) / t.step_s;
     const Parallelism& p = l.config.parallelism;
     const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
     std::string mesh = format_mesh(p);
@@ -334,6 +356,7 @@ std::string format_layouts(const std::vector<Layout>& layouts, const ModelShape&
       best.training.local_batch_size, best.training.global_batch_size, p.data_parallel_replicate_degree,
       p.data_parallel_shard_degree, p.zero_stage, p.context_parallel_degree, p.tensor_parallel_degree,
       p.pipeline_parallel_degree);
+  if (p.expert_parallel_degree > 1) text += fmt::format("expert_parallel_degree = {}\n", p.expert_parallel_degree);
   if (p.reduce_once_per_step) text += "reduce_once_per_step = true\n";
   if (p.pipeline_parallel_degree > 1)
     text += fmt::format("pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = 1\n",
