@@ -84,7 +84,7 @@ class Mesh {
   static Mesh of_experts(const Degrees& degrees);
 
   int64_t size() const { return size_; }
-  // Of a mesh of all weights.
+  // Only in a mesh of all weights.
   Coordinates coordinates(int64_t rank) const;
   int64_t rank(const Coordinates& coordinates) const;
 

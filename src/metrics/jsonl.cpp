@@ -39,7 +39,8 @@ void add_time(std::string& line, double time) {
 std::string json_of(const std::vector<ExpertLoad>& loads) {
   std::string text;
   for (const ExpertLoad& load : loads)
-    text += fmt::format("{}[{}, {}, {}, {}]", text.empty() ? "" : ", ", load.layer, load.least, load.most, load.idle);
+    text += fmt::format("{}[{}, {}, {}, {}, {}]", text.empty() ? "" : ", ", load.layer, load.least, load.most,
+                        load.idle, load.entropy);
   return "[" + text + "]";
 }
 
@@ -47,6 +48,8 @@ std::string to_line(const StepRecord& r) {
   std::string line = fmt::format("{{\"step\": {}", r.step);
   add(line, "loss", r.loss);
   add(line, "z_loss", r.z_loss);
+  add(line, "moe_aux_loss", r.moe_aux_loss);
+  add(line, "moe_z_loss", r.moe_z_loss);
   add(line, "grad_norm", r.grad_norm);
   add(line, "lr", r.lr);
   line += fmt::format(", \"tokens\": {}", r.tokens);
@@ -104,6 +107,8 @@ StepRecord from_json(const nlohmann::json& object) {
   r.step = step_of(object, "step");
   r.loss = maybe(object, "loss");
   r.z_loss = maybe(object, "z_loss");
+  r.moe_aux_loss = maybe(object, "moe_aux_loss");
+  r.moe_z_loss = maybe(object, "moe_z_loss");
   r.grad_norm = maybe(object, "grad_norm");
   r.lr = maybe(object, "lr");
   r.tokens = object.at("tokens").get_ref<const int64_t&>();
@@ -117,8 +122,9 @@ StepRecord from_json(const nlohmann::json& object) {
   if (object.contains("substituted")) r.substituted = object.at("substituted").get_ref<const int64_t&>();
   if (object.contains("expert_loads")) {
     for (const nlohmann::json& load : object.at("expert_loads"))
-      r.expert_loads.push_back(
-          {whole(load.at(0)), load.at(1).get<double>(), load.at(2).get<double>(), whole(load.at(3))});
+      r.expert_loads.push_back({whole(load.at(0)), load.at(1).get<double>(), load.at(2).get<double>(),
+                                whole(load.at(3)),
+                                load.size() > 4 ? load.at(4).get<double>() : 0});  // an older Hearth wrote four
   }
   r.data_wait_s = object.at("data_wait_s").get<double>();
   r.step_s = object.at("step_s").get<double>();

@@ -15,15 +15,18 @@ namespace hearth::metrics {
 struct ExpertLoad {
   int64_t layer = 0;
   double least = 0, most = 0;
-  int64_t idle = 0;  // experts that no token chose
+  int64_t idle = 0;    // experts that no token chose
+  double entropy = 0;  // of the router's scores, the mean over tokens, in nats; at most log(experts)
   bool operator==(const ExpertLoad&) const = default;
 };
 
 struct StepRecord {
   int64_t step = 0;
   // Empty for step 0, which only validates.
-  std::optional<double> loss{};       // global token mean, in nats, before the step's update
-  std::optional<double> z_loss{};     // its part of the loss from objective.z_loss; empty: without that key
+  std::optional<double> loss{};    // global token mean, in nats, before the step's update
+  std::optional<double> z_loss{};  // its part of the loss from objective.z_loss; empty: without that key
+  // The routers' own losses, not in `loss`: model.moe_aux_loss_coeff, model.moe_z_loss_coeff. Empty: without the key.
+  std::optional<double> moe_aux_loss{}, moe_z_loss{};
   std::optional<double> grad_norm{};  // before clipping
   std::optional<double> lr{};
   int64_t tokens = 0;            // since the start of the training, including this step

@@ -53,6 +53,8 @@ void Tensorboard::step(const StepRecord& r) {
       const Window w = std::exchange(window_, {});
       const double steps = static_cast<double>(w.steps);
       add("loss_metrics/global_avg_loss", r.loss);
+      add("loss_metrics/moe_aux_loss", r.moe_aux_loss);
+      add("loss_metrics/moe_z_loss", r.moe_z_loss);
       add("grad_norm", r.grad_norm);
       add("lr", r.lr);
       add("n_tokens_seen", static_cast<double>(r.tokens));
@@ -65,6 +67,7 @@ void Tensorboard::step(const StepRecord& r) {
         add(fmt::format("experts/most_loaded/layer_{}", load.layer), load.most);
         add(fmt::format("experts/least_loaded/layer_{}", load.layer), load.least);
         add(fmt::format("experts/idle/layer_{}", load.layer), static_cast<double>(load.idle));
+        add(fmt::format("experts/entropy/layer_{}", load.layer), load.entropy);
       }
       add("memory/max_active(GiB)", static_cast<double>(r.memory_bytes) / (1 << 30));
     }

@@ -200,10 +200,11 @@ class Executor {
     ops::factors_gradient(a(op.dfactors), a(op.drows), a(op.rows));
   }
   void operator()(const models::RouteGradient& op) const {
-    ops::route_gradient(a(op.dlogits), a(op.dfactors), routing(op.of), op.router, op.rows, a.S(),
-                        inputs.scale.per_position);
-    if (const at::Tensor& loads_LE = inputs.scale.loads_LE; loads_LE.defined())
-      ops::add_loads(loads_LE.select(0, op.layer), a(op.of.ends));
+    const LossScale& scale = inputs.scale;
+    const bool counts = scale.loads_LE.defined();
+    ops::route_gradient(a(op.dlogits), a(op.dfactors), routing(op.of), op.router, op.rows, a.S(), scale.per_position,
+                        counts ? scale.router_sums_L3.select(0, op.layer) : at::Tensor());
+    if (counts) ops::add_loads(scale.loads_LE.select(0, op.layer), a(op.of.ends));
   }
   void operator()(const models::RouterInputGradient& op) const {
     ops::router_input_gradient(a(op.dx), a(op.dlogits), unit.weight(op.gate));

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/moe/moe.h"
+#include "ops/moe/arrivals.h"
 #include "ops/rows.h"
 #include "ops/tensor.h"
 

@@ -33,8 +33,10 @@ struct MicroBatch {
 struct LossScale {
   at::Tensor scale_1;  // [1] float64, in the model's memory, because it differs from step to step
   double z_factor = 0;
-  double per_position = 0;   // of a router's own losses (ops/moe/moe.h)
-  at::Tensor loads_LE = {};  // float64: gets the rows of each layer's experts; undefined: they are not counted
+  double per_position = 0;  // of a router's own losses (ops/moe/moe.h)
+  // What the metrics show of each layer's router, float64: the rows of its experts, and ops::RouterSum. Both undefined:
+  // they are not counted.
+  at::Tensor loads_LE = {}, router_sums_L3 = {};
 };
 
 // The output matrix and the bias of the logits, or their gradients. The bias is undefined if the model has none.

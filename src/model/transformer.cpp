@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "model/pipeline.h"
+#include "ops/moe/moe.h"
 #include "ops/tensor.h"
 #include "plan/stage_activations.h"
 #include "trace/spans.h"
@@ -50,8 +51,9 @@ Transformer::~Transformer() {
   if (group_ != nullptr) group_->stream().finish();
 }
 
-at::Tensor Transformer::no_loads() const {
-  return num_experts_ == 0 ? at::Tensor() : ops::zeros({num_layers_, num_experts_}, DType::kFloat64, device());
+at::Tensor Transformer::no_router_metrics() const {
+  if (num_experts_ == 0) return {};
+  return ops::zeros({num_layers_, ops::kNumRouterSums + num_experts_}, DType::kFloat64, device());
 }
 
 void Transformer::loss(const at::Tensor& sums_M2, Weights& weights, std::span<const MicroBatch> batches) {

@@ -49,8 +49,9 @@ class Transformer {
   // Whether the computation depends on document boundaries or padding, in addition to the batch's shape.
   bool needs_boundaries() const { return activations().shape().document_scope || !activations().shape().causal; }
 
-  // Zeros for LossScale::loads_LE, of all layers and ranks; undefined if no layer has experts.
-  at::Tensor no_loads() const;
+  // Zeros of all layers, [L, columns] float64: LossScale::router_sums_L3, and behind it loads_LE. Undefined if no layer
+  // has experts.
+  at::Tensor no_router_metrics() const;
 
   // The number of micro-batches that one call takes in training.
   int64_t micro_batches() const { return pipeline_.micro_batches; }

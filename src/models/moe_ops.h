@@ -84,7 +84,7 @@ struct FactorsGradient {
   Refs writes() const { return {dfactors}; }
 };
 // The gradient of the logits, from the factors' and from the router's own losses. Ranks that share the layers each have
-// a summand. Runs once for a micro-batch that is trained on, so it also counts the experts' rows for the metrics.
+// a summand. Runs once for a micro-batch that is trained on, so it also counts what the metrics show of a router.
 struct RouteGradient {
   Router router;
   int64_t layer;  // of the model

@@ -17,7 +17,12 @@ int64_t num_communicators(const config::RunConfig& config, const ModelShape& sha
   const bool staged = p.pipeline_parallel_degree > 1, shares_layers = p.tensor_parallel_degree > 1;
   const auto one_if = [](bool there) { return there ? int64_t{1} : int64_t{0}; };
   const int64_t keys = context == 1 ? 1 : shape.key_ranks;
-  return 1 + one_if((staged || shares_layers) && p.shards() * replicas > 1) +  // ranks that add gradients
+  int64_t of_experts = 0;  // ranks with different experts; with the same ones; and of these, shards and replicas
+  if (p.expert_parallel_degree > 1) {
+    const int64_t shards = p.degrees().expert_shards();
+    of_experts = 1 + one_if(shards * replicas > 1) + (replicas > 1 ? 1 + one_if(shards > 1) : 0);
+  }
+  return of_experts + 1 + one_if((staged || shares_layers) && p.shards() * replicas > 1) +  // ranks that add gradients
          one_if(context / keys > 1) + one_if(keys > 1) + one_if(shares_layers) + one_if(staged) +
          one_if(staged && config.model.enable_weight_tying) + (replicas > 1 ? 1 + one_if(p.shards() > 1) : 0);
 }

@@ -87,7 +87,7 @@ class Layout {
   }
 
  private:
-  // Of the layer whose unit this is. The first ranks have the first experts.
+  // For the layer whose unit this is. The first ranks have the first experts.
   bool has_expert(int64_t expert) const {
     const models::Layer& layer = whole_.layers[plan_.layers.size() - 1];
     return expert / (layer.experts / experts_.size) == experts_.rank;

@@ -60,7 +60,7 @@ struct SlotPool {
   int64_t numel;  // of a buffer: the largest whole unit
 };
 
-// Of the units without a whole buffer. The blocks share buffers, and the experts of all layers share others. Embedding
+// For units without a whole buffer. The blocks share buffers, and the experts of all layers share others. Embedding
 // and output share one, too: they are needed at the same time only if they are tied.
 std::vector<SlotPool> weight_slots(const ParameterPlan& plan, const Shards& shards, const Sharding& sharding,
                                    const Precision& precision);

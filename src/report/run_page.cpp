@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "report/bins.h"
 #include "report/page_assets.h"
@@ -39,6 +40,7 @@ constexpr Chart kCharts[] = {
     {"scores", "Scores", "", nullptr},
     {"grad_norm", "Gradient norm, before clipping", "", [](const StepRecord& r) { return r.grad_norm; }},
     {"lr", "Learning rate", "", [](const StepRecord& r) { return r.lr; }},
+    {"moe_aux_loss", "Loss that balances experts", "", [](const StepRecord& r) { return r.moe_aux_loss; }},
     {"tokens_per_second", "Throughput", "tokens/s",
      [](const StepRecord& r) { return only_if(r.step_s > 0, r.tokens_per_second); }},
     {"mfu", "Model FLOPs utilisation", "%", [](const StepRecord& r) { return only_if(r.mfu > 0, 100 * r.mfu); }},
@@ -83,6 +85,24 @@ Json cumulated(const std::vector<StepRecord>& records, int64_t width,
     values.back() = value(record);
   }
   return rounded_list(values);
+}
+
+// The load of the most loaded expert of each layer that has some.
+Json experts_json(const std::vector<StepRecord>& records, int64_t width) {
+  std::set<int64_t> layers;
+  for (const StepRecord& record : records)
+    for (const metrics::ExpertLoad& load : record.expert_loads) layers.insert(load.layer);
+  return list_of(layers, [&](int64_t layer) {
+    Json json = {{"layer", layer}};
+    json.update(bins_json(binned(records, width,
+                                 [layer](const StepRecord& record) -> std::optional<double> {
+                                   for (const metrics::ExpertLoad& load : record.expert_loads)
+                                     if (load.layer == layer) return load.most;
+                                   return std::nullopt;
+                                 }),
+                          /*width=*/1));
+    return json;
+  });
 }
 
 Json points_json(const PagePoints& points) {
@@ -223,6 +243,7 @@ Json run_json(const PageRun& run, int64_t width) {
   json["samples"] = list_of(run.history.samples, sample_json);
   json["plan"] = plan_json(run);
   json["mixture"] = list_of(run.mixture, share_json);
+  json["experts"] = experts_json(records, width);
   json["events"] = list_of(run.history.events, event_json);
   json["jobs"] = list_of(run.jobs, job_json);
   json["skipped"] = skipped_json(records);

@@ -535,6 +535,34 @@ function addRaster(parent, title, before, bins) {
   if (before.length > 0) pen.fillRect(before.length * wide - 1, 0, 2, canvas.height);
 }
 
+// Loads of experts: a row a layer, a column a bin of steps; the more of a layer's tokens go to one expert, the darker.
+function addExperts() {
+  const runs = data.runs.filter((run) => run.experts.length > 0);
+  if (runs.length === 0) return;
+  const made = section("Loads of experts", "experts");
+  element("p", "A row is a layer, a column is a part of the run: the darker, the more tokens its most loaded expert " +
+          "gets. White is the mean, the darkest is the run's largest load.", made, {class: "hint"});
+  for (const run of runs) {
+    const most = Math.max(...run.experts.flatMap((layer) => layer.mean));
+    const columns = Math.max(...run.experts.map((layer) => layer.first + layer.mean.length));
+    const figure = element("figure", null, made);
+    const layers = `layers ${run.experts[0].layer} to ${run.experts.at(-1).layer}`;
+    const caption = `${run.name}, ${layers}: at most ${most.toPrecision(3)} times the mean`;
+    element("figcaption", caption, figure);
+    const wide = Math.max(1, Math.min(12, Math.floor(720 / columns)));  // pixels
+    const high = Math.max(2, Math.min(12, Math.floor(240 / run.experts.length)));
+    const canvas = element("canvas", null, figure, {width: wide * columns, height: high * run.experts.length,
+                                                    role: "img", "aria-label": caption});
+    const pen = canvas.getContext("2d");
+    pen.fillStyle = getComputedStyle(document.body).color;
+    run.experts.forEach((layer, y) => layer.mean.forEach((load, x) => {
+      if (load === null || most <= 1) return;
+      pen.globalAlpha = Math.max(0, (load - 1) / (most - 1));
+      pen.fillRect((layer.first + x) * wide, y * high, wide, high);
+    }));
+  }
+}
+
 function addRasters(parent, samples) {
   element("p", `${samples[0].before.length > 0 ? "The model read the bins before the line. " : ""}A row is a neuron, a ` +
           "column a time bin.", parent, {class: "hint"});
@@ -578,8 +606,8 @@ function drawAll() {
   if (root) root.remove();
   root = element("main", null, document.body);
   element("h1", data.title, root);
-  const parts = [addNotes, addOverview, addCurves, addPlan, addMixture, addSamples, addEvents, addJobs, addConfiguration,
-                 addOrigin];
+  const parts = [addNotes, addOverview, addCurves, addExperts, addPlan, addMixture, addSamples, addEvents, addJobs,
+                 addConfiguration, addOrigin];
   for (const add of parts) add();
   element("footer", data.footer, root);
   if (zoomed) for (const graph of Object.values(charts)) graph.updateOptions({dateWindow: zoomed});

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "base/error.h"
 #include "metrics/throughput.h"
+#include "ops/moe/moe.h"
 #include "ops/tensor.h"
 #include "optim/clip.h"
 #include "trace/spans.h"
@@ -124,17 +126,23 @@ model::MicroBatch to_tensors(const data::Batch& batch, at::Device device, const 
   return result;
 }
 
-// Relative to the mean of the layer. A layer without experts has no rows.
-std::vector<metrics::ExpertLoad> expert_loads(const at::Tensor& loads_LE) {
-  std::vector<metrics::ExpertLoad> loads;
-  for (int64_t layer = 0; layer < loads_LE.size(0); ++layer) {
-    const std::vector<double> rows = ops::to_doubles(loads_LE.select(0, layer));
+// `routers_LX`: Transformer::no_router_metrics after the step. Loads are relative to the mean of the layer. A layer
+// without experts has no rows.
+void add_router_metrics(StepResult& result, const at::Tensor& routers_LX) {
+  for (int64_t layer = 0; layer < routers_LX.size(0); ++layer) {
+    const std::vector<double> all = ops::to_doubles(routers_LX.select(0, layer));
+    const auto rows = std::span(all).subspan(ops::kNumRouterSums);
     const double mean = std::accumulate(rows.begin(), rows.end(), 0.0) / static_cast<double>(rows.size());
     if (mean == 0) continue;
     const auto [least, most] = std::minmax_element(rows.begin(), rows.end());
-    loads.push_back({layer, *least / mean, *most / mean, std::count(rows.begin(), rows.end(), 0.0)});
+    result.expert_loads.push_back({.layer = layer,
+                                   .least = *least / mean,
+                                   .most = *most / mean,
+                                   .idle = std::count(rows.begin(), rows.end(), 0.0),
+                                   .entropy = all[ops::kEntropy]});
+    result.moe_aux_loss += all[ops::kBalanceLoss];
+    result.moe_z_loss += all[ops::kZLoss];
   }
-  return loads;
 }
 
 StepResult PendingStep::result() {
@@ -147,7 +155,7 @@ StepResult PendingStep::result() {
   result_.loss_deviations = decision.loss_deviations;
   result_.norm_deviations = decision.norm_deviations;
   result_.applied = decision.apply != 0;
-  if (loads_) result_.expert_loads = expert_loads(loads_->wait());
+  if (routers_) add_router_metrics(result_, routers_->wait());
   return result_;
 }
 
@@ -164,6 +172,23 @@ PendingStep TrainStep::run(const data::StepBatch& batch, int64_t step, double lr
   const at::Tensor counts_A = ops::from_float64(counts, weights_.device());
   weights_.group().all_reduce(counts_A);
   return run(batch, ops::to_doubles(counts_A), step, lr);
+}
+
+// What the micro-batches of a step have in common.
+model::LossScale TrainStep::scale_of_step(double per_position, const at::Tensor& routers_LX) const {
+  model::LossScale scale{.scale_1 = {}, .z_factor = options_.z_factor, .per_position = per_position};
+  if (!routers_LX.defined()) return scale;
+  scale.router_sums_L3 = routers_LX.narrow(1, 0, ops::kNumRouterSums);
+  scale.loads_LE = routers_LX.narrow(1, ops::kNumRouterSums, routers_LX.size(1) - ops::kNumRouterSums);
+  return scale;
+}
+
+void TrainStep::sum_router_metrics(const at::Tensor& routers_LX) {
+  const parallel::ModelRanks& ranks = weights_.ranks();
+  weights_.group().all_reduce(routers_LX);
+  // Ranks that share the layers all count the same rows, unless they have different experts: then each has its own.
+  if (ranks.experts != nullptr && ranks.tensor != nullptr) ranks.tensor->all_reduce(routers_LX);
+  if (ranks.pipeline != nullptr) ranks.pipeline->all_reduce(routers_LX);
 }
 
 PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double> counts, int64_t step, double lr) {
@@ -184,15 +209,16 @@ PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double>
   const at::Tensor sums_A2 = ops::zeros({A, 2}, DType::kFloat64, device);
   const int64_t together = model_.micro_batches();
   HEARTH_CHECK(A % together == 0, "{} micro-batches, {} at a time", A, together);
-  const at::Tensor loads_LE = model_.no_loads();
+  const at::Tensor routers_LX = model_.no_router_metrics();
   const data::Batch& one = batch.micro_batches.front();
-  const double per_position = 1 / static_cast<double>(A * data_ranks * one.B * one.S);
+  const model::LossScale per_step = scale_of_step(1 / static_cast<double>(A * data_ranks * one.B * one.S), routers_LX);
   for (int64_t first = 0; first < A; first += together) {
     std::vector<model::MicroBatch> micro;
     std::vector<model::LossScale> micro_scales;
     for (int64_t i = first; i < first + together; ++i) {
       micro.push_back(to_tensors(batch.micro_batches[static_cast<size_t>(i)], device, model_.sequence_part()));
-      micro_scales.push_back({scales_A.narrow(0, i, 1), options_.z_factor, per_position, loads_LE});
+      micro_scales.push_back(per_step);
+      micro_scales.back().scale_1 = scales_A.narrow(0, i, 1);
     }
     const at::Tensor sums_M2 = sums_A2.narrow(0, first, together);
     if (graph_) {
@@ -208,13 +234,7 @@ PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double>
   // Only the last stage has sums.
   comm::Group* const pipeline = weights_.ranks().pipeline;
   if (pipeline != nullptr) pipeline->all_reduce(sums_A2);
-  if (loads_LE.defined()) {
-    group.all_reduce(loads_LE);
-    // Ranks that share the layers all count the same rows, unless they have different experts: then each has its own.
-    if (weights_.ranks().experts != nullptr && weights_.ranks().tensor != nullptr)
-      weights_.ranks().tensor->all_reduce(loads_LE);
-    if (pipeline != nullptr) pipeline->all_reduce(loads_LE);
-  }
+  if (routers_LX.defined()) sum_router_metrics(routers_LX);
   decision_.total(totals_2, sums_A2, paired);
   times.forward_backward_s = watch.lap();
   {
@@ -231,7 +251,7 @@ PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double>
   }
   times.update_s = watch.lap();
   return {ops::Readback(decision_.decision()),
-          loads_LE.defined() ? std::optional<ops::Readback>(loads_LE) : std::nullopt, times};
+          routers_LX.defined() ? std::optional<ops::Readback>(routers_LX) : std::nullopt, times};
 }
 
 }  // namespace hearth::train

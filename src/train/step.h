@@ -32,6 +32,7 @@ struct StepResult {
   double grad_norm = 0;  // norm of that gradient, before clipping
   double loss_deviations = 0, norm_deviations = 0;     // train/guard.h
   std::vector<metrics::ExpertLoad> expert_loads = {};  // of the layers with experts
+  double moe_aux_loss = 0, moe_z_loss = 0;             // of all their routers; the gradient is of these, too
   bool applied = false;                                // false: weights and moments are unchanged
   bool counted = true;  // false: no label of the step counts; nothing was computed, and loss and norm are NaN
   double forward_backward_s = 0, norm_s = 0, update_s = 0;  // host time of this rank
@@ -54,11 +55,11 @@ class PendingStep {
 
  private:
   friend class TrainStep;
-  PendingStep(std::optional<ops::Readback> decision, std::optional<ops::Readback> loads, StepResult times)
-      : decision_(std::move(decision)), loads_(std::move(loads)), result_(std::move(times)) {}
+  PendingStep(std::optional<ops::Readback> decision, std::optional<ops::Readback> routers, StepResult times)
+      : decision_(std::move(decision)), routers_(std::move(routers)), result_(std::move(times)) {}
 
   std::optional<ops::Readback> decision_;  // empty: no label counts
-  std::optional<ops::Readback> loads_;     // empty: no experts
+  std::optional<ops::Readback> routers_;   // empty: no experts
   StepResult result_;
 };
 
@@ -78,6 +79,10 @@ class TrainStep {
   PendingStep run(const data::StepBatch& batch, int64_t step, double lr);
 
  private:
+  // `routers_LX`: Transformer::no_router_metrics.
+  model::LossScale scale_of_step(double per_position, const at::Tensor& routers_LX) const;
+  void sum_router_metrics(const at::Tensor& routers_LX);
+
   model::Transformer& model_;
   parallel::ShardedWeights& weights_;
   optim::ShardedOptimizer& optimizer_;

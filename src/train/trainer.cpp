@@ -207,6 +207,8 @@ class Trainer {
         .step = step.t,
         .loss = if_finite(result.loss),
         .z_loss = run_.config.objective.z_loss > 0 ? if_finite(result.z_loss) : std::nullopt,
+        .moe_aux_loss = run_.shape.moe_aux_loss_coeff > 0 ? if_finite(result.moe_aux_loss) : std::nullopt,
+        .moe_z_loss = run_.shape.moe_z_loss_coeff > 0 ? if_finite(result.moe_z_loss) : std::nullopt,
         .grad_norm = if_finite(result.grad_norm),
         .lr = step.lr,
         .tokens = progress_.tokens_seen,

@@ -108,14 +108,17 @@ TEST_F(Jsonl, SubstitutesAreCountedWhereThereAreAny) {
 
 TEST_F(Jsonl, LoadsOfExpertsAreWrittenForTheLayersThatHaveThem) {
   StepRecord some = record(1, 2), none = record(2, 2);
-  some.expert_loads = {{1, 0, 2.0 / 3, 4}, {3, 0.5, 1.75, 0}};
+  some.expert_loads = {{1, 0, 2.0 / 3, 4, 1.25}, {3, 0.5, 1.75, 0, 0.5}};
+  some.moe_aux_loss = 0.125;
   JsonlWriter writer(path);
   writer.append(some);
   writer.append(none);
   EXPECT_EQ(read_metrics(path), (std::vector<StepRecord>{some, none}));
   const std::string text = read_file(path);
   const auto object = nlohmann::json::parse(text.substr(0, text.find('\n')));
-  EXPECT_EQ(object.at("expert_loads").at(1), nlohmann::json::parse("[3, 0.5, 1.75, 0]"));
+  EXPECT_EQ(object.at("expert_loads").at(1), nlohmann::json::parse("[3, 0.5, 1.75, 0, 0.5]"));
+  EXPECT_EQ(object.at("moe_aux_loss"), 0.125);
+  EXPECT_FALSE(object.contains("moe_z_loss"));
   EXPECT_EQ(text.find("expert_loads"), text.rfind("expert_loads"));
 }
 

@@ -7,6 +7,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -14,6 +15,7 @@
 
 #include <limits>
 
+#include "ops/moe/arrivals.h"
 #include "ops/tensor.h"
 #include "support/distance.h"
 
@@ -82,8 +84,17 @@ TEST(Routing, OfTheLoopsAndOfAtenAreTheSame) {
       aten::factors_gradient(other_dfactors, drows, rows);
       EXPECT_LT(hearth::test::relative_distance(dfactors, other_dfactors), 1e-5);
       at::Tensor dlogits = at::zeros({T, E}, types.exact), other_dlogits = at::zeros({T, E}, types.exact);
-      route_gradient(dlogits, dfactors, ours, router, kSequences, S, 0.01);
-      aten::route_gradient(other_dlogits, dfactors, ours, router, kSequences, S, 0.01);
+      const at::Tensor sums = at::ones({kNumRouterSums}, at::kDouble), other_sums = at::ones_like(sums);
+      route_gradient(dlogits, dfactors, ours, router, kSequences, S, 0.01, sums);
+      aten::route_gradient(other_dlogits, dfactors, ours, router, kSequences, S, 0.01, other_sums);
+      // arXiv 2412.19437, equation 17, of each sequence; per_position is 1 / all positions of a step.
+      const at::Tensor p_BSE = ours.scores_TE.to(at::kDouble).view({B, S, E}), n_BE = ours.loads_BE.to(at::kDouble);
+      const double balance = (n_BE * (static_cast<double>(E) / (k * S)) * p_BSE.mean(1)).sum().item<double>();
+      EXPECT_NEAR(sums[kBalanceLoss].item<double>(), 1 + router.balance * 0.01 * S * balance, 1e-6);
+      EXPECT_NEAR(sums[kZLoss].item<double>(),
+                  1 + router.z_loss * 0.01 * ours.log_sums_1T.to(at::kDouble).square().sum().item<double>(), 1e-6);
+      EXPECT_NEAR(sums[kEntropy].item<double>(), 1 - 0.01 * (p_BSE * p_BSE.log()).sum().item<double>(), 1e-6);
+      EXPECT_LT(hearth::test::relative_distance(sums, other_sums), 1e-6);
       EXPECT_LT(hearth::test::relative_distance(dlogits, other_dlogits), 1e-5);
     }
   }

@@ -317,8 +317,9 @@ TEST(MemoryPlan, AGpusKernelsTakeTheTensorsThatAttentionReturns) {
 
 // As comm::MeshGroups and parallel::ShardedWeights split the ranks.
 TEST(Memory, EachDimensionOfTheMeshHasACommunicator) {
-  const auto count = [](const std::vector<std::string>& keys) {
-    std::vector<std::string> all = {"model.name=llama3", "model.flavor=8B", "model.vocab_size=128256",
+  const auto count = [](const std::vector<std::string>& keys, const std::string& name = "llama3",
+                        const std::string& flavor = "8B") {
+    std::vector<std::string> all = {"model.name=" + name, "model.flavor=" + flavor, "model.vocab_size=128256",
                                     "training.seq_len=8192"};
     for (const std::string& key : keys) all.push_back("parallelism." + key);
     config::LoadResult run = config::read_run({}, all);
@@ -337,6 +338,12 @@ TEST(Memory, EachDimensionOfTheMeshHasACommunicator) {
   EXPECT_EQ(count({"data_parallel_replicate_degree=2", "data_parallel_shard_degree=1"}), 2);
   EXPECT_EQ(count({"data_parallel_shard_degree=2", "data_parallel_replicate_degree=2", "tensor_parallel_degree=2",
                    "context_parallel_degree=2", "pipeline_parallel_degree=2"}),
+            7);
+  const auto sparse = [&](const std::vector<std::string>& keys) { return count(keys, "qwen3_moe", "30B-A3B"); };
+  EXPECT_EQ(sparse({"data_parallel_shard_degree=8"}), 1);
+  EXPECT_EQ(sparse({"data_parallel_shard_degree=8", "expert_parallel_degree=8"}), 2);
+  EXPECT_EQ(sparse({"data_parallel_shard_degree=8", "expert_parallel_degree=4"}), 3);
+  EXPECT_EQ(sparse({"data_parallel_replicate_degree=2", "data_parallel_shard_degree=4", "expert_parallel_degree=2"}),
             7);
 }
 

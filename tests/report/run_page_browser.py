@@ -36,7 +36,7 @@ INK = """([key, least, most]) => {  // pixels of the chart with an opacity in th
   }
   return ink;
 }"""
-RASTERS = """() => [...document.querySelectorAll("#samples canvas")].map(canvas => {
+RASTERS = """() => [...document.querySelectorAll("#samples canvas, #experts canvas")].map(canvas => {
   const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
   let ink = 0;
   for (let i = 3; i < pixels.length; i += 4) ink += pixels[i] > 0;

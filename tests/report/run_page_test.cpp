@@ -127,6 +127,26 @@ TEST_F(RunPageInABrowser, ARecordingStandsNextToTheModelsContinuation) {
   EXPECT_THAT(found["texts"]["samples"].get<std::string>(), HasSubstr("The model read the bins before the line."));
 }
 
+// Steps 41 and 42 of 42. A cell has ink where an expert has more than its share.
+TEST_F(RunPageInABrowser, LoadsOfExpertsAreAMapOfStepsAndLayers) {
+  const Path file = make_page_run("one", 40, "");
+  metrics::JsonlWriter writer(file);
+  for (const int64_t step : {41, 42}) {
+    metrics::StepRecord record{.step = step, .loss = 2.0};
+    record.expert_loads = {{1, 0, step == 41 ? 1.0 : 3.0, 2}, {2, 0.5, step == 41 ? 2.0 : 1.0, 0}};
+    record.moe_aux_loss = 0.5;
+    writer.append(record);
+  }
+  RunPage page{.title = "experts", .runs = {}};
+  page.runs.push_back(page_run("one", file));
+  const json found = browse(page);
+  if (found.is_null()) GTEST_SKIP() << "there is no Chromium or no Playwright";
+  EXPECT_EQ(found.at("errors"), json::array());
+  EXPECT_THAT(found.at("rasters"),
+              ElementsAre(json{"one, layers 1 to 2: at most 3.00 times the mean", 42 * 12, 2 * 12, 2 * 12 * 12}));
+  EXPECT_EQ(found["charts"]["moe_aux_loss"]["points"], 2);
+}
+
 TEST_F(RunPageInABrowser, SamplesScoresPlanAndMixtureHaveTheirPlaces) {
   const Path file = make_page_run("one", 40, "[training]\nsteps = 200\n");
   File::open_append(file).write(

@@ -28,9 +28,17 @@ class TrainedExperts : public TinyData {
 };
 
 TEST_F(TrainedExperts, HaveEqualLoadsWhereEveryTokenTakesAll) {
-  for (const metrics::StepRecord& record : train(with(3, 3, 0))) {
+  for (const metrics::StepRecord& record : train(with(3, 3, 0.25))) {
     if (record.step == 0) continue;
-    EXPECT_EQ(record.expert_loads, (std::vector<metrics::ExpertLoad>{{1, 1, 1, 0}, {2, 1, 1, 0}}));
+    ASSERT_EQ(record.expert_loads.size(), 2u);
+    for (int64_t layer = 1; const metrics::ExpertLoad& load : record.expert_loads) {
+      EXPECT_EQ(load, (metrics::ExpertLoad{layer++, 1, 1, 0, load.entropy}));
+      EXPECT_GT(load.entropy, 0.5);
+      EXPECT_LE(load.entropy, std::log(3) + 1e-6);
+    }
+    // Equal loads: each layer's loss is the sum of the mean scores, 1, times the coefficient.
+    EXPECT_NEAR(record.moe_aux_loss.value(), 2 * 0.25, 1e-6);
+    EXPECT_FALSE(record.moe_z_loss.has_value()) << "its key is not given";
   }
 }
 

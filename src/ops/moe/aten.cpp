@@ -10,6 +10,7 @@
 #include <ATen/ops/one_hot.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/sort.h>
+#include <ATen/ops/xlogy.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <tuple>
@@ -79,8 +80,8 @@ void factors_gradient(const at::Tensor& dfactors_N1, const at::Tensor& drows_NF,
 }
 
 void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_N1, const RoutingTensors& of,
-                    const models::Router& router, const models::SequenceRows& sequences, int64_t S,
-                    double per_position) {
+                    const models::Router& router, const models::SequenceRows& sequences, int64_t S, double per_position,
+                    const at::Tensor& sums_3) {
   const int64_t T = of.scores_TE.size(0), E = of.scores_TE.size(1), k = router.top_k;
   const at::Tensor scores = of.scores_TE, experts = of.experts_Tk.to(at::kLong), best = scores.gather(1, experts);
   const at::Tensor dfactors_Tk =
@@ -93,11 +94,17 @@ void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_N1,
   at::Tensor dscores = at::zeros_like(scores).scatter(1, experts, dbest);
   if (router.balances()) {
     const double share = router.balance * per_position * static_cast<double>(E) / static_cast<double>(k * S);
-    dscores = dscores + (of.loads_BE * share).index_select(0, sequences_of(sequences, scores));
+    const at::Tensor pull_TE = (of.loads_BE * share).index_select(0, sequences_of(sequences, scores));
+    dscores = dscores + pull_TE;
+    if (sums_3.defined())
+      add_(sums_3.select(0, kBalanceLoss), (pull_TE.to(at::kDouble) * scores.to(at::kDouble)).sum());
   }
   at::Tensor inner = dscores - (dscores * scores).sum(-1, /*keepdim=*/true);
   if (router.z_loss > 0) inner = inner + of.log_sums_1T.view({T, 1}) * (2 * router.z_loss * per_position);
   copy_(dlogits_TE, scores * inner);
+  if (!sums_3.defined()) return;
+  add_(sums_3.select(0, kZLoss), of.log_sums_1T.to(at::kDouble).square().sum() * (router.z_loss * per_position));
+  add_(sums_3.select(0, kEntropy), at::xlogy(scores.to(at::kDouble), scores.to(at::kDouble)).sum() * -per_position);
 }
 
 }  // namespace hearth::ops::aten

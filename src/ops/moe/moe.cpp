@@ -13,6 +13,7 @@
 #include "ops/access.h"
 #include "ops/gpu/gpu.h"
 #include "ops/matmul.h"
+#include "ops/moe/arrivals.h"
 #include "ops/tensor.h"
 #include "trace/spans.h"
 
@@ -260,13 +261,26 @@ void logits_gradient(X* dlogits, std::vector<double>& dscores, const X* dfactors
     dlogits[e] = static_cast<X>(scores[e] * (dscores[static_cast<size_t>(e)] - all + z));
 }
 
+template <class X>
+void add_router_sums(double* sums, const Pointers<X>& r, int64_t t, const double* pull, double z_factor,
+                     double per_position) {
+  const X* const scores = r.scores + t * r.E;
+  for (int64_t e = 0; e < r.E; ++e) {
+    const auto score = static_cast<double>(scores[e]);
+    if (pull != nullptr) sums[kBalanceLoss] += pull[e] * score;
+    if (score > 0) sums[kEntropy] -= per_position * score * std::log(score);
+  }
+  sums[kZLoss] += z_factor * static_cast<double>(r.log_sums[t]) * static_cast<double>(r.log_sums[t]);
+}
+
 }  // namespace
 
 void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_N1, const RoutingTensors& of,
-                    const models::Router& router, const models::SequenceRows& sequences, int64_t S,
-                    double per_position) {
+                    const models::Router& router, const models::SequenceRows& sequences, int64_t S, double per_position,
+                    const at::Tensor& sums_3) {
   const trace::SpanScope span(trace::SpanKind::kOp, "route_gradient");
-  if (on_gpu(dlogits_TE)) return aten::route_gradient(dlogits_TE, dfactors_N1, of, router, sequences, S, per_position);
+  if (on_gpu(dlogits_TE))
+    return aten::route_gradient(dlogits_TE, dfactors_N1, of, router, sequences, S, per_position, sums_3);
   with_exact(of, [&](auto zero) {
     using X = decltype(zero);
     const Pointers<X> r(of);
@@ -277,49 +291,25 @@ void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_N1,
     std::vector<double> pull(router.balances() ? static_cast<size_t>(B * r.E) : 0);
     const double share = router.balance * per_position * static_cast<double>(r.E) / static_cast<double>(r.k * S);
     for (size_t i = 0; i < pull.size(); ++i) pull[i] = share * static_cast<double>(r.loads[i]);
+    const double z_factor = router.z_loss * per_position;
+    std::vector<double> sums(static_cast<size_t>(r.T * kNumRouterSums));  // of each row: added in one order
     at::parallel_for(0, r.T, kGrain, [&](int64_t begin, int64_t end) {
       std::vector<double> dscores(static_cast<size_t>(r.E));
-      for (int64_t t = begin; t < end; ++t)
-        logits_gradient(dlogits + t * r.E, dscores, dfactors, r, t, router,
-                        pull.empty() ? nullptr : pull.data() + (sequences.first + t) / sequences.each * r.E,
-                        router.z_loss * per_position);
+      for (int64_t t = begin; t < end; ++t) {
+        const double* const of_row =
+            pull.empty() ? nullptr : pull.data() + (sequences.first + t) / sequences.each * r.E;
+        logits_gradient(dlogits + t * r.E, dscores, dfactors, r, t, router, of_row, z_factor);
+        add_router_sums(sums.data() + t * kNumRouterSums, r, t, of_row, z_factor, per_position);
+      }
     });
+    if (!sums_3.defined()) return;
+    auto* const all = flat<double>(sums_3, kNumRouterSums);
+    for (size_t i = 0; i < sums.size(); ++i) all[i % kNumRouterSums] += sums[i];
   });
-}
-
-at::Tensor counts_of(const at::Tensor& ends_1E) {
-  const at::Tensor counts_E = ends_1E.flatten().to(at::kLong);
-  const int64_t others = counts_E.numel() - 1;
-  counts_E.narrow(0, 1, others).sub_(ends_1E.flatten().narrow(0, 0, others));
-  return counts_E;
 }
 
 void add_loads(const at::Tensor& loads_E, const at::Tensor& ends_1E) {
   add_(loads_E, counts_of(ends_1E).to(at::kDouble));
-}
-
-ArrivingRows arriving_rows(std::span<const int64_t> counts, int64_t R) {
-  const int64_t E = std::ssize(counts) / R;
-  ArrivingRows rows;
-  std::vector<int64_t> first;  // of each rank's rows of each expert
-  int64_t all = 0;
-  for (int64_t rank = 0; rank < R; ++rank) {
-    const int64_t before = all;
-    for (int64_t e = 0; e < E; ++e) {
-      first.push_back(all);
-      all += counts[static_cast<size_t>(rank * E + e)];
-    }
-    rows.of_rank.push_back(all - before);
-  }
-  HEARTH_CHECK(all <= std::numeric_limits<int32_t>::max(), "{} rows arrive", all);
-  for (int64_t e = 0; e < E; ++e) {
-    for (int64_t rank = 0; rank < R; ++rank) {
-      const auto i = static_cast<size_t>(rank * E + e);
-      for (int64_t row = 0; row < counts[i]; ++row) rows.order.push_back(first[i] + row);
-    }
-    rows.ends.push_back(static_cast<int32_t>(rows.order.size()));
-  }
-  return rows;
 }
 
 void router_input_gradient(const at::Tensor& dx_TD, const at::Tensor& dlogits_TE, const at::Tensor& gate_ED) {

@@ -7,8 +7,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include "models/moe_ops.h"
 
@@ -33,10 +31,12 @@ void factors_gradient(const at::Tensor& dfactors_N1, const at::Tensor& drows_NF,
 //           times e's choices, which is a constant, and P_e is the mean score
 //   z_loss  (arXiv 2202.08906, equation 5): the mean over positions of log_sums^2
 // `per_position`: 1 / the positions of all micro-batches and ranks of a step, times what the step's loss is multiplied
-// by. loads_BE are of whole sequences of S positions, x of this rank's.
+// by. loads_BE are of whole sequences of S positions, x of this rank's. Adds these rows' parts of both losses, and of
+// the scores' mean entropy in nats, to sums_3 (RouterSum), float64, if it is defined.
+enum RouterSum : int64_t { kBalanceLoss, kZLoss, kEntropy, kNumRouterSums };
 void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_N1, const RoutingTensors& of,
-                    const models::Router& router, const models::SequenceRows& sequences, int64_t S,
-                    double per_position);
+                    const models::Router& router, const models::SequenceRows& sequences, int64_t S, double per_position,
+                    const at::Tensor& sums_3);
 
 // loads_E [E] float64 += each expert's rows.
 void add_loads(const at::Tensor& loads_E, const at::Tensor& ends_1E);
@@ -53,18 +53,6 @@ void experts_input_gradient(const at::Tensor& dx, const at::Tensor& dy, const at
 void experts_weight_gradient(const at::Tensor& dw, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& ends_1E,
                              bool accumulate);
 
-// How many rows of each expert a rank sends, [E] int64, for the ends of its slots.
-at::Tensor counts_of(const at::Tensor& ends_1E);
-
-// The rows that arrive at a rank with E experts from R ranks: `counts` [R * E], by rank and then by expert. Rows arrive
-// in that order.
-struct ArrivingRows {
-  std::vector<int64_t> of_rank;  // [R]
-  std::vector<int64_t> order;    // of each slot, the place among the rows that arrive; slots are sorted by expert
-  std::vector<int32_t> ends;     // [E]: the slot behind each expert's last
-};
-ArrivingRows arriving_rows(std::span<const int64_t> counts, int64_t R);
-
 // The functions of a routing by ATen, on any device.
 namespace aten {
 void route(const RoutingTensors& to, const at::Tensor& x_TD, const at::Tensor& gate_ED, const models::Router& router,
@@ -74,8 +62,8 @@ void combine(const at::Tensor& out_TD, const at::Tensor& rows_ND, const RoutingT
 void scale_slots(const at::Tensor& rows_NF, const at::Tensor& factors_N1);
 void factors_gradient(const at::Tensor& dfactors_N1, const at::Tensor& drows_NF, const at::Tensor& rows_NF);
 void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_N1, const RoutingTensors& of,
-                    const models::Router& router, const models::SequenceRows& sequences, int64_t S,
-                    double per_position);
+                    const models::Router& router, const models::SequenceRows& sequences, int64_t S, double per_position,
+                    const at::Tensor& sums_3);
 }  // namespace aten
 
 }  // namespace hearth::ops
