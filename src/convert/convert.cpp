@@ -270,6 +270,7 @@ Result convert_into(Options options, const std::string& more_room, ConvertProgre
   Result result{source.kind, 0, 0, 0, {}, {}};
   std::vector<Transfer> tensors;
   if (source.description) tensors = parameters_of(source);
+  if (options.upcycling) tensors = upcycle(source.description->model, *options.upcycling, tensors);
   // A folder of PyTorch has a home for all that another one has.
   const bool with_state = options.to == Kind::kDcp && (source.kind == Kind::kNative || source.kind == Kind::kDcp ||
                                                        (source.kind == Kind::kTorchtitan && run));
@@ -278,7 +279,8 @@ Result convert_into(Options options, const std::string& more_room, ConvertProgre
   if (options.resume) require_state(source, options);
   if (options.resume && (options.to == Kind::kNeox || options.to == Kind::kNxd) && !options.dtype)
     options.dtype = computed_type(*run);
-  const bool with_moments = source.training && !options.is_published && (options.to == Kind::kNative || options.resume);
+  const bool with_moments =
+      source.training && !options.is_published && !options.upcycling && (options.to == Kind::kNative || options.resume);
   const DType dtype = set_types(tensors, options, source.notes);
   if (with_moments) add_moments(tensors, source, options, run, dtype);
   std::vector<std::string> left_out;

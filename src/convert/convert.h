@@ -27,6 +27,11 @@ struct Written {
   std::optional<QkvLayout> qkv_layout;
 };
 
+// Each feed-forward becomes a mixture of `experts` copies of it, of which a token takes `top_k`.
+struct Upcycling {
+  int64_t experts, top_k;
+};
+
 struct Options {
   Path in, out;
   std::optional<Kind> from;  // empty: found from the files
@@ -43,6 +48,7 @@ struct Options {
   std::string tokenizer;                  // used in place of the source's; empty: the source's
   std::optional<int64_t> max_file_bytes;  // for a target of Hugging Face; empty: 5 GB
   bool is_published = false;              // a native target for other machines: no moments, no paths
+  std::optional<Upcycling> upcycling;     // of a native target without moments; empty: the source's feed-forwards
   bool resume = false;                    // also converts the training's state; torchtitan, GPT-NeoX and NxD only
   // Called with the written files, to compare their logits with the source's (infer/proof.h). Returns a sentence for
   // the model card. If it throws, nothing gets the name OUT. Empty: not called.
@@ -72,6 +78,9 @@ Result convert(const Options& options, ConvertProgress& progress);
 std::unique_ptr<tokenizer::Tokenizer> tokenizer_for(Source& source, const Options& options);
 // The chat templates that come with the tokenizer; empty: none.
 std::string chat_template_for(Source& source, const Options& options);
+// The tensors of the mixture, from the weights of the dense model. Changes the keys of `model`. Routers are drawn at
+// random. Throws user_error for a model that cannot become one.
+std::vector<Transfer> upcycle(config::Model& model, const Upcycling& by, const std::vector<Transfer>& dense);
 // Finds the mask token of a native checkpoint's training, and notes what the kind `to` cannot store.
 void complete_objective(Source& source, Kind to);
 

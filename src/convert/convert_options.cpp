@@ -30,6 +30,8 @@ void check_options(const Options& options) {
   refuse_if(options.max_file_bytes && options.to != Kind::kHuggingFace, "--max-file-size",
             "only Hugging Face's weights are cut into files of a size");
   refuse_if(options.rope_pairs && options.to != Kind::kNative, "--rope-pairs", "the format has one order");
+  refuse_if(options.upcycling && options.to != Kind::kNative, "--upcycle", "a mixture of experts is trained first",
+            "give --to native, and convert the trained model");
   refuse_if(options.resume && options.to != Kind::kTorchtitan && !has_stages, "--resume",
             "it adds what torchtitan, GPT-NeoX and NxD ask for; native and dcp have a training's state without "
             "it, and other kinds have no home for it",

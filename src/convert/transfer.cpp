@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
+#include <cstring>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <thread>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "formats/cast.h"
 
 namespace hearth::convert {
@@ -32,7 +35,7 @@ class PortionReader {
       : reader_(reader),
         tensor_(tensor),
         part_(part),
-        from_(reader.find(tensor.from)->dtype),
+        from_(tensor.drawn ? DType::kFloat32 : reader.find(tensor.from)->dtype),
         has_rows_(!part.sizes.empty()),
         rows_(has_rows_ ? part.sizes[0] : 1) {
     const int64_t row_numel = part.numel() / std::max<int64_t>(rows_, 1);
@@ -49,7 +52,7 @@ class PortionReader {
     const DType to = tensor_.to.dtype;
     std::vector<std::byte>& stored = from_ == to ? portion.bytes : stored_;
     stored.resize(static_cast<size_t>(portion.box.numel() * dtype_size(from_)));
-    reader_.read(tensor_.from, portion.box, stored);
+    tensor_.drawn ? draw(portion.box, stored) : reader_.read(tensor_.from, portion.box, stored);
     if (formats::has_nonfinite(stored, from_))
       throw user_error(
           fmt::format("{}: {} has an element that is NaN or infinite", reader_.folder().string(), tensor_.from),
@@ -63,6 +66,17 @@ class PortionReader {
   }
 
  private:
+  // Whole rows of a matrix.
+  void draw(const mesh::Box& box, std::span<std::byte> bytes) const {
+    const RandomKey key = random_key(0, "init:" + tensor_.to.name);
+    const double bound = tensor_.drawn->bound > 0 ? tensor_.drawn->bound : std::numeric_limits<double>::infinity();
+    const auto first = static_cast<uint64_t>(box.offsets[0] * tensor_.to.shape[1]);
+    for (size_t i = 0; i < bytes.size() / sizeof(float); ++i) {
+      const auto value = static_cast<float>(random_truncated_normal(key, first + i, tensor_.drawn->std, bound));
+      std::memcpy(bytes.data() + i * sizeof(float), &value, sizeof value);
+    }
+  }
+
   checkpoint::Reader& reader_;
   const Transfer& tensor_;
   const mesh::Box& part_;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,10 +17,16 @@
 
 namespace hearth::convert {
 
+// Values of a new matrix: N(0, std), cut at +-bound where bound is above 0. They depend on its name alone.
+struct Drawn {
+  double std, bound;
+};
+
 // A tensor to write: its name and type in the target.
 struct Transfer {
   std::string from;  // its name in the source
   mesh::TensorInfo to;
+  std::optional<Drawn> drawn{};  // the source has no such tensor
 };
 
 // Another thread may read it: see commands/progress_line.h.

@@ -26,7 +26,7 @@ struct Proof {
     double rounding;                 // the largest difference that rounding alone makes
   };
   std::vector<Sequence> sequences;
-  bool same_order = true;      // both sides have one order of rows of queries and keys: all bits must be equal
+  bool same_order = true;      // both sides add in one order, so all bits must be equal
   double tolerance = 0;        // relative to the largest logit; 0: none
   std::optional<DType> dtype;  // that weights are rounded to; empty: none changes
 
@@ -38,7 +38,7 @@ struct Proof {
 };
 
 // The difference that another order of rows may make, because it changes the order of a sum over a head's elements in
-// each layer.
+// each layer; or that the sum over a token's equal experts makes (convert::Upcycling).
 double proof_tolerance(int64_t layers, DType compute);
 
 // Compares the source of a conversion with what was written. Computes on the CPU in float32, or in float64 if a weight

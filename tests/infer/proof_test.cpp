@@ -55,6 +55,47 @@ TEST_P(ProofOf, EveryKindOfTargetPasses) {
 INSTANTIATE_TEST_SUITE_P(Models, ProofOf, testing::Values("V=130", "tied=1 dtype=bfloat16", "D=160 H=4 G=2 L=6"),
                          [](const auto& info) { return fmt::format("Model{}", info.index); });
 
+// A mixture of equal experts computes what the dense model computes, whatever its routers choose.
+TEST(Proof, AnUpcycledModelComputesWhatTheDenseOneDid) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  convert::foreign(fmt::format("make {}/f V=130", at));
+  convert::Options options = from_to(at + "/f/hf", convert::Kind::kNative, at + "/sparse");
+  options.upcycling = {5, 3};
+  Proof proof;
+  options.prove = [&](const convert::Written& written) {
+    proof = compare_logits(options, written);
+    return proof.sentence();
+  };
+  convert::ConvertProgress progress;
+  convert::convert(options, progress);
+  EXPECT_TRUE(proof.holds()) << proof.table();
+  EXPECT_FALSE(proof.same_order);
+  EXPECT_GT(proof.difference(), 0) << "three weights of a token round when they are added";
+  EXPECT_LT(proof.difference(), proof.tolerance * proof.sequences.front().largest_in / 5);
+
+  // Each expert is the dense feed-forward, and routers differ from each other.
+  convert::Source dense = convert::open_source_of(from_to(at + "/f/hf", convert::Kind::kNative, at + "/x"));
+  convert::Source sparse = convert::open_source_of(from_to(at + "/sparse", convert::Kind::kNative, at + "/x"));
+  EXPECT_EQ(sparse.description->model.num_experts, 5);
+  EXPECT_EQ(sparse.description->model.moe_top_k, 3);
+  const auto bytes_of = [](convert::Source& source, const std::string& name) {
+    const mesh::TensorInfo* tensor = source.reader.find(name);
+    if (tensor == nullptr) throw std::runtime_error("no " + name);
+    mesh::Box box{std::vector<int64_t>(tensor->shape.size()), tensor->shape};
+    std::vector<std::byte> bytes(static_cast<size_t>(box.numel() * dtype_size(tensor->dtype)));
+    source.reader.read(name, box, bytes);
+    return bytes;
+  };
+  for (const char* matrix : {"w1", "w2", "w3"}) {
+    const auto of_dense = bytes_of(dense, fmt::format("layers.1.feed_forward.{}.weight", matrix));
+    for (int expert = 0; expert < 5; ++expert)
+      EXPECT_EQ(bytes_of(sparse, fmt::format("layers.1.moe.experts.{}.{}.weight", expert, matrix)), of_dense);
+  }
+  EXPECT_NE(bytes_of(sparse, "layers.0.moe.router.gate.weight"), bytes_of(sparse, "layers.1.moe.router.gate.weight"));
+}
+
 TEST(Proof, RowsOfAHeadInAnotherPlaceAreFoundAndNothingGetsTheName) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hearth convert`: weights from and to the formats of other programs.
+#include <limits>
+
 #include "base/log.h"
 #include "commands/commands.h"
 #include "commands/hearth_train.h"
@@ -83,6 +85,8 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
   convert::Options& options = all.options;
   NxdOptions nxd;
   std::string from, to, dtype, pairs, layout, to_layout, max_file;
+  constexpr int64_t kNotGiven = std::numeric_limits<int64_t>::min();
+  convert::Upcycling upcycling{kNotGiven, kNotGiven};
   std::vector<std::string> kinds;
   for (const convert::Kind kind : convert::kKinds) kinds.emplace_back(convert::kind_name(kind));
   line.positional("IN", &options.in, "folder with the weights; of a run's folder, its newest checkpoint");
@@ -106,6 +110,11 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
               "of an OUT of the kind meta, neox or nxd: number of ranks that share each layer");
   line.option("--pipeline-parallel N", &options.pipeline_parallel,
               "of an OUT of the kind neox or nxd: number of stages of layers");
+  line.option("--upcycle EXPERTS", &upcycling.experts,
+              "of a native OUT: each feed-forward becomes a mixture of so many copies of it, with a router of random "
+              "weights, which computes what IN computes (sparse upcycling); train it on with "
+              "checkpoint.initial_load_path");
+  line.option("--moe-top-k K", &upcycling.top_k, "of --upcycle: the experts that a token takes; by default 2");
   nxd.add_to(line);
   line.flag("--resume", &options.resume,
             "of an OUT of the kind torchtitan, neox or nxd: with moments, the optimizer's settings, step and schedule, "
@@ -128,6 +137,12 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
   options.qkv_layout = find_word(kQkvLayouts, layout);
   options.to_layout = find_word(kQkvLayouts, to_layout);
   options.nxd = nxd.layout();
+  if (upcycling.experts != kNotGiven) {
+    if (upcycling.top_k == kNotGiven) upcycling.top_k = 2;
+    options.upcycling = upcycling;
+  } else if (upcycling.top_k != kNotGiven) {
+    throw user_error("--moe-top-k is for --upcycle", "only new experts have a number for each token", "leave it out");
+  }
   if (!max_file.empty()) options.max_file_bytes = file_size_of(max_file);
   return all;
 }
