@@ -170,6 +170,10 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
   const double share = share_measured(checked.device, cores, threads.of_run, control);
   std::optional<runfolder::RunFolder> folder;
   control.together("the run folder", [&] { folder.emplace(checked.config, first); });
+  const std::string lease = control.broadcast("the lease of the run folder", first ? folder->lease()->id() : "");
+  control.together("the run folder of all ranks", [&] {
+    if (!first) folder->require_shared(lease);
+  });
   const config::RunConfig& config = checked.config;
   const mesh::Coordinates place = mesh::Mesh(config.parallelism.degrees()).coordinates(control.rank());
   const int64_t samples_per_epoch = checked.data->windows();

@@ -2,6 +2,8 @@
 #include "runfolder/run_folder.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "base/error.h"
 
@@ -46,6 +48,18 @@ void RunFolder::write_run_file(std::string_view content) const {
   remove_file(path_ / kDoneFile);
   if (path_exists(run_file()) && read_file(run_file()) == content) return;
   write_file_atomic(run_file(), content);
+}
+
+void RunFolder::require_shared(const std::string& lease_id, double wait_s) const {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(wait_s);
+  while (true) {
+    if (const auto holder = read_lease(path_); holder && holder->id == lease_id) return;
+    if (std::chrono::steady_clock::now() >= end) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  throw Error(ExitCode::kHardware, fmt::format("{} is not the folder of rank 0", path_.string()),
+              fmt::format("rank 0 has written {} there, and it is not here", kLeaseFile),
+              "put job.dump_folder on a file system that all hosts share, under the same path");
 }
 
 void RunFolder::check_lease() const {

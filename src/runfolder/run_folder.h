@@ -46,6 +46,9 @@ class RunFolder {
 
   // The lease of this training: only rank 0 has it.
   std::optional<Lease> lease() const { return lock_ ? std::optional(lock_->lease()) : std::nullopt; }
+  // For the other ranks, at the start: waits until they see the lease that rank 0 has taken, by its id. A network file
+  // system may show a new file late. Throws an Error (kHardware) that says that the folder is not shared.
+  void require_shared(const std::string& lease_id, double wait_s = 30) const;
   // Throws an Error (kHardware) once a newer start has the lease. Costs nothing otherwise.
   void check_lease() const;
 
