@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/text.h"
 #include "config/derived.h"
 #include "models/flops.h"
 #include "plan/muon.h"
@@ -352,6 +353,18 @@ std::string format_memory(const MemoryPlan& plan) {
 
 void require_fits(const MemoryPlan& plan, std::string_view others) {
   if (plan.fits()) return;
+  if (plan.limit_bytes <= 0) {
+    int64_t kept = 0;
+    std::vector<std::string> names;
+    for (const MemoryItem& item : plan.beside) {
+      kept += item.bytes;
+      names.push_back(fmt::format("{} {}", item.name, format_bytes(item.bytes)));
+    }
+    throw user_error(fmt::format("no memory is left for tensors: {} of {} are kept free", format_bytes(kept),
+                                 format_bytes(std::max<int64_t>(0, plan.limit_bytes + kept))),
+                     join(names),
+                     "lower memory.margin, or take a device with more memory");
+  }
   const bool all = std::all_of(plan.recompute.begin(), plan.recompute.end(),
                                [](Recompute level) { return level >= Recompute::kNorms; }) &&
                    plan.recompute.front() == Recompute::kBlock;

@@ -58,6 +58,8 @@ TEST(Refusal, FieldsOfConfigThatChangeTheComputation) {
   EXPECT_THAT(added("\"activation\": \"gelu\""), HasSubstr("activation = \"gelu\""));
   EXPECT_THAT(added("\"mask_token_id\": 130"), HasSubstr("mask_token_id = 130 is not a token"));
   EXPECT_THAT(added("\"sliding_window\": 8"), HasSubstr("sliding_window = 8"));
+  EXPECT_THAT(with("\"model_type\": \"llama\"", "\"model_type\": \"mistral\", \"sliding_window\": 0"),
+              HasSubstr("sliding_window = 0"));
   EXPECT_THAT(with("\"model_type\": \"llama\"", "\"model_type\": \"gemma\""), HasSubstr("model_type \"gemma\""));
   EXPECT_THAT(with("\"model_type\": \"llama\",", ""), HasSubstr("has no model_type"));
   EXPECT_THAT(with("\"head_dim\": 16", "\"head_dim\": 32"),

@@ -75,8 +75,9 @@ Layouts layouts_of(const Planned& p, const PlanOptions& options) {
 
 std::string layouts_text(const Planned& p, const Layouts& layouts) {
   if (layouts.best.empty()) return "";
-  return fmt::format("\nLayouts that fit {}, the fastest first:\n\n{}", layouts.devices(p),
-                     plan::format_layouts(layouts.best, p.shape.model));
+  return fmt::format(
+      "\nLayouts that fit {}, the fastest first, and of about equal ones the one that sends least:\n\n{}",
+      layouts.devices(p), plan::format_layouts(layouts.best, p.shape.model));
 }
 
 using Json = nlohmann::ordered_json;

@@ -205,7 +205,10 @@ class ConfigReader {
       refuse("layer_types has a layer without full_attention",
              is_switched ? "use_sliding_window is false, and transformers refuses both together" : kOtherModel);
     if (!used || (by_layer && !some)) return 0;
-    return json_.contains("sliding_window") ? integer("sliding_window", 0) : type().sliding_window;
+    const int64_t length = json_.contains("sliding_window") ? integer("sliding_window", 0) : type().sliding_window;
+    if (length == 0 && has("sliding_window") && type().window != kNever)
+      refuse("sliding_window = 0", "no position would see a token: write null for no window");
+    return length;
   }
 
   // The keys stay also where no sequence of the model reaches its window: a training may have longer ones.
