@@ -33,11 +33,13 @@ class MpiRanksOf : public testing::TestWithParam<Mpi> {
   void SetUp() override {
     if (!path_exists(library_of(GetParam()))) GTEST_SKIP() << "no mpicxx." << GetParam().name << " is installed";
   }
-  // Runs a test of this program as so many ranks.
+  // Runs a test of this program as so many ranks. In the asan preset without the check of leaks: MPI's own libraries
+  // leave memory behind at their end.
   static test::CommandResult run(int ranks, const std::string& name) {
     const Mpi& mpi = GetParam();
     return test::run_command(
-        fmt::format("HEARTH_TEST_MPI={} {} {} -n {} {} --gtest_color=no --gtest_also_run_disabled_tests "
+        fmt::format("ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" HEARTH_TEST_MPI={} {} {} -n {} {} --gtest_color=no "
+                    "--gtest_also_run_disabled_tests "
                     "--gtest_filter=DISABLED_Mpi/{}/ranks{} 2>&1",
                     library_of(mpi).string(), mpi.mpirun, mpi.options, ranks,
                     std::filesystem::canonical("/proc/self/exe").string(), name, ranks));
