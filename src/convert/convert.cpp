@@ -28,8 +28,8 @@ namespace {
 constexpr int64_t kFileBytes = 5'000'000'000;
 
 // The model's parameters, each of which the source must have. Weights that are no parameters are refused by name.
-std::vector<Transfer> parameters_of(Source& source) {
-  const config::Model& m = source.description->model;
+std::vector<Transfer> parameters_of(Source& source, const std::optional<Upcycling>& upcycling) {
+  config::Model& m = source.description->model;
   const WeightProblems problems = weight_problems(m, source.reader.tensors(), source.names.value_or(source.kind));
   if (!problems.empty())
     throw user_error(fmt::format("{} does not have the weights of the model that it describes: {}",
@@ -38,7 +38,7 @@ std::vector<Transfer> parameters_of(Source& source) {
   std::vector<Transfer> tensors;
   for (const plan::Parameter& p : plan::parameter_plan(plan::model_shape(m, 0)).parameters)
     tensors.push_back({p.name, {p.name, source.reader.find(p.name)->dtype, p.shape}});
-  return tensors;
+  return upcycling ? upcycle(m, *upcycling, tensors) : tensors;
 }
 
 // Every tensor under its own name, or the weights only: for folders of PyTorch that become folders of PyTorch.
@@ -269,8 +269,7 @@ Result convert_into(Options options, const std::string& more_room, ConvertProgre
   std::optional<config::RunConfig> run = keys_of(options);
   Result result{source.kind, 0, 0, 0, {}, {}};
   std::vector<Transfer> tensors;
-  if (source.description) tensors = parameters_of(source);
-  if (options.upcycling) tensors = upcycle(source.description->model, *options.upcycling, tensors);
+  if (source.description) tensors = parameters_of(source, options.upcycling);
   // A folder of PyTorch has a home for all that another one has.
   const bool with_state = options.to == Kind::kDcp && (source.kind == Kind::kNative || source.kind == Kind::kDcp ||
                                                        (source.kind == Kind::kTorchtitan && run));
