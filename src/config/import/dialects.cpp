@@ -128,6 +128,14 @@ void need_value(Draft& draft, std::string_view name, std::initializer_list<std::
                 fmt::format("if the training had it, give a further file with {}", written));
 }
 
+void refuse_other_number(Draft& draft, std::string_view first, std::string_view second) {
+  const ForeignKey* key = draft.find(first);
+  const auto one = draft.number(first), other = draft.number(second);
+  if (one && other && *one != *other)
+    draft.refuse(second, fmt::format("{} of {} is given, too, and both are one setting", key->called(), key->where()),
+                 "keep one of the two");
+}
+
 ForeignDegree foreign_degree(Draft& draft, std::initializer_list<std::string_view> names, bool rest) {
   for (const std::string_view name : names) {
     const auto value = draft.whole(name);

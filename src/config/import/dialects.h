@@ -57,6 +57,9 @@ void set_run_folder(Draft& draft, std::string_view name);
 void need_value(Draft& draft, std::string_view name, std::initializer_list<std::string_view> values,
                 std::string_view standard, std::string_view what, std::string_view shown = {});
 
+// Refuses the second of two keys of one setting, if both are given and their numbers differ.
+void refuse_other_number(Draft& draft, std::string_view first, std::string_view second);
+
 // The text of a key for which "no" means "nothing". Without quotes, YAML and this import read "no" as false.
 std::string text_or_no(Draft& draft, std::string_view name, std::string_view standard);
 

@@ -7,6 +7,7 @@
 
 #include "base/quantity.h"
 #include "config/import/dialects.h"
+#include "config/import/neox_parts.h"
 
 namespace hearth::config {
 namespace {
@@ -53,6 +54,8 @@ void import_neox_width(Draft& draft, bool llemma) {
   double inner = 4 * h;
   if (const auto given = draft.whole(from)) {
     inner = static_cast<double>(*given);
+    if (const ForeignKey* factor = draft.find("expansion_factor"))
+      draft.refuse(*factor, "intermediate_size is given, too, and GPT-NeoX refuses both", "keep one of the two");
   } else if (const auto factor = draft.number("expansion_factor")) {
     inner = std::trunc(*factor * h);
     from = draft.find("expansion_factor");
@@ -66,8 +69,21 @@ void import_neox_width(Draft& draft, bool llemma) {
   draft.set("model.hidden_dim", width, from, "a third of GPT-NeoX's size, for gate and input each");
 }
 
+// The branch of 2023 has num_kv_heads for its attention_type "groupedquery" alone, and main has no attention_type.
+void need_neox_heads(Draft& draft, bool llemma) {
+  const ForeignKey *kind_key = draft.find("attention_type"), *number_key = draft.find("num_kv_heads");
+  const std::string kind = draft.text(kind_key).value_or("multihead");
+  if (kind != "multihead" && number_key == nullptr)
+    return draft.refuse(*kind_key, "num_kv_heads is not given", "give it, too");
+  const auto number = draft.whole(number_key);
+  const auto* heads = draft.value<int64_t>("model.n_heads");
+  if ((llemma || kind_key != nullptr) && kind == "multihead" && number && heads != nullptr && *number != *heads)
+    draft.refuse(*number_key, "attention_type is multihead, which leaves it out", "give attention_type: groupedquery");
+}
+
 void import_neox_model(Draft& draft, bool llemma) {
   import_neox_width(draft, llemma);
+  need_neox_heads(draft, llemma);
   need_value(draft, "pos_emb", {"rotary"}, "learned", "positions are rotary");
   need_value(draft, "use_bias_in_attn_linear", {"false"}, "true", "attention has no biases");
   const ForeignKey* from = draft.find("norm");
@@ -110,48 +126,23 @@ void import_neox_init(Draft& draft) {
   draft.take("model.init_std", "init_method_std");
 }
 
-void import_neox_schedule(Draft& draft, bool llemma) {
-  const ForeignKey* type = draft.find("optimizer.type");
-  const std::string name = draft.text(type).value_or("Adam");
-  if (type != nullptr && name != "Adam" && name != "adam" && name != "AdamW")
-    draft.refuse(*type, "the optimizer is AdamW");
-  const ForeignKey* rate = draft.first_of({"optimizer.params.lr", "lr"});
-  if (rate == nullptr) draft.problem("optimizer.params.lr is not given", "give the highest learning rate");
-  draft.take("optimizer.lr", rate);
-  const ForeignKey* from = draft.find("optimizer.params.betas");
-  if (const auto betas = draft.numbers(from)) {
-    if (betas->size() != 2) return draft.refuse(*from, "not two numbers");
-    draft.set("optimizer.beta1", (*betas)[0], from);
-    draft.set("optimizer.beta2", (*betas)[1], from);
-  } else {
-    draft.assume("optimizer.beta2", 0.999, "Adam's default in GPT-NeoX");
-  }
-  draft.set("lr_scheduler.rule", llemma ? "neox_2023" : "neox", nullptr, "the formulas of the program");
-  draft.take_or("lr_scheduler.decay_type", "lr_decay_style", "linear", "GPT-NeoX's default");
-  const auto* steps = draft.value<int64_t>("training.steps");
-  const auto* lr = draft.value<double>("optimizer.lr");
-  int64_t end = steps == nullptr ? 0 : *steps;
-  if (const auto decay = draft.whole("lr_decay_iters")) {
-    if (*decay != end) draft.set("lr_scheduler.end_step", *decay, draft.find("lr_decay_iters"));
-    end = *decay;
-  } else if (const auto share = draft.number("lr_decay_fraction"); share && *share >= 0 && *share <= 1e6) {
-    end = static_cast<int64_t>(*share * static_cast<double>(end));
-    draft.set("lr_scheduler.end_step", end, draft.find("lr_decay_fraction"), "of train_iters");
-  }
-  if (!draft.take("lr_scheduler.warmup_steps", "warmup_iters")) {
-    const double share = draft.number("warmup").value_or(0.01), exact = share * static_cast<double>(end);
-    const std::string note = draft.has("warmup") ? "" : "GPT-NeoX's default of 0.01";
-    if (exact >= 0 && exact <= 1e15 && std::abs(exact - std::nearbyint(exact)) < 1e-6)
-      draft.set("lr_scheduler.warmup_steps", static_cast<int64_t>(std::nearbyint(exact)), draft.find("warmup"),
-                note.empty() ? "of the steps to the decay's end" : note);
-    else
-      draft.set("lr_scheduler.warmup_fraction", share, draft.find("warmup"),
-                note.empty() ? "rounded to a whole step" : note);
-  }
-  if (draft.text("lr_decay_style").value_or("linear") == "constant") return;
-  if (draft.take("lr_scheduler.min_lr_factor", "decay_lr_to")) return;
-  if (const auto least = draft.number("min_lr"); least && lr != nullptr && *lr > 0)
-    draft.set("lr_scheduler.min_lr_factor", *least / *lr, draft.find("min_lr"), "as a share of lr");
+// DeepSpeed's assertion: the global batch is a product. Without the number of ranks it is a multiple of a factor.
+void need_neox_product(Draft& draft, const ForeignLayout& layout, int64_t micro, int64_t accumulated) {
+  const ForeignKey *global_key = draft.find("train_batch_size"),
+                   *accumulated_key = draft.find("gradient_accumulation_steps");
+  const auto global = draft.whole(global_key);
+  if (!global || accumulated_key == nullptr) return;
+  const int64_t ranks = draft.options().ranks, others = bounded_product({layout.tensor.value, layout.pipeline.value});
+  const int64_t data = ranks > 0 && ranks % others == 0 ? ranks / others : 0;
+  // A micro-batch that is not given follows from the others.
+  const int64_t product = bounded_product({std::max<int64_t>(micro, 1), accumulated, std::max<int64_t>(data, 1)});
+  if (data > 0 && micro > 0 ? *global == product : *global % product == 0) return;
+  const std::string ranks_text = data > 0 ? fmt::format(" x {} data-parallel ranks", data) : "";
+  draft.refuse(*global_key,
+               micro > 0 ? fmt::format("{} x {} accumulated{} are {}, and GPT-NeoX refuses another number", micro,
+                                       accumulated, ranks_text, product)
+                         : fmt::format("not a multiple of {} accumulated{}", accumulated, ranks_text),
+               "mend one of the numbers in a copy of the file");
 }
 
 // deepy.py starts the ranks by itself, so what stands in front of it, or Slurm's variables, do not give their number.
@@ -174,6 +165,8 @@ void import_neox_batch(Draft& draft) {
   if (!is_count(accumulated) || (micro_key != nullptr && !is_count(micro)))
     return draft.problem("the micro-batch or the number of accumulated ones is out of range",
                          "give whole numbers from 1");
+  refuse_other_number(draft, "train_micro_batch_size_per_gpu", "batch_size");
+  need_neox_product(draft, layout, micro, accumulated);
   if (global_key != nullptr) draft.set("training.global_batch_size", global, global_key);
   if (global_key != nullptr && !draft.options().layout) return set_layout(draft, layout, 1, nullptr);
   if (!resolve_layout(draft, layout, "the global batch")) return;
@@ -206,6 +199,8 @@ void import_neox_sets(Draft& draft) {
   draft.set("data.stride", "neox", nullptr);
   const ForeignKey* from = draft.find("train_data_paths");
   if (const auto paths = draft.texts(from)) {
+    if (const ForeignKey* other = draft.find("data_path"))
+      draft.refuse(*other, "train_data_paths is given, too, and GPT-NeoX refuses both", "keep one of the two");
     draft.set("data.weight_rule", "neox", from);
     const ForeignKey* weights_from = draft.find("train_data_weights");
     const auto weights = draft.numbers(weights_from);
@@ -245,6 +240,8 @@ void import_neox_checkpoints(Draft& draft) {
   if (scale != nullptr && scale->value.text() == "log") {
     const double base = draft.number(factor).value_or(0);
     const auto* last = draft.value<int64_t>("training.steps");
+    if (last == nullptr && draft.has("train_epochs"))
+      return draft.refuse(*scale, kNeoxNeedsSteps, "give train_iters in place of train_epochs");
     const double end = last == nullptr ? 0 : static_cast<double>(*last);
     if (!(base >= 1.01)) return draft.refuse(*scale, "checkpoint_factor is less than 1.01");
     for (double power = 1; power <= end; power *= base) {
@@ -254,6 +251,8 @@ void import_neox_checkpoints(Draft& draft) {
     steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
     steps_from = scale;
     draft.set("checkpoint.interval", 0, factor, "the powers of it are extra_steps");
+  } else if (scale != nullptr && scale->value.text() != "linear") {
+    draft.refuse(*scale, "the scale is linear or log");
   } else {
     draft.take("checkpoint.interval", factor);
   }
