@@ -55,6 +55,8 @@ void import_megatron_model(Draft& draft) {
     draft.set("model.n_kv_heads", draft.whole("num_query_groups").value_or(1), groups,
               draft.has("num_query_groups") ? "" : "Megatron-LM's default");
   }
+  if (draft.has("num_query_groups") && !draft.is_on("group_query_attention"))
+    draft.note("Without --group-query-attention Megatron-LM does not read --num-query-groups.");
   if (!draft.is_on("use_rotary_position_embeddings"))
     need_value(draft, "position_embedding_type", {"rope"}, "learned_absolute", "positions are rotary",
                "--position-embedding-type");
@@ -92,7 +94,9 @@ void refuse_two_counts(Draft& draft) {
       {"train_samples", "lr_warmup_iters"},       {"lr_warmup_fraction", "lr_warmup_iters"},
       {"lr_warmup_fraction", "lr_warmup_samples"}};
   for (const auto& [first, second] : kPairs) {
-    if (draft.number(first).value_or(0) == 0 || draft.number(second).value_or(0) == 0) continue;
+    // A fraction of 0 is one that is given.
+    const bool first_counts = draft.number(first).value_or(0) != 0 || first == "lr_warmup_fraction";
+    if (!draft.has(first) || !first_counts || draft.number(second).value_or(0) == 0) continue;
     draft.refuse(second, fmt::format("{} is given, too, and Megatron-LM refuses both", draft.find(first)->called()),
                  "keep one of the two");
   }
@@ -133,9 +137,13 @@ void import_megatron_schedule(Draft& draft) {
   if (!given && (given = steps_of_samples(draft, "lr_decay_samples"))) end_from = draft.find("lr_decay_samples");
   if (given && *given != end && decay != "constant") draft.set("lr_scheduler.end_step", *given, end_from);
   end = given.value_or(end);
-  if (const auto share = draft.number("lr_warmup_fraction"); share && *share > 0 && *share <= 1)
+  const ForeignKey* share_key = draft.find("lr_warmup_fraction");
+  if (const auto share = draft.number(share_key); share && !(*share >= 0 && *share < 1))
+    draft.refuse(*share_key, "the warm-up is a share of the steps to the decay's end, from 0 to below 1",
+                 "give the share of the training that ran: Megatron-LM refuses this one");
+  else if (share)
     draft.set("lr_scheduler.warmup_steps", static_cast<int64_t>(std::nearbyint(*share * static_cast<double>(end))),
-              draft.find("lr_warmup_fraction"), "of the steps to the decay's end, rounded to a whole step");
+              share_key, "of the steps to the decay's end, rounded to a whole step");
   else if (const auto warmup = steps_of_samples(draft, "lr_warmup_samples"))
     draft.set("lr_scheduler.warmup_steps", *warmup, draft.find("lr_warmup_samples"), "in steps of the global batch");
   else
@@ -259,6 +267,9 @@ void import_megatron_validation(Draft& draft) {
 }
 
 void import_megatron_data(Draft& draft) {
+  for (const std::string_view name : {"train_data_path", "valid_data_path"})
+    if (draft.has(name) && draft.has("data_path"))
+      draft.refuse(name, "--data-path is given, too, and Megatron-LM reads that alone", "keep one of the two");
   if (const ForeignKey* from = draft.first_of({"train_data_path", "data_path"}))
     import_megatron_sources(draft, from->name);
   else if (draft.is_on("mock_data"))

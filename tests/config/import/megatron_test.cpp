@@ -198,6 +198,28 @@ TEST_F(ImportTest, DatasetsOfMegatronWithOneNameKeepApartAndWeightsAreNoSets) {
               HasSubstr("weights and paths do not take turns"));
 }
 
+// OptimizerParamScheduler: lr_warmup_steps < lr_decay_steps. get_blend_and_blend_per_split() reads --data-path first.
+TEST_F(ImportTest, WhatMegatronRefusesOrDoesNotReadIsNotLostInSilence) {
+  const auto with = [](const std::string& more) {
+    return error({{"options.txt", one_line(std::string(kOptions) +
+                                           "--micro-batch-size 1 --train-iters 1000 --lr 1e-3 --data-path a " + more)}},
+                 {.ranks = 1});
+  };
+  for (const std::string share : {"1.5", "1", "-0.5"})
+    EXPECT_THAT(with("--lr-warmup-fraction " + share),
+                HasSubstr("options.txt:1: --lr-warmup-fraction " + share +
+                          ": the warm-up is a share of the steps to the decay's end, from 0 to below 1\n"
+                          "  fix: give the share of the training that ran: Megatron-LM refuses this one"));
+  EXPECT_THAT(with("--lr-warmup-fraction 0"), HasSubstr("\nwarmup_steps = 0 "));
+  EXPECT_THAT(with("--lr-warmup-fraction 0 --lr-warmup-iters 10"),
+              HasSubstr("--lr-warmup-iters 10: --lr-warmup-fraction is given, too, and Megatron-LM refuses both"));
+  for (const std::string name : {"train", "valid"})
+    EXPECT_THAT(with("--" + name + "-data-path b"),
+                HasSubstr("--" + name + "-data-path \"b\": --data-path is given, too, and Megatron-LM reads that"));
+  EXPECT_THAT(with("--num-query-groups 8"),
+              HasSubstr("Without --group-query-attention Megatron-LM does not read --num-query-groups."));
+}
+
 TEST_F(ImportTest, MegatronsLengthOfASequenceIsNeeded) {
   std::string options = std::string(kOptions) + "--micro-batch-size 1 --train-iters 10 --lr 1e-3 --data-path a ";
   const size_t length = options.find("--seq-length 4096 ");
