@@ -335,6 +335,7 @@ void import_torchtitan_json_keys(Draft& draft) {
   import_json_batch(draft);
   import_json_data(draft);
   import_json_rest(draft);
+  refuse_torchtitan_no_norm(draft);
   import_torchtitan_metrics(draft);
   import_torchtitan_profiling(draft, "profiler");
   import_torchtitan_pipeline(draft);

@@ -88,6 +88,13 @@ void refuse_torchtitan_total(Draft& draft) {
                "train that many steps, and stop earlier with Ctrl-C");
 }
 
+void refuse_torchtitan_no_norm(Draft& draft) {
+  const ForeignKey* norm = draft.find("training.max_norm");
+  if (draft.number(norm).value_or(1) == 0)
+    draft.refuse(*norm, "torchtitan scales every gradient to 0 with it, and Hearth would not clip",
+                 "give the norm that was meant");
+}
+
 void import_torchtitan_checkpoint(Draft& draft, TorchtitanAge age) {
   for (const std::string_view name : {"checkpoint.enable", "checkpoint.enable_checkpoint"}) {
     if (draft.flag(name).value_or(true)) continue;

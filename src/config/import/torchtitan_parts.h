@@ -19,6 +19,8 @@ void import_torchtitan_profiling(Draft& draft, std::string_view section);
 void import_torchtitan_pipeline(Draft& draft);
 // Refuses lr_scheduler.total_steps, which differs from the training's steps.
 void refuse_torchtitan_total(Draft& draft);
+// Refuses training.max_norm = 0, which is no clipping in Hearth alone.
+void refuse_torchtitan_no_norm(Draft& draft);
 // When a file was written, as found from its keys. The program's defaults and formulas changed since.
 enum class TorchtitanAge {
   k2024,        // until March 2025: torchtitan_2024

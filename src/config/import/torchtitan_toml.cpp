@@ -135,8 +135,12 @@ void import_data(Draft& draft) {
   if (const auto source = draft.text("training.source_dataset"); source && *source != "all")
     build += fmt::format(" --source-dataset {}", *source);
   if (!build.empty()) draft.note(fmt::format("The dataset is to be built with{}.", build));
-  if (draft.whole("training.shuffle_seed") && !draft.is_set("training.seed"))
+  const auto order = draft.whole("training.shuffle_seed");
+  const auto* seed = draft.value<int64_t>("training.seed");
+  if (order && seed == nullptr)
     draft.take("training.seed", "training.shuffle_seed", "it orders the data, too");
+  else if (order && *order != *seed)
+    draft.note(fmt::format("training.shuffle_seed = {} is left out: training.seed orders the data, too.", *order));
 }
 
 // torchtitan cuts a warm-up that is longer than the training, with a warning.
@@ -274,6 +278,7 @@ void import_torchtitan_keys(Draft& draft) {
   import_objective(draft);
   import_data(draft);
   import_schedule(draft, age);
+  refuse_torchtitan_no_norm(draft);
   import_torchtitan_metrics(draft);
   import_batch(draft);
   import_torchtitan_pipeline(draft);
