@@ -33,6 +33,22 @@ HfProgram hf_program(Draft& draft) {
   return program;
 }
 
+// Options of the Trainer that a program with a loop of its own does not read, where they ask for something.
+void refuse_trainer_options(Draft& draft, const HfProgram& program) {
+  if (program.trainer) return;
+  for (const auto& [name, fix] : {std::pair{"max_steps", "write max_train_steps"},
+                                  {"warmup_steps", "write num_warmup_steps"},
+                                  {"max_grad_norm", "write training.max_norm in the result"},
+                                  {"save_steps", "write checkpointing_steps"},
+                                  {"save_strategy", "write checkpointing_steps"},
+                                  {"save_total_limit", "write checkpoint.keep_latest_k in the result"}}) {
+    const ForeignKey* key = draft.find(name);
+    if (key == nullptr || text_or_no(draft, name, "no") == "no") continue;
+    if (number_of(key->value).value_or(1) > 0)
+      draft.refuse(*key, "it is an option of the Trainer, and this program has a loop of its own", fix);
+  }
+}
+
 void import_hf_data(Draft& draft, const HfProgram& program) {
   const ForeignKey* from = draft.first_of({"train_file", "dataset_name"});
   if (const auto name = draft.text(from)) {
@@ -249,13 +265,20 @@ void import_hf_metrics(Draft& draft) {
   if (strategy == "no") return;
   if (strategy != "steps") return draft.refuse(*from, "validation.freq is a number of steps", "give it in the result");
   const auto steps = draft.number("eval_steps");
-  if (steps && *steps < 1) return draft.refuse("eval_steps", "validation.freq is a number of steps");
-  if (!draft.take("validation.freq", "eval_steps") && logged >= 1 && logged < 1e15)
-    draft.set("validation.freq", static_cast<int64_t>(logged), each != nullptr ? each : from, "as logging_steps");
+  if (steps && *steps != 0) {
+    if (*steps < 1) return draft.refuse("eval_steps", "validation.freq is a number of steps");
+    draft.take("validation.freq", "eval_steps");
+    return;
+  }
+  // 0, too, stands for logging_steps.
+  if (!(logged >= 1 && logged < 1e15))
+    return draft.refuse(*each, "it says eval_steps, too, and validation.freq is a number of steps", "give eval_steps");
+  draft.set("validation.freq", static_cast<int64_t>(logged), each != nullptr ? each : from, "as logging_steps");
 }
 
 void import_transformers_keys(Draft& draft) {
   const HfProgram program = hf_program(draft);
+  refuse_trainer_options(draft, program);
   import_hf_model(draft, program);
   import_hf_data(draft, program);
   import_hf_length(draft, program);
@@ -278,6 +301,12 @@ void import_transformers_keys(Draft& draft) {
   if (!draft.has("logging_steps")) draft.assume("metrics.log_freq", 500, "Transformers' default");
 }
 
+// A norm of null clips nothing in Transformers, and a key that is null would leave Hearth's default.
+void write_no_norm(std::vector<ForeignKey>& keys, std::vector<Problem>&) {
+  for (ForeignKey& key : keys)
+    if (key.name == "max_grad_norm" && key.value.null()) key.value = {0.0};
+}
+
 }  // namespace
 
 Dialect transformers() {
@@ -290,7 +319,8 @@ Dialect transformers() {
               "learning_rate max_steps num_train_epochs per_device_train_batch_size model_name_or_path "
               "max_train_steps gradient_accumulation_steps per_gpu_train_batch_size do_train config_name "
               "train_file dataset_name block_size lr_scheduler_type warmup_steps warmup_ratio num_warmup_steps "
-              "weight_decay mlm_probability"};
+              "weight_decay mlm_probability",
+          .prepare = write_no_norm};
 }
 
 }  // namespace hearth::config

@@ -42,8 +42,8 @@ const Flavor* flavor_of_hub(std::string_view name) {
   return found;
 }
 
-// The family of a model whose sizes the files leave to its class: model.name has the family's options.
-void import_model_type(Draft& draft) {
+// A type alone leaves the sizes to its class, whose defaults no table here has.
+void refuse_model_type(Draft& draft) {
   const auto type = draft.text("model_type");
   if (!type) return;
   const ForeignKey& from = *draft.find("model_type");
@@ -53,21 +53,38 @@ void import_model_type(Draft& draft) {
     if (known.back() != *type) continue;
     Model model;
     apply(family, model);
-    if (!model.name.empty()) draft.set("model.name", model.name, &from, "the options of the family, not its sizes");
-    return;
+    return draft.refuse(from, "without a model's name, Transformers takes the sizes that its class has by default",
+                        fmt::format("write {}the sizes in [model] of the result",
+                                    model.name.empty() ? "" : fmt::format("name = \"{}\" and ", model.name)));
   }
   draft.refuse(from, fmt::format("the families are {}", join(known)));
 }
 
 }  // namespace
 
+namespace {
+
+// The scripts take the shape from config_name, and the weights from model_name_or_path.
+void refuse_two_models(Draft& draft) {
+  const ForeignKey *shape_key = draft.find("config_name"), *weights_key = draft.find("model_name_or_path");
+  const auto shape = draft.text(shape_key), weights = draft.text(weights_key);
+  if (!shape || !weights || *shape == *weights) return;
+  const Flavor* flavor = flavor_of_hub(*shape);
+  if (flavor == nullptr || flavor != flavor_of_hub(*weights))
+    draft.refuse(*shape_key, fmt::format("the model has this shape, and {} is another one", weights_key->assignment()),
+                 "keep one of the two");
+}
+
+}  // namespace
+
 void import_hf_model(Draft& draft, const HfProgram& program) {
+  refuse_two_models(draft);
   const ForeignKey* from = draft.first_of({"model_name_or_path", "config_name"});
   const bool pretrained =
       draft.has("model_name_or_path") && (!program.frontier || draft.is_on("use_pretrained_weights"));
   const auto name = draft.text(from);
   if (!name) {
-    import_model_type(draft);
+    refuse_model_type(draft);
     draft.note("The files do not name a model. `hearth inspect --model hf:NAME` prints the section [model] of one.");
     return;
   }
@@ -136,8 +153,10 @@ void import_hf_schedule_settings(Draft& draft, const HfSchedule& schedule, doubl
       draft.set("lr_scheduler.min_lr_factor", end.value_or(1e-7) / lr, from,
                 end ? "as a share of the rate" : "Transformers' default of 1e-7, as a share of the rate");
   } else if (schedule.name == "cosine_with_min_lr") {
-    if (draft.take("lr_scheduler.min_lr_factor", hf_setting(draft, "min_lr_rate"))) return;
-    const ForeignKey* from = hf_setting(draft, "min_lr");
+    const ForeignKey *from = hf_setting(draft, "min_lr"), *share = hf_setting(draft, "min_lr_rate");
+    if (from != nullptr && share != nullptr)
+      return draft.refuse(*from, "min_lr_rate is given, too: Transformers refuses both", "keep one of them");
+    if (draft.take("lr_scheduler.min_lr_factor", share)) return;
     if (const auto least = draft.number(from); least && lr > 0)
       draft.set("lr_scheduler.min_lr_factor", *least / lr, from, "as a share of the rate");
     else
@@ -181,6 +200,8 @@ void import_hf_warmup(Draft& draft, const HfProgram& program) {
                    *ratio_key = draft.find("warmup_ratio");
   const auto steps = draft.number(from), ratio = draft.number(ratio_key);
   const auto* all = draft.value<int64_t>("training.steps");
+  if (ratio && !(*ratio >= 0 && *ratio <= 1))
+    return draft.refuse(*ratio_key, "the warm-up is a share of the steps, from 0 to 1");
   const auto share = [&](double of, const ForeignKey* key) {  // the library rounds up to a step
     if (all != nullptr)
       draft.set("lr_scheduler.warmup_steps", static_cast<int64_t>(std::ceil(of * static_cast<double>(*all))), key,
