@@ -51,6 +51,10 @@ void refuse_trainer_options(Draft& draft, const HfProgram& program) {
 
 void import_hf_data(Draft& draft, const HfProgram& program) {
   const ForeignKey* from = draft.first_of({"train_file", "dataset_name"});
+  if (draft.has("train_file") && draft.has("dataset_name"))
+    draft.refuse("train_file", "dataset_name is given, too, and Transformers' scripts read that alone",
+                 "keep one of the two");
+  refuse_other_number(draft, "block_size", "max_seq_length");
   if (const auto name = draft.text(from)) {
     const auto part = draft.text("dataset_config_name");
     set_source(draft, -1, from->name == "dataset_name" && part ? *part : *name, from);

@@ -50,6 +50,19 @@ TEST_F(ImportTest, SettingsThatTransformersRefusesAreRefused) {
               HasSubstr("lr_scheduler_kwargs.min_lr = 1e-05: min_lr_rate is given, too: Transformers refuses both"));
 }
 
+// The scripts load train_file only where there is no dataset_name, and each has one of the two lengths.
+TEST_F(ImportTest, ASecondKeyOfTransformersScriptsIsRefused) {
+  const auto with = [](const std::string& options) {
+    return error({{"run.txt", "run_clm.py --max_steps 10 " + options + "\n"}}, {.ranks = 1});
+  };
+  EXPECT_EQ(with("--train_file a.txt --dataset_name b"),
+            "error: run.txt:1: --train_file \"a.txt\": dataset_name is given, too, and Transformers' scripts read that "
+            "alone\n  fix: keep one of the two, or import the rest: --leave-out train_file");
+  EXPECT_THAT(with("--block_size 64 --max_seq_length 128"),
+              HasSubstr("--max_seq_length 128: --block_size of run.txt:1 is given, too, and both are one setting"));
+  EXPECT_THAT(with("--block_size 64 --max_seq_length 64"), StartsWith("imported:"));
+}
+
 // TrainingArguments.__post_init__: eval_steps of 0 or none are logging_steps.
 TEST_F(ImportTest, StepsOfValidationFollowThoseOfTheLog) {
   const auto text = [](const std::string& keys) {
