@@ -143,14 +143,14 @@ class Walk {
            });
   }
 
-  // Whether the pattern has what a file is left out for: clone/README*, clone/.git*, data/*.part.
+  // Whether the pattern has what a file is left out for: clone/README*, clone/.git*, data/*.part, data/#*#.
   bool is_spelled(const std::string& name) const {
     if (pattern_.empty()) return false;
     const std::string beginning = pattern_.substr(0, pattern_.find_first_of("*?["));
     const size_t last = pattern_.find_last_of("*?]");
     const std::string ending = last == std::string::npos ? pattern_ : pattern_.substr(last + 1);
     return pattern_ == name || beginning.starts_with('.') || is_about_data(beginning) ||
-           never_data("x" + ending, false);
+           never_data(beginning + "x.x" + ending, false);
   }
 
   void visit_folder(const Path& path, const Path& real) {

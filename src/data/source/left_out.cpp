@@ -21,9 +21,18 @@ constexpr size_t kNamedEntries = 4;  // of each reason
 constexpr std::array<std::string_view, 5> kReasons = {"hidden", "unfinished", "made by tools", "about the data",
                                                       "excluded"};
 
-constexpr std::array<std::string_view, 3> kUnfinishedEndings = {".incomplete", ".part", ".crdownload"};
+// Browsers, wget, aria2, FileZilla, Hadoop, Flink and others write under such a name, and rename the file at the end.
+constexpr std::array<std::string_view, 10> kUnfinishedEndings = {
+    ".incomplete", ".part",     ".partial", ".crdownload", ".opdownload",
+    ".aria2",      ".filepart", ".tmp",     "._COPYING_",  ".inprogress"};
+// Where Spark and Hadoop write the parts of a table before the job is done.
+constexpr std::string_view kUnfinishedFolder = "_temporary";
 // Other names in underscores are folders of source code: __tests__, __mocks__, __fixtures__.
-constexpr std::array<std::string_view, 2> kFoldersOfTools = {"__pycache__", "__MACOSX"};
+constexpr std::array<std::string_view, 3> kFoldersOfTools = {"__pycache__", "__MACOSX", "_darcs"};
+// Behind the name of the file that an editor, patch or a user kept as it was.
+constexpr std::array<std::string_view, 4> kEndingsOfCopies = {"~", ".bak", ".orig", ".old"};
+// A file's history, of RCS and CVS.
+constexpr std::string_view kHistoryEnding = ",v";
 // Windows writes the first two, and Spark the others beside the parts of a table.
 constexpr std::array<std::string_view, 5> kFilesOfTools = {"desktop.ini", "Thumbs.db", "_SUCCESS", "_metadata",
                                                            "_common_metadata"};
@@ -91,7 +100,31 @@ bool is_bare_repository(const Path& folder) {
   return path_exists(folder / "HEAD") && folder_exists(folder / "objects") && folder_exists(folder / "refs");
 }
 
-// Whether a program wrote it beside data. An editor's foo~ is the older foo.
+// CVS keeps the state of a folder in it.
+bool is_cvs_folder(const Path& folder) {
+  return folder.filename() == "CVS" && (path_exists(folder / "Entries") || path_exists(folder / "Root"));
+}
+
+// Whether it is an older copy: foo~ beside foo. Without foo the name tells only if it has an ending of its own, as
+// foo.txt.bak has: foo.bak may be anything.
+bool is_older_copy(const Path& path) {
+  const std::string name = path.filename().string();
+  return std::ranges::any_of(kEndingsOfCopies, [&](std::string_view ending) {
+    if (name.size() <= ending.size() || !name.ends_with(ending)) return false;
+    const Path kept = path.parent_path() / name.substr(0, name.size() - ending.size());
+    return kept.has_extension() || path_exists(kept);
+  });
+}
+
+// Whether it is not whole: by its ending, by Emacs's #foo#, or because aria2 still keeps its state beside it.
+bool is_unfinished(const Path& path) {
+  const std::string name = path.filename().string();
+  if (name.size() > 2 && name.starts_with('#') && name.ends_with('#')) return true;
+  return std::ranges::any_of(kUnfinishedEndings, [&](std::string_view ending) { return name.ends_with(ending); }) ||
+         path_exists(path.parent_path() / (name + ".aria2"));
+}
+
+// Whether a program wrote it beside data.
 bool is_of_tools(const Path& path) {
   const std::string name = path.filename().string();
   if (std::ranges::find(kFilesOfTools, name) != kFilesOfTools.end()) return true;
@@ -100,7 +133,8 @@ bool is_of_tools(const Path& path) {
            name.find_first_not_of("0123456789", beginning.size()) == std::string::npos;
   };
   if (std::ranges::any_of(kTransactions, is_transaction)) return true;
-  return name.size() > 1 && name.ends_with('~') && path_exists(path.parent_path() / name.substr(0, name.size() - 1));
+  if (name.ends_with(kHistoryEnding) || is_older_copy(path)) return true;
+  return path.extension() == ".dvc" && path_exists(path.parent_path() / path.stem());  // DVC's, beside the data
 }
 
 }  // namespace
@@ -108,10 +142,9 @@ bool is_of_tools(const Path& path) {
 std::optional<LeftOutReason> never_data(const Path& path, bool is_folder) {
   const std::string name = path.filename().string();
   if (name.starts_with('.')) return LeftOutReason::kHidden;
-  const auto ends = [&](std::string_view ending) { return name.ends_with(ending); };
-  if (!is_folder && (std::ranges::any_of(kUnfinishedEndings, ends) || is_lock(path))) return LeftOutReason::kUnfinished;
+  if (is_folder ? name == kUnfinishedFolder : is_unfinished(path) || is_lock(path)) return LeftOutReason::kUnfinished;
   if (is_folder && std::ranges::find(kFoldersOfTools, name) != kFoldersOfTools.end()) return LeftOutReason::kOfTools;
-  if (is_folder ? is_bare_repository(path) : is_of_tools(path)) return LeftOutReason::kOfTools;
+  if (is_folder ? is_bare_repository(path) || is_cvs_folder(path) : is_of_tools(path)) return LeftOutReason::kOfTools;
   if (is_folder && (name == "blobs" || name == "refs") && folder_exists(path.parent_path() / "snapshots"))
     return LeftOutReason::kOfTools;
   return {};

@@ -4,12 +4,15 @@
 //
 // Hidden: names that begin with a dot, such as .git, .gitattributes, .cache, .ipynb_checkpoints and .DS_Store.
 //
-// Unfinished: downloads under way (*.incomplete, *.part, *.crdownload), and their locks (a.txt.lock beside a.txt, and
-// *.lock in .cache/huggingface).
+// Unfinished: downloads and copies under way (*.incomplete, *.part, *.crdownload, *.tmp and their like; foo beside
+// foo.aria2), and their locks (a.txt.lock beside a.txt, and *.lock in .cache/huggingface). Also Emacs's #foo#, and the
+// folder _temporary, where Spark has the parts of a table until they are whole.
 //
 // Made by tools: the folders __pycache__ and __MACOSX, bare repositories of git, and the blobs and refs of a cache of
-// Hugging Face's Hub, whose snapshots name the same files. Also desktop.ini, Thumbs.db, foo~ beside foo, and what Spark
-// writes beside the parts of a table: _SUCCESS, _metadata, _common_metadata, _committed_N, _started_N.
+// Hugging Face's Hub, whose snapshots name the same files. Also desktop.ini, Thumbs.db, and what Spark writes beside
+// the parts of a table: _SUCCESS, _metadata, _common_metadata, _committed_N, _started_N. Other version control: the
+// folders CVS and _darcs, RCS's foo,v, and DVC's foo.dvc beside foo. Older copies: foo~, foo.bak, foo.orig and foo.old
+// beside foo, or where foo has an ending.
 //
 // About the data: README, LICENSE and their like, and the descriptions that `datasets` and Kaggle write. These may be
 // data themselves, for example in a folder of documentation. They are left out only beside records, where a key of

@@ -5,9 +5,8 @@
 
 #include "base/text.h"
 #include "data/corpus_folder.h"
+#include "data/search_folder.h"
 #include "data/source/beside_records.h"
-#include "data/source/discover.h"
-#include "data/source/path_list.h"
 
 namespace hearth::data {
 namespace {
@@ -19,25 +18,6 @@ using test::ScratchFolder;
 
 constexpr const char* kLfs = "*.parquet filter=lfs diff=lfs merge=lfs -text\n";
 constexpr const char* kRecord = "{\"text\": \"the only record\"}\n";
-constexpr const char* kCard = "---\nlicense: mit\ntask_categories:\n- text-generation\n---\n# A dataset\n";
-
-Discovery search(const Path& folder, bool has_keys = false, std::vector<std::string> include = {},
-                 std::vector<std::string> exclude = {}) {
-  DiscoverOptions options;
-  options.paths = {folder};
-  options.kinds.has_keys = has_keys;
-  options.include = std::move(include);
-  options.exclude = std::move(exclude);
-  HashProgress progress;
-  return discover(options, progress);
-}
-
-// The names of the files that are read, relative to the folder.
-std::string names_of(const Discovery& found, const Path& folder) {
-  std::vector<std::string> names;
-  for (const SourceFile& source : found.sources) names.push_back(Path(source.path).lexically_relative(folder).string());
-  return join(names, " ");
-}
 
 // As `git clone` leaves a dataset of the Hub.
 void write_clone(const Path& clone) {
@@ -232,17 +212,6 @@ TEST(Discover, WhatToolsWriteBesideDataIsNoData) {
                                "_committed_4711", "_started_4711"});
   write_pages(scratch.path(), {"_started_early.txt", "a~", "_success"});
   EXPECT_EQ(names_of(search(scratch.path()), scratch.path()), "_started_early.txt _success a~ train.txt");
-}
-
-// As the commands search what a user names.
-Discovery search_patterns(const std::vector<Path>& paths, std::vector<std::string> exclude = {}) {
-  GivenPaths given = expand_patterns(paths);
-  DiscoverOptions options;
-  options.paths = std::move(given.paths);
-  options.patterns = std::move(given.patterns);
-  options.exclude = std::move(exclude);
-  HashProgress progress;
-  return discover(options, progress);
 }
 
 TEST(Discover, FilesOfAPatternAreLikeFilesOfAFolder) {
