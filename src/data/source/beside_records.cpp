@@ -18,6 +18,10 @@ constexpr size_t kNamedTexts = 4, kNamedSplits = 3;
 
 Path folder_of(const Path& path) { return path.has_parent_path() ? path.parent_path() : Path("."); }
 
+bool is_below(const Path& path, const Path& folder) {
+  return absolute_path(path).string().starts_with(absolute_path(folder).string() + "/");
+}
+
 // Where the records are, among the files of a search.
 class Records {
  public:
@@ -55,13 +59,27 @@ class HubFolders {
       if (is_hub(folder)) return folder;
       if (folder == root || folder == folder_of(folder)) break;
     }
-    for (Path outer = absolute_path(root); outer != outer.parent_path(); outer = outer.parent_path()) {
-      if (is_hub(outer)) return root;
+    return around(root) ? std::optional(root) : std::nullopt;
+  }
+  // The repository that has the folder with all folders of the search: the outermost one in the search, or the nearest
+  // one around it.
+  std::optional<Path> whole(Path folder, const Path& root) {
+    if (is_hub(root)) return root;
+    if (auto outer = around(root)) return outer;
+    std::optional<Path> found;
+    for (;; folder = folder_of(folder)) {
+      if (is_hub(folder)) found = folder;
+      if (folder == root || folder == folder_of(folder)) return found;
     }
-    return {};
   }
 
  private:
+  std::optional<Path> around(const Path& root) {
+    for (Path outer = absolute_path(root); outer != outer.parent_path(); outer = outer.parent_path()) {
+      if (is_hub(outer)) return outer;
+    }
+    return {};
+  }
   std::map<std::string, bool> known_;
 };
 
@@ -93,9 +111,29 @@ std::string count_and_names(const std::vector<std::string>& paths) {
   return fmt::format("{} ({})", paths.size(), join_first(names, kNamedTexts));
 }
 
-struct SplitNames {
-  std::vector<std::string> train, held_out;
-  bool are_folders = false;  // of train
+// Files and folders whose names say that they belong to a split, in one folder or in a whole repository.
+struct SplitPaths {
+  std::vector<Path> train, held_out;
+  bool has_folder = false;  // among `train`
+
+  void add(const Path& path, bool is_train, bool is_folder) {
+    std::vector<Path>& paths = is_train ? train : held_out;
+    if (paths.empty() || paths.back() != path) paths.push_back(path);
+    has_folder = has_folder || (is_train && is_folder);
+  }
+  bool are_joined() const { return !train.empty() && !held_out.empty(); }
+  std::string way_on() const {
+    std::vector<std::string> words;
+    bool all_begin = true;
+    for (const Path& path : train) {
+      words.push_back(shell_word(path.string()));
+      all_begin = all_begin && path.filename().string().starts_with("train");
+    }
+    if (has_folder)
+      return fmt::format("name the folders of the splits to train on: {}", join_first(words, kNamedSplits));
+    return fmt::format("give --include '{}train*' to train on that split, or --include '*' to train on all",
+                       all_begin ? "" : "*");
+  }
 };
 
 }  // namespace
@@ -124,35 +162,35 @@ void refuse_splits(const Path& folder, const std::vector<std::string>& splits, s
 }
 
 void refuse_joined_splits(const std::vector<FoundFile>& files) {
-  std::map<std::string, SplitNames> folders;
-  std::map<std::string, std::string> roots;
+  HubFolders hub;
+  // By folder: its entries. By repository: what says it of a file, the name nearest to the file.
+  std::map<std::string, SplitPaths> folders, repositories;
   for (const FoundFile& file : files) {
     if (file.root.empty() || file.is_page || file.source.size_bytes == 0) continue;
+    std::optional<Path> repository;
     bool is_folder = false;
     for (Path path = file.source.path; path != Path(file.root) && path.has_filename(); path = folder_of(path)) {
       const std::string name = path.filename().string(), folder = folder_of(path).string();
       const bool is_train = has_word(kTrainWords, name);
       if (is_train || has_word(kHeldOutWords, name)) {
-        SplitNames& split = folders[folder];
-        std::vector<std::string>& names = is_train ? split.train : split.held_out;
-        if (names.empty() || names.back() != name) names.push_back(name);
-        split.are_folders = split.are_folders || (is_train && is_folder);
-        roots[folder] = file.root;
+        const bool is_nearest = !repository;
+        if (is_nearest) repository = hub.whole(folder_of(file.source.path), file.root);
+        if (!repository || !is_below(path, *repository)) break;
+        folders[folder].add(path, is_train, is_folder);
+        if (is_nearest) repositories[repository->string()].add(path, is_train, is_folder);
       }
       is_folder = true;
       if (folder == ".") break;
     }
   }
-  HubFolders hub;
   for (const auto& [folder, split] : folders) {
-    if (split.train.empty() || split.held_out.empty() || !hub.above(folder, roots[folder])) continue;
-    refuse_splits(
-        folder, {split.train.front(), split.held_out.front()},
-        split.are_folders
-            ? fmt::format("name the folders of the splits to train on: {}",
-                          shell_word((Path(folder) / split.train.front()).string()))
-            : fmt::format("give --include '{}train*' to train on that split, or --include '*' to train on all",
-                          split.train.front().starts_with("train") ? "" : "*"));
+    if (split.are_joined())
+      refuse_splits(folder, {split.train.front().filename().string(), split.held_out.front().filename().string()},
+                    split.way_on());
+  }
+  for (const auto& [repository, split] : repositories) {
+    if (split.are_joined())
+      refuse_splits(repository, {split.train.front().string(), split.held_out.front().string()}, split.way_on());
   }
 }
 

@@ -28,8 +28,8 @@ struct FoundFile {
 // are in a repository of the Hub that has records.
 void leave_out_beside_records(std::vector<FoundFile>& files, bool has_keys, std::vector<LeftOut>& left_out);
 
-// Throws user_error for a folder of a repository of the Hub that has files, or folders, of several splits, by a
-// word of their names: train beside test, validation, dev or eval.
+// Throws user_error for a repository of the Hub that has files, or folders, of several splits, by a word of their
+// names: train in one place, and test, validation, dev or eval in the same or in another folder.
 void refuse_joined_splits(const std::vector<FoundFile>& files);
 [[noreturn]] void refuse_splits(const Path& folder, const std::vector<std::string>& splits, std::string fix);
 

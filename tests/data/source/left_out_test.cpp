@@ -91,5 +91,64 @@ TEST(LeftOut, OtherVersionControlIsNoData) {
   EXPECT_EQ(search(scratch.path(), true).sources.size(), 2u);
 }
 
+struct SplitPair {
+  std::string train, held_out;  // files
+  std::string train_split;      // what the error names
+  std::string held_out_split;
+};
+
+TEST(LeftOut, SplitsInDifferentFoldersOfARepositoryAreNotJoined) {
+  const std::vector<SplitPair> pairs = {
+      {"data/train.jsonl", "test.jsonl", "data/train.jsonl", "test.jsonl"},
+      {"train/0.jsonl", "extra/test.jsonl", "train", "extra/test.jsonl"},
+      {"en/train.jsonl", "de/test.jsonl", "en/train.jsonl", "de/test.jsonl"},
+      {"subset_a/train/0.jsonl", "subset_b/test/0.jsonl", "subset_a/train", "subset_b/test"},
+      {"train/0.jsonl", "train/dev.jsonl", "train", "train/dev.jsonl"},
+      {"a/b/train-0.jsonl", "a/c/d/validation/e/0.jsonl", "a/b/train-0.jsonl", "a/c/d/validation"}};
+  for (const SplitPair& pair : pairs) {
+    const ScratchFolder scratch;
+    const Path clone = scratch / "clone";
+    write_text(clone / "README.md", kCard);
+    write_records(clone, {pair.train, pair.held_out});
+    const Error e = error_of([&] { search(clone, true); });
+    EXPECT_EQ(e.code(), ExitCode::kUser);
+    EXPECT_EQ(e.message(), clone.string() + " holds several splits: " + (clone / pair.train_split).string() + ", " +
+                               (clone / pair.held_out_split).string());
+    const bool is_folder = !pair.train_split.ends_with(".jsonl");
+    EXPECT_THAT(e.fix(), HasSubstr(is_folder ? (clone / pair.train_split).string() : "--include 'train*'"));
+    EXPECT_EQ(search(clone, true, {"*"}).sources.size(), 2u);
+    EXPECT_EQ(names_of(search(clone / pair.train, true), clone), pair.train);
+    // The folder above has no card: the repository in it is refused all the same.
+    EXPECT_THAT(error_of([&] { search(scratch.path(), true); }).message(), HasSubstr("holds several splits: "));
+    remove_file(clone / "README.md");
+    EXPECT_EQ(search(clone, true).sources.size(), 2u);
+  }
+}
+
+TEST(LeftOut, WhatIsNoSplitOfTheSameRepositoryIsJoined) {
+  const ScratchFolder scratch;
+  const Path clone = scratch / "clone";
+  write_text(clone / "README.md", kCard);
+  write_records(clone, {"test.jsonl", "data/more.jsonl", "data/test/a.jsonl"});  // nothing is for training
+  EXPECT_EQ(search(clone, true).sources.size(), 3u);
+  // One split below a folder of that name, and a folder that has both.
+  const Path both = scratch / "both";
+  write_text(both / "README.md", kCard);
+  write_records(both, {"dev/train/0.jsonl", "dev/train/1.jsonl"});
+  EXPECT_EQ(search(both, true).sources.size(), 2u);
+  // Splits of two repositories, in folders that are named for other things.
+  for (const std::string name : {"train-clone", "test-clone"}) {
+    const Path other = scratch / "two" / name;
+    write_text(other / "README.md", kCard);
+    write_record(other / "a.jsonl");
+  }
+  write_record(scratch / "two" / "train-clone" / "train.jsonl");
+  write_record(scratch / "two" / "test-clone" / "test.jsonl");
+  EXPECT_EQ(search(scratch / "two", true).sources.size(), 4u);
+  // Two folders of one repository that are searched at once.
+  write_records(clone, {"en/train.jsonl"});
+  EXPECT_THAT(error_of([&] { search_patterns({clone / "*" / "*"}); }).message(), HasSubstr("several splits"));
+}
+
 }  // namespace
 }  // namespace hearth::data
