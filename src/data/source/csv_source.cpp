@@ -109,8 +109,8 @@ class CsvReader final : public SourceReader {
           fmt::format("{}: the first row names no columns", path),
           row_.too_long ? fmt::format("it has more than {} bytes", rules_.max_record_bytes) : std::string(row_.problem),
           "correct it, or read the file whole with --format text");
-    const Columns names(row_.fields.begin(), row_.fields.end());
-    num_columns_ = names.size();
+    names_.assign(row_.fields.begin(), row_.fields.end());
+    const Columns& names = names_;
     for (const std::string& key : rules_.text_keys) {
       const auto count = std::ranges::count(names, key);
       const std::string there = fmt::format("its columns are {}", join_first(names, kNamedColumns));
@@ -130,10 +130,14 @@ class CsvReader final : public SourceReader {
                          "close the quote, or leave out the rest of the file with --on-error skip");
     if (row_.too_long) return record.fail_as_too_long(rules_.max_record_bytes);
     if (!row_.problem.empty()) return record.fail(RecordProblem::kMalformed, std::string(row_.problem));
-    if (row_.fields.size() != num_columns_)
+    if (row_.fields.size() != names_.size())
       return record.fail(
           RecordProblem::kMalformed,
-          fmt::format("it has {} and the first row {}", counted(std::ssize(row_.fields), "field"), num_columns_));
+          fmt::format("it has {} and the first row {}", counted(std::ssize(row_.fields), "field"), names_.size()));
+    if (repeats_header())
+      return record.fail(RecordProblem::kMalformed,
+                         "it repeats the names of the columns, as where files were put one after another",
+                         "remove the row, or leave out such rows with --on-error skip");
     text_.clear();
     parts_.clear();
     bool is_valid = true;
@@ -153,11 +157,18 @@ class CsvReader final : public SourceReader {
     if (!is_valid) record.fail(RecordProblem::kNotUnicode, "it has bytes that are not UTF-8");
   }
 
+  // A file's byte order mark may still be before the first name.
+  bool repeats_header() const {
+    std::string_view first = row_.fields[0];
+    if (first.starts_with(kByteOrderMark)) first.remove_prefix(kByteOrderMark.size());
+    return first == names_[0] && std::equal(names_.begin() + 1, names_.end(), row_.fields.begin() + 1);
+  }
+
   ReadRules rules_;
   CsvRows rows_;
   CsvRow row_;
   Record damage_;  // found in the header, not reported yet
-  size_t num_columns_ = 0;
+  Columns names_;
   std::vector<size_t> columns_;  // of each key
   std::vector<JoinedPart> parts_;
   std::string text_;

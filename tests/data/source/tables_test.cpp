@@ -116,12 +116,16 @@ TEST(Tables, AMissingKeyBelowAnotherOneNamesTheKeysThere) {
 
 TEST(Tables, CsvThatIsNotARecordSaysWhatItIsAndWhere) {
   const ScratchFolder scratch;
+  const std::string kRepeats = "it repeats the names of the columns, as where files were put one after another";
   const std::vector<Bad> cases = {{"id,text\n1,a\n2,b,c\n", "it has 3 fields and the first row 2", "line 3"},
                                   {"id,text\n1,a\n\n\n2\n", "it has 1 field and the first row 2", "line 5"},
                                   {"id,text\n1,a\n2,\"b\"c\n", "something follows a closing quote", "line 3"},
                                   {"id,text\n1,a\n\"2\n\n,b\n", "a quoted field has no end", "line 3"},
                                   {"id,text\n1,a\n2,caf\xE9\n", "it has bytes that are not UTF-8", "line 3"},
-                                  {"id,text\r1,a\r2,b,c\r", "it has 3 fields and the first row 2", "line 3"}};
+                                  {"id,text\r1,a\r2,b,c\r", "it has 3 fields and the first row 2", "line 3"},
+                                  {"id,text\n1,a\nid,text\n", kRepeats, "line 3"},
+                                  {"\xef\xbb\xbfid,text\n1,a\n\xef\xbb\xbfid,text\n", kRepeats, "line 3"},
+                                  {"id,text\n1,a\n\"id\",\"text\"\n", kRepeats, "line 3"}};
   for (const Bad& bad : cases) {
     write_text(scratch / "x.csv", bad.content);
     const auto records = read_source(found_file(scratch / "x.csv"));
@@ -131,6 +135,9 @@ TEST(Tables, CsvThatIsNotARecordSaysWhatItIsAndWhere) {
     EXPECT_EQ(records[1].location, bad.location) << bad.content;
     EXPECT_EQ(records[1].problem == RecordProblem::kUnreadable, bad.why == "a quoted field has no end");
   }
+  // A row with some of the names is a row.
+  write_text(scratch / "x.csv", "id,text\nid,a\n1,text\ntext,id\n");
+  EXPECT_EQ(texts_of(read_source(found_file(scratch / "x.csv"))), (std::vector<std::string>{"a", "text", "id"}));
   // After a bad row the next line is read.
   write_text(scratch / "x.csv", "text,id\n\"a\"x,1\nb,2\n" + std::string(5000, 'x') + ",3\n,4\n");
   ReadRules rules;
