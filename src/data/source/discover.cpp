@@ -343,6 +343,7 @@ Discovery discover(const DiscoverOptions& options, HashProgress& progress) {
   drop_duplicates(found, options.threads, progress);
   progress.files = static_cast<int64_t>(found.sources.size());
   if (found.sources.empty()) refuse_nothing(found, walk.not_included(), !options.include.empty());
+  check_options_used(found.sources, options.read);
   return found;
 }
 

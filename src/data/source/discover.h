@@ -52,7 +52,8 @@ struct HashProgress {
 };
 
 // Hashes only the files that have a size in common: the others cannot be equal. Throws user_error for a path that is
-// not there or cannot be read, for files that recognise() refuses, and if no file has content.
+// not there or cannot be read, for files that recognise() refuses, if no file has content, and for options that no file
+// uses.
 Discovery discover(const DiscoverOptions& options, HashProgress& progress);
 
 // Fills in the missing hashes of `wanted` (indices in `sources`).

@@ -63,4 +63,27 @@ void check_weight_keys(const SourceFile& file, const ReadRules& rules) {
     refuse("--labels-key", "there are no token ids", "give --loss-key for texts that count, or --weights-key");
 }
 
+void check_options_used(const std::vector<SourceFile>& files, const ReadRules& rules) {
+  const ReadRules defaults;
+  const auto check = [&](std::string_view option, bool is_given, const auto& uses, const char* why) {
+    if (is_given && std::ranges::none_of(files, uses))
+      throw user_error(fmt::format("{} has no effect", option), why, "remove it");
+  };
+  const bool joins_one = rules.join_first || rules.text_keys.size() > 1;  // a row of CSV has one text for each key
+  const auto joins = [&](const SourceFile& file) {
+    return has_keys(file.format) && (file.format != Format::kCsv || joins_one);
+  };
+  const char* no_texts = "it is for records with several texts, and none of the files can have such records";
+  check("--join-first", rules.join_first, joins, no_texts);
+  check("--text-join", rules.text_join != defaults.text_join, joins, no_texts);
+  check(
+      "--dialect", !rules.dialect.empty(), [](const SourceFile& file) { return file.format == Format::kIndexed; },
+      "none of the files is a token file (.bin with .idx)");
+  const auto has_limit = [](const SourceFile& file) {
+    return file.format != Format::kIndexed && (file.format != Format::kText || file.compression != Compression::kNone);
+  };
+  check("--max-record-bytes", rules.max_record_bytes != defaults.max_record_bytes, has_limit,
+        "it limits records of JSON, CSV and tables, arrays, and compressed texts; the files have no such record");
+}
+
 }  // namespace hearth::data

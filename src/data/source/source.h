@@ -111,4 +111,7 @@ std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRule
 // Throws user_error for weights by a key that a file of this format cannot have.
 void check_weight_keys(const SourceFile& file, const ReadRules& rules);
 
+// Throws user_error for an option of how records are read that none of the files uses.
+void check_options_used(const std::vector<SourceFile>& files, const ReadRules& rules);
+
 }  // namespace hearth::data

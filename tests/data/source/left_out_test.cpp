@@ -150,5 +150,45 @@ TEST(LeftOut, WhatIsNoSplitOfTheSameRepositoryIsJoined) {
   EXPECT_THAT(error_of([&] { search_patterns({clone / "*" / "*"}); }).message(), HasSubstr("several splits"));
 }
 
+TEST(LeftOut, OptionsThatNoFileUsesAreRefused) {
+  const ScratchFolder scratch;
+  write_text(scratch / "a.txt", "plain words");
+  write_text(scratch / "b.csv", "text,n\nwords,1\n");
+  write_record(scratch / "c.jsonl");
+  const auto error_with = [&](const std::string& name, const ReadRules& rules) {
+    DiscoverOptions options;
+    options.paths = {scratch / name};
+    options.read = rules;
+    HashProgress progress;
+    try {
+      discover(options, progress);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::kUser);
+      EXPECT_EQ(e.fix(), "remove it");
+      return e.message();
+    }
+    return std::string();
+  };
+  ReadRules join, first, dialect, most, two_keys;
+  join.text_join = two_keys.text_join = " ";
+  two_keys.text_keys = {"text", "n"};
+  first.join_first = true;
+  dialect.dialect = "neox";
+  most.max_record_bytes = 10000;
+  EXPECT_EQ(error_with("a.txt", join), "--text-join has no effect");
+  EXPECT_EQ(error_with("a.txt", first), "--join-first has no effect");
+  EXPECT_EQ(error_with("a.txt", dialect), "--dialect has no effect");
+  EXPECT_EQ(error_with("a.txt", most), "--max-record-bytes has no effect");
+  EXPECT_EQ(error_with("b.csv", join), "--text-join has no effect");
+  EXPECT_EQ(error_with("c.jsonl", dialect), "--dialect has no effect");
+  EXPECT_EQ(error_with("a.txt", {}), "");
+  EXPECT_EQ(error_with("b.csv", two_keys), "");
+  for (const ReadRules& rules : {first, most}) EXPECT_EQ(error_with("b.csv", rules), "");
+  for (const ReadRules& rules : {join, first, most}) {
+    EXPECT_EQ(error_with("c.jsonl", rules), "");
+    EXPECT_EQ(error_with("", rules), "");  // one file of the folder uses it
+  }
+}
+
 }  // namespace
 }  // namespace hearth::data
