@@ -3,6 +3,7 @@
 #include <arrow/io/memory.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
+#include <parquet/exception.h>
 #include <parquet/file_reader.h>
 #include <parquet/metadata.h>
 
@@ -43,6 +44,11 @@ class ParquetRows final : public RowsInBatches {
     WantedColumns wanted;
     if (!find(*schema, wanted, failure)) return Status::OK();
     find_leaves(wanted);
+    if (has_encrypted_leaf()) {
+      failure = {false, "is an encrypted Parquet file", "its wanted columns are encrypted, and Hearth takes no keys",
+                 "decrypt it first: read it with its keys, and write the table without encryption"};
+      return Status::OK();
+    }
     return find_groups();
   }
 
@@ -77,6 +83,19 @@ class ParquetRows final : public RowsInBatches {
   void add_leaves(const parquet::arrow::SchemaField& field) {
     if (field.is_leaf()) leaves_.push_back(field.column_index);
     for (const auto& child : field.children) add_leaves(child);
+  }
+
+  // A file with an encrypted footer is refused before it is opened. In others each column may be encrypted.
+  bool has_encrypted_leaf() const {
+    const auto metadata = file_->parquet_reader()->metadata();
+    if (!metadata->is_encryption_algorithm_set() || metadata->num_row_groups() == 0) return false;
+    try {
+      const auto group = metadata->RowGroup(0);
+      return std::ranges::any_of(leaves_,
+                                 [&](int leaf) { return group->ColumnChunk(leaf)->crypto_metadata() != nullptr; });
+    } catch (const parquet::ParquetException&) {  // the metadata of a column may be encrypted, too
+      return true;
+    }
   }
 
   // The row groups of the range. Starts are the footer's claims, made to rise: whatever it claims, each group is in

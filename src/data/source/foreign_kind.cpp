@@ -29,6 +29,8 @@ constexpr std::string_view kUnpack7z = "unpack it first: 7z x {}", kExport = "ex
 constexpr std::string_view kTable = "write it as Parquet or JSON lines first";
 constexpr std::string_view kLfsFix = "get the data: `git lfs pull` in the clone, or `hearth fetch`";
 
+constexpr const char* kDecrypt = "decrypt it first: read it with its keys, and write the table without encryption";
+
 constexpr Mark kMarks[] = {
     // Pointers to data elsewhere.
     {0, "version https://git-lfs.github.com/spec/", "a pointer of git-lfs, without the data", kLfsFix},
@@ -228,6 +230,18 @@ bool is_safetensors(std::string_view bytes) {
   return size >= 2 && size <= kMostHeader && bytes[sizeof size] == '{';
 }
 
+// A pointer of DVC. The file that it names is beside it once it was fetched.
+bool is_dvc_pointer(std::string_view bytes, const Path& path) {
+  return bytes.starts_with("outs:\n- md5: ") ||
+         (path.extension() == ".dvc" &&
+          (bytes.starts_with("outs:") || bytes.find("\nouts:") != std::string_view::npos));
+}
+
+// A Parquet file with an encrypted footer. One whose columns alone are encrypted begins as any other.
+bool is_encrypted_parquet(std::string_view bytes, const Path& path, bool is_text) {
+  return bytes.starts_with("PARE") && (!is_text || path.extension() == ".parquet");
+}
+
 std::optional<ForeignKind> marked_kind(std::string_view bytes, const std::string& path, bool is_text) {
   for (const Mark& mark : kMarks) {
     if ((mark.is_weak && is_text) || bytes.size() < mark.offset) continue;
@@ -250,6 +264,10 @@ std::optional<ForeignKind> foreign_kind(std::string_view first_bytes, const Path
   if (auto kind = zip_kind(bytes, shown)) return kind;
   const ByteCounts counts = count(bytes);
   const bool is_text = counts.are_text();
+  if (is_dvc_pointer(bytes, path))
+    return ForeignKind{"a pointer of DVC, without the data", {}, "get the data: dvc pull " + shown};
+  if (is_encrypted_parquet(bytes, path, is_text))
+    return ForeignKind{"an encrypted Parquet file", "its footer is encrypted, and Hearth takes no keys", kDecrypt};
   if (auto kind = marked_kind(bytes, shown, is_text)) return kind;
   if (is_text) return {};
   if (const std::string_view name = wide_encoding(counts); !name.empty())

@@ -211,10 +211,10 @@ bool has_records_behind(const Path& path, Compression compression, const ReadRul
   }
 }
 
-// Parquet ("PARE": with an encrypted footer), Arrow's file format, and its stream format, which starts with a mark and
-// the length of a message.
+// Parquet, Arrow's file format, and its stream format, which starts with a mark and the length of a message. An
+// encrypted Parquet file is one of the foreign kinds.
 std::optional<Format> column_format(std::string_view bytes) {
-  if (bytes.starts_with("PAR1") || bytes.starts_with("PARE")) return Format::kParquet;
+  if (bytes.starts_with("PAR1")) return Format::kParquet;
   if (bytes.starts_with("ARROW1")) return Format::kArrow;
   constexpr std::string_view kMark = "\xff\xff\xff\xff";
   int32_t length = 0;
@@ -251,6 +251,12 @@ std::optional<Format> column_format_by_name(const Path& path) {
                    ways_on(path, "", "read such files whole with --as-text"));
 }
 
+// Throws for a Parquet file whose footer is encrypted.
+void refuse_encrypted(const Path& path, const KindRules& kinds) {
+  const std::string start = first_bytes(path, Compression::kNone, kKindBytes);
+  if (start.starts_with("PARE")) is_foreign(path, Compression::kNone, start, kinds);
+}
+
 // The format that the user named.
 Recognised as_named(const Path& path, Compression compression, const ReadRules& rules, const KindRules& kinds) {
   Recognised found{parse_format(rules.format), compression};
@@ -260,6 +266,7 @@ Recognised as_named(const Path& path, Compression compression, const ReadRules& 
     throw user_error(fmt::format("--as-text and --format {} are both given", rules.format),
                      "one reads text and the other does not", "give one of them");
   if (found.format == Format::kIndexed) refuse_text_options(path, kinds);
+  if (found.format == Format::kParquet) refuse_encrypted(path, kinds);
   if (may_give_ids(found.format) || found.format == Format::kNpy) return {found.format, Compression::kNone};
   const std::string bytes = first_bytes(path, compression, kSniffBytes);
   is_foreign(path, compression, bytes, kinds);

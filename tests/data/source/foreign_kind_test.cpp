@@ -75,6 +75,29 @@ TEST(ForeignKind, FilesThatAreNoTextAreRefusedByTheNameOfTheirKind) {
               HasSubstr("lz4 --decompress "));
 }
 
+TEST(ForeignKind, EncryptedParquetIsRefusedAsSuch) {
+  HEARTH_NEEDS_ARROW();
+  const ScratchFolder scratch;
+  run_oracle("source/encrypted_reference.py", scratch.path().string());
+  const auto check = [](const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::kUser);
+    EXPECT_THAT(e.message(), HasSubstr(".parquet is an encrypted Parquet file"));
+    EXPECT_THAT(e.fix(), HasSubstr("decrypt it first"));
+  };
+  const Path footer = scratch / "footer.parquet";
+  for (const bool has_keys : {false, true})
+    check(test::error_of([&] { recognise(footer, {}, {.has_keys = has_keys}); }));
+  ReadRules parquet;
+  parquet.format = "parquet";
+  check(test::error_of([&] { recognise(footer, parquet); }));
+  check(test::error_of([&] { read_source(found_file(scratch / "text.parquet")); }));
+  EXPECT_EQ(texts_of(read_source(found_file(scratch / "other.parquet"))),
+            (std::vector<std::string>{"a text", "another"}));
+  // The name of the mark may begin a text.
+  write_text(scratch / "a.txt", "PARENTS AND CHILDREN\n");
+  EXPECT_EQ(kind_of(scratch / "a.txt"), "text none");
+}
+
 TEST(ForeignKind, APackedTextIsUnpackedWholeWhateverItsStreams) {
   HEARTH_NEEDS_ORACLE();
   const std::string text = read_file(kind_files() / "good.txt");

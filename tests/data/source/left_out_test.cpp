@@ -91,6 +91,23 @@ TEST(LeftOut, OtherVersionControlIsNoData) {
   EXPECT_EQ(search(scratch.path(), true).sources.size(), 2u);
 }
 
+TEST(LeftOut, APointerOfDvcWithoutItsDataIsRefused) {
+  const ScratchFolder scratch;
+  write_text(scratch / "a.txt", "plain words");
+  for (const std::string text : {"outs:\n- md5: 0123\n  path: b.txt\n", "md5: 45\nouts:\n- path: b.txt\n"}) {
+    write_text(scratch / "b.txt.dvc", text);
+    const Error e = error_of([&] { search(scratch.path()); });
+    EXPECT_EQ(e.code(), ExitCode::kUser);
+    EXPECT_EQ(e.message(), (scratch / "b.txt.dvc").string() + " is a pointer of DVC, without the data");
+    EXPECT_THAT(e.fix(), HasSubstr("dvc pull " + (scratch / "b.txt.dvc").string()));
+  }
+  write_text(scratch / "b.txt", "more words");
+  EXPECT_EQ(names_of(search(scratch.path()), scratch.path()), "a.txt b.txt");
+  EXPECT_THAT(error_of([&] { search(scratch / "b.txt.dvc"); }).message(), HasSubstr("is a pointer of DVC"));
+  write_text(scratch / "yaml.txt", "the outs:\n- of a text\n");
+  EXPECT_EQ(search(scratch.path()).sources.size(), 3u);
+}
+
 struct SplitPair {
   std::string train, held_out;  // files
   std::string train_split;      // what the error names
