@@ -268,8 +268,7 @@ Result convert_into(Options options, const std::string& more_room, ConvertProgre
   check_proof(options, source);
   std::optional<config::RunConfig> run = keys_of(options);
   Result result{source.kind, 0, 0, 0, {}, {}};
-  std::vector<Transfer> tensors;
-  if (source.description) tensors = parameters_of(source, options.upcycling);
+  auto tensors = source.description ? parameters_of(source, options.upcycling) : std::vector<Transfer>{};
   // A folder of PyTorch has a home for all that another one has.
   const bool with_state = options.to == Kind::kDcp && (source.kind == Kind::kNative || source.kind == Kind::kDcp ||
                                                        (source.kind == Kind::kTorchtitan && run));

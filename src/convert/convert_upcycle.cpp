@@ -21,14 +21,14 @@ void check(const config::Model& dense, const Upcycling& by) {
     refuse("--upcycle is for a model without experts", fmt::format("IN has {} in a layer", dense.num_experts),
            "leave it out");
   if (!dense.gated_ffn || dense.ffn_bias)
-    refuse("--upcycle is for feed-forwards w2 (f(w1 x) * w3 x), without biases",
+    refuse("--upcycle is for gated feed-forwards without biases",
            dense.gated_ffn ? "IN has model.ffn_bias = true" : "IN has model.gated_ffn = false", "take another model");
   if (by.experts < 2 || by.top_k < 1 || by.top_k > by.experts)
     refuse(fmt::format("--upcycle {} with --moe-top-k {}", by.experts, by.top_k),
            "a token takes some of at least two experts", "give more experts, or a smaller --moe-top-k");
 }
 
-// "layers.3.moe.experts.17.w1.weight" -> "layers.3.feed_forward.w1.weight"; other names stay.
+// "layers.3.moe.experts.17.MATRIX.weight" -> "layers.3.feed_forward.MATRIX.weight"; other names stay.
 std::string name_in_dense(const std::string& name) {
   constexpr std::string_view kExperts = ".moe.experts.";
   const size_t at = name.find(kExperts);

@@ -362,8 +362,7 @@ void require_fits(const MemoryPlan& plan, std::string_view others) {
     }
     throw user_error(fmt::format("no memory is left for tensors: {} of {} are kept free", format_bytes(kept),
                                  format_bytes(std::max<int64_t>(0, plan.limit_bytes + kept))),
-                     join(names),
-                     "lower memory.margin, or take a device with more memory");
+                     join(names), "lower memory.margin, or take a device with more memory");
   }
   const bool all = std::all_of(plan.recompute.begin(), plan.recompute.end(),
                                [](Recompute level) { return level >= Recompute::kNorms; }) &&

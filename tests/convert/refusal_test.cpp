@@ -31,17 +31,6 @@ class Copy {
   test::ScratchFolder scratch_;
 };
 
-TEST(Refusal, UpcyclingOfWhatCannotBecomeAMixture) {
-  HEARTH_NEEDS_ORACLE();
-  const Copy copy("hf");
-  EXPECT_THAT(copy.refusal("--to hf --upcycle 4"), HasSubstr("--upcycle does not go with --to hf"));
-  EXPECT_THAT(copy.refusal("--to native --upcycle 4 --moe-top-k 5"), HasSubstr("--upcycle 4 with --moe-top-k 5"));
-  for (const char* experts : {"0", "1", "-3"})
-    EXPECT_THAT(copy.refusal(fmt::format("--to native --upcycle {}", experts)),
-                HasSubstr("--upcycle " + std::string(experts)));
-  EXPECT_THAT(copy.refusal("--to native --moe-top-k 2"), HasSubstr("--moe-top-k is for --upcycle"));
-}
-
 TEST(Refusal, FieldsOfConfigThatChangeTheComputation) {
   HEARTH_NEEDS_ORACLE();
   const auto with = [&](std::string_view from, std::string_view to) {

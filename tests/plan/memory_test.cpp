@@ -347,17 +347,6 @@ TEST(Memory, EachDimensionOfTheMeshHasACommunicator) {
             7);
 }
 
-TEST(Memory, AMarginThatLeavesNothingIsNamed) {
-  config::LoadResult run = config::read_run({}, {"model.vocab_size=1000", "memory.margin=200GiB"});
-  config::compute_on_gpu(run);
-  const RunShape shape = run_shape(run.config, {});
-  const Error error = error_of([&] { require_fits(memory_plan(run.config, shape, 80 * kGiB)); });
-  EXPECT_THAT(error.message(), testing::HasSubstr("no memory is left for tensors"));
-  EXPECT_THAT(error.message(), testing::HasSubstr("of 80.0 GiB"));
-  EXPECT_THAT(error.why(), testing::HasSubstr("margin 200.0 GiB"));
-  EXPECT_THAT(error.fix(), testing::HasSubstr("memory.margin"));
-}
-
 TEST(Memory, TheMarginOfAGpuIsAKeyOrFollowsTheRanks) {
   config::LoadResult run = config::read_run({}, {"model.vocab_size=1000"});
   config::RunConfig& c = run.config;
