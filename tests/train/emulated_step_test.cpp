@@ -11,7 +11,6 @@
 #include "base/random.h"
 #include "comm/mesh_groups.h"
 #include "config/derived.h"
-#include "config/families.h"
 #include "plan/run_shape.h"
 #include "run/state.h"
 #include "support/emulated_ranks.h"
@@ -43,9 +42,6 @@ const std::vector<Layout> kLayoutsOfSteps = {
     {"pp2_interleaved", {.pipeline_parallel_degree = 2, .pipeline_parallel_schedule = kInterleaved1F1B}},
     {"pp2_zero_bubble", {.pipeline_parallel_degree = 2, .pipeline_parallel_schedule = kInterleavedZeroBubble}},
     {"pp2_tp2_zero3", {.zero_stage = 3, .tensor_parallel_degree = 2, .pipeline_parallel_degree = 2}},
-    {"ep2", {.data_parallel_shard_degree = 2, .expert_parallel_degree = 2}},
-    {"ep2_tp2_zero3", {.data_parallel_shard_degree = 2, .zero_stage = 3, .tensor_parallel_degree = 2,
-                       .expert_parallel_degree = 2}},
 };
 // clang-format on
 
@@ -57,12 +53,6 @@ config::RunConfig config_of(const Layout& layout) {
   c.model.n_layers = 4;
   c.model.hidden_dim = 24;
   c.model.enable_weight_tying = layout.ranks.pipeline_parallel_degree > 1;
-  if (layout.ranks.expert_parallel_degree > 1) {
-    config::apply(config::find_family("qwen3_moe"), c.model);
-    c.model.num_experts = 4;
-    c.model.moe_hidden_dim = 24;
-    c.model.moe_aux_loss_coeff = 0.1;
-  }
   c.training.seq_len = 8;
   c.training.local_batch_size = 1;
   c.training.global_batch_size = 4;
@@ -105,15 +95,12 @@ Numbers steps_of(const config::RunConfig& c, comm::Group& world, at::Device devi
   const comm::MeshGroups groups(world, ranks.degrees(), {shape.model.tied, key_ranks});
   const plan::PipelinePlan pipeline = plan::pipeline_plan(c, shape.model.L());
   const plan::TensorPart part{groups.place().tp, ranks.tensor_parallel_degree};
-  const plan::ExpertPart experts{groups.experts() == nullptr ? 0 : groups.experts()->rank(),
-                                 ranks.expert_parallel_degree};
-  const plan::ParameterPlan parameters =
-      plan::parameter_plan(shape.model, part, pipeline.stages_of(groups.place().pp), experts);
+  const plan::ParameterPlan parameters = plan::parameter_plan(shape.model, part, pipeline.stages_of(groups.place().pp));
   parallel::ShardedWeights weights(parameters, shape.precision, groups.loss(),
                                    parallel::ShardedWeights::Mode::kTraining, {}, plan::sharding_of(c), device, {},
-                                   {groups.tensor(), groups.pipeline(), groups.embedding(), groups.same_experts()});
+                                   {groups.tensor(), groups.pipeline(), groups.embedding()});
   optim::ShardedOptimizer optimizer(c.optimizer, weights);
-  model::Transformer model(plan::model_part(shape.model, part, ranks.context_parallel_degree, experts), parameters,
+  model::Transformer model(plan::model_part(shape.model, part, ranks.context_parallel_degree), parameters,
                            config::micro_batch_size(c), c.training.seq_len,
                            {.dtype = shape.precision.compute,
                             .loss_chunk_tokens = c.memory.loss_chunk_tokens,
@@ -121,7 +108,6 @@ Numbers steps_of(const config::RunConfig& c, comm::Group& world, at::Device devi
                             .device = device,
                             .tensor = groups.tensor(),
                             .context = {groups.heads(), groups.keys()},
-                            .experts = groups.experts(),
                             .pipeline = groups.pipeline(),
                             .pipeline_plan = pipeline});
   TrainStep step(model, weights, optimizer, step_options(c));
