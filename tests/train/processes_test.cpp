@@ -88,7 +88,9 @@ TEST_F(Processes, TrainToTheBitsOfThreadsThroughMpi) {
   config::RunConfig c = threads;
   c.job.dump_folder = "mpi";
   c.comm.backend = config::CommBackend::kMpi;
-  std::vector<std::string> mpirun = {"--allow-run-as-root", "--oversubscribe", "-n", "4", train_binary()};
+  // In the asan preset MPI's own libraries leave memory behind at their end.
+  std::vector<std::string> mpirun = {
+      "--allow-run-as-root", "--oversubscribe", "-x", "ASAN_OPTIONS=detect_leaks=0", "-n", "4", train_binary()};
   for (const std::string& word : words(c)) mpirun.push_back(word);
   RunProcess process(mpirun, log, "", "/usr/bin/mpirun.openmpi");
   ASSERT_EQ(process.wait(), 0) << read_file(log);
