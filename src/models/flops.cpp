@@ -39,8 +39,11 @@ class Counter {
     return static_cast<double>(ref.columns > 0 ? ref.columns : p.buffer(ref).shape.at(1));
   }
   double product(const Ref& a, const Ref& b) const { return 2 * columns(a) * columns(b); }
+  // Buffers for rows that arrive have room for more than usual: on average as many arrive as a rank sends.
   double rows_of_token(const Ref& ref) const {
-    return static_cast<double>(p.buffer(ref).shape.at(0)) / static_cast<double>(p.tokens());
+    const Buffer& buffer = p.buffer(ref);
+    const int64_t rows = buffer.varies ? p.rows() * p.shape.moe_top_k : buffer.shape.at(0);
+    return static_cast<double>(rows) / static_cast<double>(p.tokens());
   }
   // Two products over all pairs of positions that see each other.
   double attention(const Ref& out, int64_t reach) const {

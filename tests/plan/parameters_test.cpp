@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "models/flops.h"
 #include "plan/run_shape.h"
 #include "support/errors.h"
 
@@ -202,6 +203,21 @@ TEST(Parameters, AMaskedModelComputesAShareOfItsOutputMatrix) {
   const ModelShape shape = model_shape(c, DataFacts{.vocab_size = 128256});
   const double others = 8030261248.0 - 2 * 128256.0 * 4096 - (2 * 32 + 1) * 4096.0;
   EXPECT_DOUBLE_EQ(computed_flops_per_token(shape, 8192), 6 * (others + 0.3 * 128256 * 4096) + 12.0 * 32 * 4096 * 8192);
+}
+
+// memory.recompute = "auto" compares levels by the FLOPs of a rank's part. Buffers have room for more rows than usual.
+TEST(Parameters, ARankWithItsOwnExpertsHasTheFlopsOfTheModelForEachToken) {
+  config::Model m;
+  m.dim = 64, m.n_layers = 2, m.n_heads = 4, m.num_experts = 8, m.moe_top_k = 3, m.moe_hidden_dim = 32,
+  m.hidden_dim = 96;
+  const ModelShape whole = model_shape(m, 100);
+  const models::ModelFlops of_whole = models::model_flops(whole, 64);
+  for (const ExpertPart experts : {ExpertPart{0, 2}, ExpertPart{1, 4}}) {
+    const models::ModelFlops of_part = models::model_flops(model_part(whole, {}, 1, experts), 64);
+    EXPECT_DOUBLE_EQ(of_part.step(), of_whole.step());
+    for (size_t level = 0; level < of_whole.layers[0].again.size(); ++level)
+      EXPECT_DOUBLE_EQ(of_part.layers[0].again[level], of_whole.layers[0].again[level]) << level;
+  }
 }
 
 }  // namespace
