@@ -14,13 +14,8 @@ TEST_F(ExpertLayouts, InFloat64TrainAsOneRankDoes) {
       run.objective.mask_id = 258;
       run.memory.recompute = config::RecomputeChoice::kBlock;
     }
-    const Result one = result_of(run);
-    for (const Layout& layout : kExpertLayouts) {
-      SCOPED_TRACE(fmt::format("{} {}", masked ? "masked" : "causal", layout.name));
-      const Result several = trained(run, layout);
-      expect_near(several, one, 1e-9);
-      expect_tensors_near(several, one, 1e-7);
-    }
+    SCOPED_TRACE(masked ? "masked" : "causal");
+    expect_as_one_rank(run, kExpertLayouts);
   }
 }
 
@@ -38,27 +33,16 @@ TEST_F(ExpertLayouts, TrainAsOneRankDoesWhereOneExpertTakesAll) {
   config::RunConfig run = expert_run(DType::kFloat64, 2, "same");
   run.data.path = "same/data";
   run.model.moe_top_k = 1;
-  const Result one = result_of(run);
-  for (const metrics::ExpertLoad& load : one.records.back().expert_loads) EXPECT_GE(load.most, 15) << load.layer;
-  for (const Layout& layout : kExpertLayouts) {
-    SCOPED_TRACE(layout.name);
-    const Result several = trained(run, layout);
-    expect_near(several, one, 1e-9);
-    expect_tensors_near(several, one, 1e-7);
-  }
+  expect_as_one_rank(run, kExpertLayouts);
+  for (const metrics::ExpertLoad& load : metrics::read_metrics(run.run_folder() / "metrics.jsonl").back().expert_loads)
+    EXPECT_GE(load.most, 15) << load.layer;
 }
 
 // Each rank orthogonalises its own experts.
 TEST_F(ExpertLayouts, TrainWithMuonAsOneRankDoes) {
   config::RunConfig run = expert_run(DType::kFloat64, 2, "apart-muon");
   run.optimizer.name = config::OptimizerName::kMuon;
-  const Result one = result_of(run);
-  for (const Layout& layout : kExpertLayouts) {
-    SCOPED_TRACE(layout.name);
-    const Result several = trained(run, layout);
-    expect_near(several, one, 1e-9);
-    expect_tensors_near(several, one, 1e-7);
-  }
+  expect_as_one_rank(run, kExpertLayouts);
 }
 
 TEST_F(ExpertLayouts, InBfloat16StayNearOneRank) {
@@ -70,24 +54,13 @@ TEST_F(ExpertLayouts, InBfloat16StayNearOneRank) {
   }
 }
 
-// Each step in another layout, with saves in the background, and the last on one rank.
+// With saves in the background, and the last step on one rank.
 TEST_F(ExpertLayouts, ChangeAtEachResumeAndTheCurveStaysThatOfOneRank) {
-  const auto steps = static_cast<int64_t>(kExpertLayouts.size()) + 1;
-  config::RunConfig run = expert_run(DType::kFloat64, steps, "apart-chain");
-  run.lr_scheduler.warmup_steps = 1;  // a warm-up longer than the run is cut
-  run.validation.freq = 0;
-  const Result one = result_of(run);
-  run.job.dump_folder += "-changing";
+  config::RunConfig run = expert_run(DType::kFloat64, 1, "apart-chain");
   run.checkpoint.async_mode = config::AsyncMode::kAsync;
-  for (int64_t step = 1; step <= steps; ++step) {
-    run.parallelism = step == steps ? Parallelism{} : kExpertLayouts[static_cast<size_t>(step - 1)].ranks;
-    run.training.threads = run.parallelism.ranks();
-    run.training.steps = step;
-    train::train(run);
-  }
-  const Result changing = {metrics::read_metrics(run.run_folder() / "metrics.jsonl"), tensors_of(step_of(run, steps))};
-  expect_near(changing, one, 1e-9);
-  expect_tensors_near(changing, one, 1e-7);
+  std::vector<Layout> layouts = kExpertLayouts;
+  layouts.push_back({"one", {}});
+  expect_changes_as_one_rank(run, layouts);
 }
 
 }  // namespace

@@ -296,6 +296,37 @@ class Layouts : public ::testing::Test {
     }
   }
 
+  // Every layout trains as one rank does, in float64. Adam divides by the square root of small second moments.
+  static void expect_as_one_rank(const config::RunConfig& run, const std::vector<Layout>& layouts) {
+    const Result one = result_of(run);
+    for (const Layout& layout : layouts) {
+      SCOPED_TRACE(layout.name);
+      const Result several = trained(run, layout);
+      expect_near(several, one, 1e-9);
+      expect_tensors_near(several, one, 1e-7);
+    }
+  }
+
+  // Each step in another layout, from the checkpoint of the one before, has the curve of one rank.
+  static void expect_changes_as_one_rank(config::RunConfig run, const std::vector<Layout>& layouts) {
+    const auto steps = static_cast<int64_t>(layouts.size());
+    run.lr_scheduler.warmup_steps = 1;  // a warm-up longer than the run is cut
+    run.validation.freq = 0;
+    run.training.steps = steps;
+    const Result one = result_of(run);
+    run.job.dump_folder += "-changing";
+    for (int64_t step = 1; step <= steps; ++step) {
+      run.parallelism = layouts[static_cast<size_t>(step - 1)].ranks;
+      run.training.threads = run.parallelism.ranks();
+      run.training.steps = step;
+      train::train(run);
+    }
+    const Result changing = {metrics::read_metrics(run.run_folder() / "metrics.jsonl"),
+                             tensors_of(step_of(run, steps))};
+    expect_near(changing, one, 1e-9);
+    expect_tensors_near(changing, one, 1e-7);
+  }
+
   static inline std::unique_ptr<ScratchFolder> folder_;
 };
 
