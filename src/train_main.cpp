@@ -40,13 +40,15 @@ namespace hearth {
 namespace {
 
 // `folder`: rank 0's, for the secret of a start over a network (comm/meeting.h).
-comm::Membership membership_of(const launch::LaunchedRank& launched, const Path& folder) {
+comm::Membership membership_of(const launch::LaunchedRank& launched, const Path& folder,
+                               double join_timeout_s = config::Comm().init_timeout_seconds) {
   return {.rank = launched.rank,
           .size = launched.size,
           .address = launched.address,
           .key = launched.key,
           .secret_folder = folder,
-          .supervised = launched.supervised};
+          .supervised = launched.supervised,
+          .join_timeout_s = join_timeout_s};
 }
 
 // Before the ranks know how many threads each may have (run/run.h), one of several has one: `threads` are those of all.
@@ -89,8 +91,10 @@ int train_as(const launch::LaunchedRank& launched, const config::TrainOptions& o
   std::optional<run::FirstRun> first;
   if (known == nullptr && launched.rank == 0) first = run::read_first_run(given, launched.size);
   const Path folder = first ? first->folder() : Path();
+  const double join_timeout_s =
+      known != nullptr ? known->config.comm.init_timeout_seconds : run::join_timeout_s(first, given, launched.size);
   return comm::run_as_rank(
-      membership_of(launched, folder), [&](comm::Control& control, const comm::MakeGroup& make_group) {
+      membership_of(launched, folder, join_timeout_s), [&](comm::Control& control, const comm::MakeGroup& make_group) {
         const train::SignalScope signals(
             {.speaks = launched.rank == 0, .ends_by_interrupt = !launched.supervised, .has_bar = !options.launched});
         // Also of the exchange of the run. Other hosts' ranks know the key after it.
@@ -172,16 +176,17 @@ int preflight_command(const config::PreflightOptions& options) {
     std::optional<run::FirstRun> first;
     if (launched.rank == 0) first = run::read_first_run(given, launched.size);
     const Path folder = !options.folder.empty() ? options.folder : first ? first->folder() : Path(".");
-    return comm::run_as_rank(
-        membership_of(launched, folder), [&](comm::Control& control, const comm::MakeGroup& make_group) {
-          const train::SignalScope signals;
-          prepare_rank(launched.size, /*threads=*/0);
-          const config::LoadResult loaded = run::share_run(first, given, control);
-          control.set_timeout(loaded.config.comm.init_timeout_seconds);
-          const bench::PreflightResult result = bench::run_preflight(options, loaded, control, make_group);
-          if (control.rank() == 0) commands::hand_on_bad_nodes(options, result.bad_nodes);
-          return static_cast<int>(result.code);
-        });
+    return comm::run_as_rank(membership_of(launched, folder, run::join_timeout_s(first, given, launched.size)),
+                             [&](comm::Control& control, const comm::MakeGroup& make_group) {
+                               const train::SignalScope signals;
+                               prepare_rank(launched.size, /*threads=*/0);
+                               const config::LoadResult loaded = run::share_run(first, given, control);
+                               control.set_timeout(loaded.config.comm.init_timeout_seconds);
+                               const bench::PreflightResult result =
+                                   bench::run_preflight(options, loaded, control, make_group);
+                               if (control.rank() == 0) commands::hand_on_bad_nodes(options, result.bad_nodes);
+                               return static_cast<int>(result.code);
+                             });
   };
   if (const auto launched = launched_rank_of(options.ranks)) return as_rank(*launched);
   int64_t ranks = std::max<int64_t>(options.ranks, 1);
@@ -194,7 +199,8 @@ int bench_step_command(const config::BenchStepOptions& options) {
   const config::RunConfig& config = options.config;
   const auto as_rank = [&](const launch::LaunchedRank& launched) {
     return comm::run_as_rank(
-        membership_of(launched, "."), [&](comm::Control& control, const comm::MakeGroup& make_group) {
+        membership_of(launched, ".", config.comm.init_timeout_seconds),
+        [&](comm::Control& control, const comm::MakeGroup& make_group) {
           return static_cast<int>(bench::run_bench_step(options, *group_of(launched, config, control, make_group)));
         });
   };

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <deque>
 #include <optional>
@@ -145,7 +146,8 @@ class Host {
     if (left_s <= 0)
       throw Error(ExitCode::kHardware,
                   fmt::format("{} did not start within {}", list_ranks(absent()), format_duration(me_.join_timeout_s)),
-                  fmt::format("rank 0 waited for them at {}", me_.address), "see the messages of the missing ranks");
+                  fmt::format("rank 0 waited for them at {}", me_.address),
+                  "see the messages of the missing ranks; if they are merely slow, raise comm.init_timeout_seconds");
     std::vector<pollfd> wanted{{door_.fd(), POLLIN, 0}};
     for (const Guest& guest : guests_) wanted.push_back({guest.socket.fd(), POLLIN, 0});
     ::poll(wanted.data(), wanted.size(), static_cast<int>(1e3 * std::min(left_s, kCheck_s)) + 1);
@@ -201,7 +203,8 @@ class Host {
       if (!guest.hello) return false;
       guest.challenge = random_hex(16);
       return say(guest.socket, std::string_view("challenge"), guest.challenge, file_ ? file_->file().string() : "",
-                 proof_by("rank 0", secret_, *guest.hello, guest.challenge));
+                 proof_by("rank 0", secret_, *guest.hello, guest.challenge),
+                 std::to_string(std::max<int64_t>(1 + std::llround(seconds_until(deadline_)), 0)));
     }
     if (parts.size() != 2 || parts[0] != "proof") return false;
     if (!is_same_secret(parts[1], proof_by("rank", secret_, *guest.hello, guest.challenge))) return false;
@@ -289,15 +292,17 @@ class Visitor {
     const size_t round = std::min<size_t>(tries_++ / Socket::num_ports(me_.address), 4);
     const double patience_s = std::min(kChallenge_s, static_cast<double>(1 << round));
     const std::vector<std::string> challenge = next(std::min(patience_s, seconds_until(deadline_) + 0.1));
-    if (challenge.size() != 4 || challenge[0] != "challenge") return false;
+    if (challenge.size() != 5 || challenge[0] != "challenge") return false;
     looks_.look();
     const std::optional<std::string> secret = secret_of(challenge[2]);
     looks_.begin_again();
     if (!secret || !is_same_secret(challenge[3], proof_by("rank 0", *secret, hello_, challenge[1]))) return false;
     if (!say(socket, std::string_view("proof"), proof_by("rank", *secret, hello_, challenge[1]))) return false;
-    // Rank 0 answers when all ranks have come.
+    // Rank 0 answers when all ranks have come, or its time is over.
     looks_.look();
-    const std::vector<std::string> answer = next(seconds_until(deadline_) + kAnswerAfterAll_s);
+    const auto rank_0_waits_s = static_cast<double>(number_of(challenge[4]).value_or(0));
+    const std::vector<std::string> answer =
+        next(std::max(rank_0_waits_s, seconds_until(deadline_)) + kAnswerAfterAll_s);
     looks_.begin_again();
     if (answer.size() != 2) return false;
     if (answer[0] == "end") std::_Exit(static_cast<int>(number_of(answer[1]).value_or(4)));  // rank 0 says why

@@ -3,7 +3,7 @@
 // the start's secret before the other believes it:
 //
 //   rank r -> rank 0   hello: its rank, the number of ranks, the program, its host and process; a random number
-//   rank 0 -> rank r   challenge: another random number, the path of the secret, its proof
+//   rank 0 -> rank r   challenge: another random number, the path of the secret, its proof; how long it still waits
 //   rank r -> rank 0   its proof
 //   rank 0 -> rank r   welcome, when all ranks have come; or the end, with an exit code, when the start has failed
 //
@@ -39,7 +39,7 @@ struct Membership {
   Path secret_folder{};  // on rank 0: where the secret of a start over a network is written; empty: no file
   std::string program = this_program();  // equal on all ranks
   bool supervised = false;               // a parent process reports a killed rank
-  double join_timeout_s = 60;            // time for all ranks to start
+  double join_timeout_s = 60;            // time for all ranks to start; a rank that has found rank 0 waits as it does
   double timeout_s = 120;                // how long others wait for a rank, until set_timeout()
   int64_t part = 0;                      // ranks of a part (comm/notes/note_tree.h); 0: as many as usual
 };

@@ -197,8 +197,8 @@ void add_run(FieldTable& t) {
     {"mpi_library", &Comm::mpi_library, kMayChange, "",
      "Hearth's libhearth_mpi.so for another MPI than the build's; none: the one next to the program"},
     {"init_timeout_seconds", &Comm::init_timeout_seconds, kMayChange, "s",
-     "before the first step has ended, a rank that waits longer for the others gives up; one that reads or writes "
-     "files is waited for", above(0)},
+     "all ranks have to start within this time; before the first step has ended, a rank that waits longer for the "
+     "others gives up; one that reads or writes files is waited for", above(0)},
     {"train_timeout_seconds", &Comm::train_timeout_seconds, kMayChange, "s",
      "a rank that waits longer for the others gives up and names the missing ranks", above(0)},
   });

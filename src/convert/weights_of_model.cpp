@@ -54,9 +54,10 @@ WeightProblems weight_problems(const config::Model& model, std::span<const mesh:
     if (found == by_name.end())
       problems.missing.push_back(fmt::format("{}: missing", stored_name(p.name)));
     else if (found->second->shape != p.shape || !is_floating_point(found->second->dtype))
-      problems.unfitting.push_back(
-          fmt::format("{}: {} {}, expected {}", stored_name(p.name), dtype_name(found->second->dtype),
-                      formats::format_shape(found->second->shape), formats::format_shape(p.shape)));
+      problems.unfitting.push_back(fmt::format(
+          "{}: {} {}, expected {}{}", stored_name(p.name), dtype_name(found->second->dtype),
+          formats::format_shape(found->second->shape),
+          is_floating_point(found->second->dtype) ? "" : "floating-point numbers ", formats::format_shape(p.shape)));
   }
   for (const mesh::TensorInfo& tensor : tensors) {
     const std::string_view name = without_model(tensor.name);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 
 #include "base/hash.h"
@@ -136,6 +138,21 @@ FirstRun read_first_run(const GivenRun& given, int64_t ranks) {
     first.error = error;
   }
   return first;
+}
+
+double join_timeout_s(const std::optional<FirstRun>& first, const GivenRun& given, int64_t ranks) {
+  constexpr std::string_view kKey = "comm.init_timeout_seconds";
+  const double by_default = config::Comm().init_timeout_seconds;
+  const auto in = [&](const config::LoadResult& loaded) {
+    return loaded.syntax_error || loaded.has_problem(kKey) ? by_default : loaded.config.comm.init_timeout_seconds;
+  };
+  if (first) return first->error ? by_default : in(first->loaded);
+  // The standard input, or a pipe, is rank 0's.
+  std::error_code unreadable;
+  const bool is_file = std::filesystem::is_regular_file(given.run_toml, unreadable);
+  if (!is_file && !given.run_toml.empty()) return by_default;
+  const FirstRun own = read_first_run(given, ranks);
+  return own.error ? by_default : in(own.loaded);
 }
 
 config::LoadResult share_run(const std::optional<FirstRun>& first, const GivenRun& given, comm::Control& control) {

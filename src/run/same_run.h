@@ -34,6 +34,11 @@ struct FirstRun {
 };
 FirstRun read_first_run(const GivenRun& given, int64_t ranks);
 
+// How long this process waits until all ranks have met: comm.init_timeout_seconds, or its default if the key cannot be
+// read. `first`: rank 0's run. Another rank does not know it yet, and reads its own run file. An old copy does no harm:
+// a rank that has found rank 0 waits as long as rank 0 does.
+double join_timeout_s(const std::optional<FirstRun>& first, const GivenRun& given, int64_t ranks);
+
 // Rank 0's run on all ranks, with its problems. `first`: rank 0's. The others do not read their run file if their
 // command line equals rank 0's, so an old copy of it on their host does no harm. Throws user_error that names the rank,
 // its host and the keys if another command line gives another run. Collective.

@@ -7,6 +7,7 @@
 namespace hearth::convert {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 // One small model for all tests of this file, which copy what they change.
@@ -42,7 +43,8 @@ TEST(Refusal, FieldsOfConfigThatChangeTheComputation) {
   EXPECT_THAT(added("\"soft_cap\": 30"), HasSubstr("field \"soft_cap\" is not known"));
   EXPECT_THAT(with("\"attention_bias\": false", "\"attention_bias\": true"), HasSubstr("attention_bias = true"));
   EXPECT_THAT(with("\"silu\"", "\"gelu\""), HasSubstr("hidden_act = \"gelu\""));
-  EXPECT_THAT(added("\"quantization_config\": {}"), HasSubstr("quantization_config = {}"));
+  EXPECT_THAT(added("\"quantization_config\": {}"),
+              AllOf(HasSubstr("quantization_config = {}"), HasSubstr("transformers' dequantize()")));
   EXPECT_THAT(added("\"is_causal\": 0"), HasSubstr("is_causal is neither true nor false"));
   EXPECT_THAT(added("\"activation\": \"gelu\""), HasSubstr("activation = \"gelu\""));
   EXPECT_THAT(added("\"mask_token_id\": 130"), HasSubstr("mask_token_id = 130 is not a token"));
@@ -138,6 +140,10 @@ TEST(Refusal, WeightsThatAreNotTheModels) {
   const Copy endless("hf");
   edit(endless.folder() / "config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 2147483648");
   EXPECT_THAT(endless.refusal(), HasSubstr("model.n_layers would be 2147483648"));
+  const Copy whole_numbers("hf");
+  for (const std::string& name : list_folder(whole_numbers.folder()))
+    if (name.ends_with(".safetensors")) edit(whole_numbers.folder() / name, "\"F32\"", "\"I32\"");
+  EXPECT_THAT(whole_numbers.refusal(), HasSubstr("weight: int32 [96], expected floating-point numbers [96]"));
   const Copy tied("hf");
   edit(tied.folder() / "config.json", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
   EXPECT_THAT(tied.refusal(), HasSubstr("lm_head.weight differs from the embedding"));

@@ -33,11 +33,11 @@ struct Launched : TinyData {
     return c;
   }
   // Each rank in its own folder, SCRATCH/0 and SCRATCH/1, as torchrun starts them on one host.
+  std::string rank(int number, const std::string& words) const {
+    return fmt::format("(cd {0}/{1}; RANK={1} WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_PORT={2} {3} train {4})",
+                       scratch.path().string(), number, 20000 + ::getpid() % 20000, train_binary(), words);
+  }
   test::CommandResult start(const std::string& words_0, const std::string& words_1) const {
-    const auto rank = [&](int number, const std::string& words) {
-      return fmt::format("(cd {0}/{1}; RANK={1} WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_PORT={2} {3} train {4})",
-                         scratch.path().string(), number, 20000 + ::getpid() % 20000, train_binary(), words);
-    };
     return test::run_command(
         fmt::format("{} 2>&1 & {} 2>&1; code=$?; wait; exit $code", rank(1, words_1), rank(0, words_0)));
   }
@@ -70,6 +70,19 @@ TEST_F(Launched, WithOtherOptionsAreRefusedByRankHostAndKey) {
     EXPECT_EQ(count_of(result.output, "process "), 1) << result.output;
   }
   EXPECT_FALSE(path_exists(scratch / "run"));
+}
+
+TEST_F(Launched, WaitForTheOthersAsLongAsTheRunFileSays) {
+  config::RunConfig c = of_two("run");
+  c.comm.init_timeout_seconds = 0.5;
+  write(c, "run.toml");
+  const std::string run = (scratch / "run.toml").string();
+  for (const auto& [alone, said] : {std::pair{0, "error: rank 1 did not start within 0.5 s"},
+                                    std::pair{1, "error: rank 1 did not find rank 0 within 0.5 s"}}) {
+    const test::CommandResult result = test::run_command(rank(alone, run) + " 2>&1");
+    EXPECT_EQ(result.exit_code, 4);
+    EXPECT_THAT(result.output, testing::StartsWith(said));
+  }
 }
 
 // Another path of the same file, and the same values in another order.

@@ -257,6 +257,7 @@ class Reader {
       return;
     }
     const char next = peek(1);
+    if (next == '(' && peek(2) == '(') fault("arithmetic stands here, in $(( ))");
     if (next == '(') fault("the output of a command stands here, in $( )");
     if (next == '{')
       fault(fmt::format("{}}} stands here", text_.substr(at_, std::min<size_t>(text_.find('}', at_) - at_, 40))));

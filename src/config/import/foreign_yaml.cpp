@@ -122,7 +122,9 @@ class KeyReader : public YAML::EventHandler {
 
   void scalar(const YAML::Mark& mark, ForeignValue value) {
     if (open_.empty()) {
-      if (!value.null()) problem(mark, "the file is a single value, not a map of keys", "");
+      if (!value.null())
+        problem(mark, "the file is a single value, not a map of keys",
+                "give the file that has the trainer's keys, or a command with its options");
       return;
     }
     next_name(mark);

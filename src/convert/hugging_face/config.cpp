@@ -105,7 +105,9 @@ class ConfigReader {
     const HfJson allowed = HfJson::parse(rule.values);
     if (value.is_null() || std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
     refuse(fmt::format("{} = {}", name, value.dump()),
-           fmt::format("Hearth computes this model only with {}", allowed.empty() ? "null" : allowed[0].dump()));
+           fmt::format("Hearth computes this model only with {}", allowed.empty() ? "null" : allowed[0].dump()),
+           name == "quantization_config" ? "take the model as it was before, or what transformers' dequantize() gives"
+                                         : "");
   }
 
   int64_t integer(const std::string& name, int64_t missing = -1) const {

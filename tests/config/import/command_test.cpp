@@ -85,6 +85,7 @@ TEST(Command, NamesWhatOnlyBashKnowsWithItsLine) {
   EXPECT_EQ(fault_of("train.py --lr \"${LR:-1}\"\n"), "1: ${LR:-1} stands here");
   EXPECT_EQ(fault_of("train.py --lr $(cat x)\n"), "1: the output of a command stands here, in $( )");
   EXPECT_EQ(fault_of("train.py --lr `cat x`\n"), "1: the output of a command stands here, in ` `");
+  EXPECT_EQ(fault_of("train.py --batch $((8 * 2))\n"), "1: arithmetic stands here, in $(( ))");
   EXPECT_EQ(fault_of("train.py --lr 1 $@\n"), "1: $@ stands here");
   EXPECT_EQ(fault_of("A=(--lr 1)\n"), "1: `(` stands here");
   EXPECT_EQ(fault_of("f() { train.py; }\n"), "1: `(` stands here");

@@ -238,7 +238,8 @@ TEST_F(ImportTest, EachFaultOfYamlIsOneError) {
               AllOf(HasSubstr("a.yml:1: "), HasSubstr("tag:yaml.org,2002:python/object:os.system")));
   EXPECT_THAT(yaml("num_layers: 2\n---\nnum_layers: 3\n"), AllOf(HasSubstr("a.yml:2: "), HasSubstr("second document")));
   EXPECT_THAT(yaml("[1, 2]\n"), AllOf(HasSubstr("a.yml:1: "), HasSubstr("a list")));
-  EXPECT_THAT(yaml("words and words\n"), AllOf(HasSubstr("a.yml:1: "), HasSubstr("a single value")));
+  EXPECT_THAT(yaml("words and words\n"), AllOf(HasSubstr("a.yml:1: "), HasSubstr("a single value"),
+                                               HasSubstr("fix: give the file that has the trainer's keys")));
   EXPECT_THAT(yaml("num_layers: [1\n"), AllOf(HasSubstr("a.yml:2: "), HasSubstr("neither YAML nor JSON")));
   EXPECT_THAT(yaml(std::string(100000, '[')), HasSubstr("a.yml:1: "));
   EXPECT_THAT(yaml(std::string("a: \0", 4)), AllOf(HasSubstr("a.yml: "), HasSubstr("TOML, YAML")));

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <ctime>
 #include <map>
 
 #include "base/error.h"
@@ -211,14 +210,9 @@ TEST(Bpe, AVocabularyThatContradictsItselfIsRefused) {
   }
 }
 
-double cpu_seconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-TEST(Bpe, APieceOfAMillionSymbolsTakesTimeInProportion) {
-  // Tokens double in length: a quadratic algorithm would need minutes. bench tokenizer measures the speed.
+// A quadratic algorithm takes hours for this piece, so the time limit of the suite finds it. bench/tokenizer.py measures
+// the speed.
+TEST(Bpe, APieceOfFourMillionSymbolsTakesTimeInProportion) {
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
   std::vector<Merge> merges;
@@ -230,10 +224,8 @@ TEST(Bpe, APieceOfAMillionSymbolsTakesTimeInProportion) {
   const Bpe bpe = Bpe::from_merges(tokens, merges);
   BpeEncoder encoder(bpe);
   std::vector<uint32_t> ids;
-  const double start = cpu_seconds();
-  encoder.encode_piece(std::string(1 << 20, 'a'), ids);
-  EXPECT_LT(cpu_seconds() - start, 2.0);
-  EXPECT_EQ(ids, std::vector<uint32_t>((1 << 20) / 64, 261));
+  encoder.encode_piece(std::string(1 << 22, 'a'), ids);
+  EXPECT_EQ(ids, std::vector<uint32_t>((1 << 22) / 64, 261));
 }
 
 }  // namespace
