@@ -20,12 +20,17 @@ constexpr auto choice_names(QkNormScope) { return choices("head", "all_heads"); 
 enum class Activation { kSilu, kGelu, kGeluTanh, kRelu2 };
 constexpr auto choice_names(Activation) { return choices("silu", "gelu", "gelu_tanh", "relu2"); }
 
+// How a router's products become the scores of experts (torchtitan's names).
+enum class ScoreFunc { kSoftmax, kSigmoid };
+constexpr auto choice_names(ScoreFunc) { return choices("softmax", "sigmoid"); }
+
 struct BlockOptions {
   NormPlacement norm_placement = NormPlacement::kInputs;
-  bool qkv_bias = false;     // q, k and v have biases
-  bool output_bias = false;  // attention's output matrix has a bias
-  bool ffn_bias = false;     // the matrices of the feed-forward have biases
-  bool qk_norm = false;      // queries and keys are normed before their rotation
+  bool qkv_bias = false;        // q, k and v have biases
+  bool output_bias = false;     // attention's output matrix has a bias
+  bool ffn_bias = false;        // the matrices of the feed-forward have biases
+  bool qk_norm = false;         // queries and keys are normed before their rotation
+  bool attention_gate = false;  // attention's output is multiplied by sigmoids of a product of its input (Trinity)
   QkNormScope qk_norm_scope = QkNormScope::kHead;
   Activation activation = Activation::kSilu;
   bool gated_ffn = true;                    // w2 (f(w1 y) w3 y); else w2 f(w1 y)
@@ -41,10 +46,16 @@ struct BlockOptions {
   bool decoder_bias = false;           // logits have a bias (BERT)
 
   // A mixture of experts in place of the feed-forward (models/moe/experts.h).
-  int64_t num_experts = 0;  // of a layer; 0: no layer has experts
-  int64_t moe_top_k = 2;    // experts of a token
-  bool route_norm = false;  // the weights of a token's experts are divided by their sum
-  double route_scale = 1;   // and multiplied by this
+  int64_t num_experts = 0;         // of a layer; 0: no layer has experts
+  int64_t moe_top_k = 2;           // experts of a token
+  int64_t num_shared_experts = 0;  // of every token, besides: one feed-forward, as wide as these
+  ScoreFunc score_func = ScoreFunc::kSoftmax;
+  bool expert_bias = false;          // experts are chosen by score + bias, which follows their loads (DeepSeek-V3)
+  int64_t num_expert_groups = 1;     // of neighbouring experts; 1: none
+  int64_t num_limited_groups = 1;    // the groups that a token's experts may be in
+  bool route_norm = false;           // the weights of a token's experts are divided by their sum
+  double route_scale = 1;            // and multiplied by this
+  double load_balance_coeff = 1e-3;  // of expert_bias
   double moe_aux_loss_coeff = 0;
   double moe_z_loss_coeff = 0;
   bool operator==(const BlockOptions&) const = default;

@@ -70,6 +70,27 @@ void check_experts(Rules& rules, const RunConfig& c) {
   rules.require(m.gated_ffn && !m.ffn_bias, {"model.num_experts", m.gated_ffn ? "model.ffn_bias" : "model.gated_ffn"},
                 "experts are w2 (f(w1 x) * w3 x), without biases",
                 "remove model.num_experts, or leave the feed-forward as it is by default");
+  rules.require(m.score_func == ScoreFunc::kSoftmax || m.moe_z_loss_coeff == 0,
+                {"model.moe_z_loss_coeff", "model.score_func"}, "the z-loss is of the denominator of a softmax",
+                "remove model.moe_z_loss_coeff");
+  rules.require(!m.expert_bias || m.load_balance_coeff == 0 || c.training.dtype != DType::kBFloat16,
+                {"model.expert_bias", "training.dtype"}, "a bias moves by less than bfloat16 can tell apart",
+                "give training.dtype = \"float32\", or model.load_balance_coeff = 0");
+  const int64_t groups = m.num_expert_groups;
+  rules.require(m.num_experts % groups == 0, "model.num_expert_groups", "does not divide", "model.num_experts",
+                "groups are of equally many experts");
+  const bool are_equal = m.num_experts % groups == 0, have_two = groups == 1 || m.num_experts >= 2 * groups;
+  rules.require(!are_equal || have_two, "model.num_expert_groups", "leaves fewer than two experts in a group of",
+                "model.num_experts", "a group is judged by its two best experts");
+  rules.require(m.num_limited_groups <= groups, "model.num_limited_groups", "is more than", "model.num_expert_groups",
+                "a token's experts are from some of the groups");
+  rules.require(groups == 1 || !are_equal || !have_two ||
+                    m.moe_top_k <= m.num_experts / groups * std::min(m.num_limited_groups, groups),
+                {"model.moe_top_k", "model.num_limited_groups"},
+                fmt::format("model.moe_top_k = {}, and {} of {} experts have {}", m.moe_top_k,
+                            counted(m.num_limited_groups, "group"), m.num_experts / groups,
+                            m.num_experts / groups * m.num_limited_groups),
+                "give more groups, or a smaller model.moe_top_k");
   const int64_t ranks = c.parallelism.expert_parallel_degree;
   rules.require(m.num_experts % ranks == 0, "parallelism.expert_parallel_degree", "does not divide",
                 "model.num_experts", "each of these ranks has equally many experts: give a degree that divides them");

@@ -35,12 +35,17 @@ std::string_view model_name_of(const FamilyFile& file) {
   return is_alone ? file.family : flavors_of(file);
 }
 
+const Field& field_named(const FamilyFile& file, const TomlEntry& entry, const std::string& key) {
+  const Field* field = find_field("model." + key);
+  HEARTH_CHECK(field != nullptr, "src/models/{}/{}:{}: no key model.{}", file.family, file.name, entry.line, key);
+  return *field;
+}
+
 // The value as the key has it.
 Setting setting_of(const FamilyFile& file, const TomlEntry& entry) {
-  const Field* field = find_field("model." + entry.key);
-  HEARTH_CHECK(field != nullptr, "src/models/{}/{}:{}: no key model.{}", file.family, file.name, entry.line, entry.key);
-  const Value value = typed(file, entry, field->default_value());
-  HEARTH_CHECK(field->limits.allow(value), "src/models/{}/{}:{}: {}", file.family, file.name, entry.line, entry.shown);
+  const Field& field = field_named(file, entry, entry.key);
+  const Value value = typed(file, entry, field.default_value());
+  HEARTH_CHECK(field.limits.allow(value), "src/models/{}/{}:{}: {}", file.family, file.name, entry.line, entry.shown);
   return {entry.key, value};
 }
 
@@ -66,18 +71,23 @@ void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& ent
       set("full_attention_interval", c.full_attention_interval) ||
       set("first_full_attention_layer", c.first_full_attention_layer) ||
       set("no_rope_layer_interval", c.no_rope_layer_interval) || set("has_multipliers", c.has_multipliers) ||
-      set("has_window_pattern", c.has_window_pattern) || set("full_layers_rotate", c.full_layers_rotate) ||
+      set("window_pattern", c.window_pattern) || set("full_layers_rotate", c.full_layers_rotate) ||
       set("query_pre_attn_scalar", c.query_pre_attn_scalar) || set("window", window) || set("rope_pairs", pairs) ||
       set("rope_types", c.rope_types) || set("partial_rotary", c.partial_rotary) ||
       set("query_position_scale", c.query_position_scale) || set("layered_rope", c.layered_rope) ||
       set("rope_local_theta", c.rope_local_theta) || set("experts", c.experts.count_field) ||
       set("num_experts", c.experts.count) || set("num_experts_per_tok", c.experts.top_k) ||
-      set("moe_intermediate_size", c.experts.width) || set("norm_topk_prob", c.experts.norm_is_field) ||
-      set("mlp_only_layers", c.experts.has_dense_layers);
+      set("moe_intermediate_size", c.experts.width) || set("mlp_only_layers", c.experts.has_dense_layers) ||
+      set("mup_enabled", c.has_mup) || set("prediction_layers", c.has_prediction_layers);
   HEARTH_CHECK(is_known, "src/models/{}/{}:{}: [hugging_face] has no {}", file.family, file.name, entry.line,
                entry.key);
   if (!window.empty()) c.window = window_named(window);
   if (!pairs.empty()) c.rope_pairs = find_choice<RopePairs>(pairs).value();
+}
+
+FieldKey* find_field_key(std::vector<FieldKey>& keys, std::string_view field) {
+  const auto found = std::find_if(keys.begin(), keys.end(), [&](const FieldKey& key) { return key.field == field; });
+  return found == keys.end() ? nullptr : &*found;
 }
 
 Family read_family(const FamilyFile& file) {
@@ -89,6 +99,13 @@ Family read_family(const FamilyFile& file) {
       family.model.push_back(setting_of(file, entry));
     } else if (entry.section == "hugging_face_writes") {
       family.hugging_face.writes.push_back({entry.key, *entry.value});
+    } else if (entry.section == "hugging_face_keys") {
+      const auto key = std::get<std::string>(typed(file, entry, Value(std::string())));
+      family.hugging_face.keys.push_back({entry.key, key, field_named(file, entry, key).default_value()});
+    } else if (entry.section == "hugging_face_defaults") {
+      FieldKey* const field = find_field_key(family.hugging_face.keys, entry.key);
+      HEARTH_CHECK(field != nullptr, "src/models/{}/{}:{}: no field {}", file.family, file.name, entry.line, entry.key);
+      field->missing = typed(file, entry, field->missing);
     } else {
       HEARTH_CHECK(entry.section == "hugging_face", "src/models/{}/{}: [{}]", file.family, file.name, entry.section);
       set_class(family.hugging_face, file, entry);
@@ -132,7 +149,7 @@ void add_rope_differences(const HuggingFaceClass& type, const Model& model, std:
   const auto add = [&](std::string_view key, double value) {
     found.push_back(fmt::format("model.{} = {}", key, value));
   };
-  if (model.partial_rotary_factor != 1 && !type.partial_rotary)
+  if (model.partial_rotary_factor != 1 && type.partial_rotary == 0)
     add("partial_rotary_factor", model.partial_rotary_factor);
   if ((model.query_position_scale != 0) != type.query_position_scale)
     add("query_position_scale", model.query_position_scale);
@@ -150,6 +167,12 @@ bool is_multiplier(std::string_view key) {
   return std::find(std::begin(kMultipliers), std::end(kMultipliers), key) != std::end(kMultipliers);
 }
 
+bool is_expert_number(std::string_view key) {
+  static constexpr std::string_view kNumbers[] = {"route_scale", "num_shared_experts", "num_expert_groups",
+                                                  "num_limited_groups"};
+  return std::find(std::begin(kNumbers), std::end(kNumbers), key) != std::end(kNumbers);
+}
+
 bool names_windowed_layers(SlidingWindowUse window) {
   return window == SlidingWindowUse::kSwitched || window == SlidingWindowUse::kByLayer;
 }
@@ -159,14 +182,16 @@ bool is_option(const Field& field) {
   const Value value = field.default_value();
   return field.section == "model" && field.at_resume == AtResume::kRefuse && !is_open(field.key) &&
          (std::holds_alternative<bool>(value) || std::holds_alternative<std::string>(value) ||
-          field.key == kNoRopeInterval || field.key == "route_scale" || is_multiplier(field.key));
+          field.key == kNoRopeInterval || is_expert_number(field.key) || is_multiplier(field.key));
 }
 
 // Whether the family's config.json has a field for the key, so that its models differ in it.
 bool is_field_of(const HuggingFaceClass& type, std::string_view key) {
+  if (key == "embedding_multiplier" && type.has_mup) return true;
+  for (const FieldKey& field : type.keys)
+    if (field.key == key) return true;
   if (key == "embedding_multiplier" || key == "attention_multiplier")
     return type.has_multipliers || type.query_pre_attn_scalar > 0;
-  if (key == "route_norm") return type.experts.norm_is_field;
   if (key == kNoRopeInterval) return type.no_rope_layer_interval > 0 || !type.full_layers_rotate;
   return is_multiplier(key) && type.has_multipliers;
 }
@@ -215,6 +240,14 @@ const Family& family_of(const Model& model) {
     if (!model.name.empty() && model_name_of(file) == model.name) return find_family(file.family);
   }
   return find_family("llama");
+}
+
+void set_key(Model& model, std::string_view key, const Value& value) { set(model, {{std::string(key), value}}); }
+
+Value key_of(const Model& model, std::string_view key) {
+  RunConfig config;
+  config.model = model;
+  return find_field(fmt::format("model.{}", key))->value(config);
 }
 
 void apply(const Family& family, Model& model) {

@@ -3,8 +3,9 @@
 // its files into the programs:
 //
 //   family.toml  [model]: keys of run files that all of its models have. [hugging_face]: its class in transformers, and
-//                what the class takes where config.json lacks a field. [hugging_face_writes]: fields that its
-//                config.json has besides those of every family
+//                what the class takes where config.json lacks a field. [hugging_face_keys]: fields of its
+//                config.json that are keys of [model]. [hugging_face_defaults]: their values where it lacks them, if
+//                not the keys' own. [hugging_face_writes]: other fields of its config.json, with their only value
 //   names.toml   names of its weights in other programs' files (convert/names.h)
 //   ranks.toml   what of its weights is in the files of other programs' ranks (convert/rank_layout.h)
 //   NAME.toml    the flavors of model.name = "NAME": a table of keys of [model] for each, after keys that all of them
@@ -56,12 +57,17 @@ enum class SlidingWindowUse {
   kByLayer    // the layers that layer_types names
 };
 
+// A field of a class's config.json that is a key of [model], with its value where config.json lacks it.
+struct FieldKey {
+  std::string field, key;
+  Value missing;
+};
+
 // The fields of a class that has experts, with what it takes where config.json lacks them.
 struct ExpertFields {
   std::string count_field;        // the name of the number of experts; empty: the class has no experts
   int64_t count = 0, top_k = 0;   // num_experts_per_tok
   int64_t width = 0;              // moe_intermediate_size; 0: it has no such field, and intermediate_size is it
-  bool norm_is_field = false;     // norm_topk_prob, false where it lacks
   bool has_dense_layers = false;  // mlp_only_layers and decoder_sparse_step
   bool exist() const { return !count_field.empty(); }
 };
@@ -82,18 +88,23 @@ struct HuggingFaceClass {
   int64_t full_attention_interval = 0;      // where the file lacks layer_types; 0: all layers have the window
   int64_t first_full_attention_layer = -1;  // as the key of [model]
   int64_t no_rope_layer_interval = 0;       // 0: its layers all rotate, and it has no such fields
-  bool has_window_pattern = false;          // sliding_window_pattern: every n-th layer has no window
+  // The field that says that every n-th layer has no window: "sliding_window_pattern" (Gemma 3, EXAONE 4),
+  // "global_attn_every_n_layers" (Trinity). Empty: it has none.
+  std::string window_pattern;
+  bool has_mup = false;                 // mup_enabled: embeddings are scaled by sqrt(dim)
   bool full_layers_rotate = true;       // false: layers without a window do not rotate, if others have one (EXAONE 4)
   int64_t query_pre_attn_scalar = 0;    // Gemma's, whose embeddings are scaled by sqrt(dim); 0: it has no such field
+  bool has_prediction_layers = false;   // num_nextn_predict_layers: further layers that predict tokens beyond the next
   bool has_multipliers = false;         // Granite's four, of embeddings, branches, scores and logits, are fields
   std::vector<std::string> rope_types;  // of rope_parameters; empty: all that Hearth computes
   int64_t original_max_position_embeddings =
       0;                              // a field of the file, with this default (Phi-3); 0: of its styles alone
-  bool partial_rotary = false;        // it has partial_rotary_factor
+  double partial_rotary = 0;          // partial_rotary_factor where config.json lacks it; 0: it has no such field
   bool query_position_scale = false;  // it has rope_parameters.llama_4_scaling_beta
   bool layered_rope = false;          // layers with a window have a rope of their own
   double rope_local_theta = 0;        // with layered_rope: the base of theirs, where config.json lacks it
   ExpertFields experts = {};
+  std::vector<FieldKey> keys;
   std::vector<Setting> writes;
 };
 
@@ -109,6 +120,10 @@ const Family& find_family(std::string_view name);  // must exist
 // The family of model.name.
 const Family& family_of(const Model& model);
 
+// Sets a key of [model], without "model.", to a value of its type.
+void set_key(Model& model, std::string_view key, const Value& value);
+// Its value.
+Value key_of(const Model& model, std::string_view key);
 // Gives the model the keys that all models of the family have. If model.name is another family's, it changes, too.
 void apply(const Family& family, Model& model);
 // Whether a key such as "model.norm_type" says what blocks compute. Sizes and numbers do not. Nor do keys that every

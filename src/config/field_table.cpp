@@ -116,6 +116,9 @@ void add_block(FieldTable& t) {
      "the norms of a block are of the inputs of attention and feed-forward, of their outputs (OLMo 2), or of both "
      "(Gemma)"},
     {"qkv_bias", &Model::qkv_bias, kRefuse, "", "biases are added to queries, keys and values (Qwen2)"},
+    {"attention_gate", &Model::attention_gate, kRefuse, "",
+     "each element of attention's output is multiplied by the sigmoid of a product of attention's input (Trinity, "
+     "arXiv 2505.06708)"},
     {"output_bias", &Model::output_bias, kRefuse, "", "a bias is added to the output of attention"},
     {"ffn_bias", &Model::ffn_bias, kRefuse, "", "biases are added to the products of the feed-forward's matrices"},
     {"qk_norm", &Model::qk_norm, kRefuse, "",
@@ -165,12 +168,30 @@ void add_experts(FieldTable& t) {
      "the feed-forwards of a layer, of which each token takes moe_top_k (Qwen3-30B-A3B: 128); 0 means one, for all "
      "tokens", between(0, 1 << 14)},
     {"moe_top_k", &Model::moe_top_k, kRefuse, "",
-     "the experts of a token: those with the largest scores, which are the softmax of a product with the token's row",
+     "the experts of a token: those with the largest scores, which score_func makes of a product with the token's row",
      between(1, 1 << 14), {sparse}},
     {"moe_hidden_dim", &Model::moe_hidden_dim, kRefuse, "", "width of an expert; 0 means hidden_dim",
      between(0, 1 << 24), {sparse}},
     {"n_dense_layers", &Model::n_dense_layers, kRefuse, "layers",
      "the first n layers have one feed-forward of hidden_dim, and no experts", between(0, 10000), {sparse}},
+    {"num_shared_experts", &Model::num_shared_experts, kRefuse, "",
+     "a layer with experts also has one feed-forward for all tokens, n times as wide as an expert (DeepSeek, GLM-4.5)",
+     between(0, 1 << 10), {sparse}},
+    {"score_func", &Model::score_func, kRefuse, "",
+     "the scores of a token's experts: softmax over all experts (Qwen3, Mixtral), or each expert's sigmoid "
+     "(DeepSeek-V3, GLM-4.5)", {}, {sparse}},
+    {"expert_bias", &Model::expert_bias, kRefuse, "",
+     "experts are chosen by their scores plus a bias. It has no gradient: after each step an expert that got fewer "
+     "tokens than the mean gets load_balance_coeff more, others less (arXiv 2408.15664). The weights of the chosen are "
+     "without it", {}, {sparse}},
+    {"load_balance_coeff", &Model::load_balance_coeff, kMayChange, "",
+     "how far a step moves each expert's bias (DeepSeek-V3: 1e-3); 0 means the biases stay", between(0, 1),
+     {is("model.expert_bias", true)}},
+    {"num_expert_groups", &Model::num_expert_groups, kRefuse, "groups",
+     "neighbouring experts are a group (DeepSeek-V3: 8); 1 means none", between(1, 1 << 13), {sparse}},
+    {"num_limited_groups", &Model::num_limited_groups, kRefuse, "groups",
+     "a token's experts are from this many groups, those with the largest sum of their two best scores with bias "
+     "(arXiv 2412.19437)", between(1, 1 << 13), {sparse}},
     {"route_norm", &Model::route_norm, kRefuse, "",
      "the outputs of a token's experts are weighed by their scores divided by the sum of these (Qwen3, Mixtral); else "
      "by the scores (OLMoE)", {}, {sparse}},

@@ -27,6 +27,7 @@ struct Description {
   // Hugging Face's model_type of the model of text and pictures, or sound, that this is the text model of ("mistral3").
   // Empty: the files have this model alone.
   std::string tower_of;
+  int64_t prediction_layers = 0;  // of its files, behind the model's: they predict tokens beyond the next
 };
 
 // What the keys of a run say about its model.

@@ -180,13 +180,15 @@ class Executor {
   }
   void operator()(const models::CachedAttention& op) const { inputs.attend_cached(a(op.out), a(op.qkv)); }
 
+  void operator()(const models::Gate& op) const { ops::gate_forward(a(op.out), a(op.x), a(op.gate)); }
+  void operator()(const models::GateGradient& op) const { ops::gate_backward(a(op.dout), a(op.gate), a(op.x)); }
   void operator()(const models::Activate& op) const { ops::activation_forward(op.function, a(op.out), a(op.x)); }
   void operator()(const models::ActivateGradient& op) const {
     ops::activation_backward(op.function, a(op.x), a(op.dout), a(op.x), a(op.again));
   }
 
   void operator()(const models::Route& op) const {
-    ops::route(routing(op.to), a(op.x), unit.weight(op.gate), op.router, op.rows);
+    ops::route(routing(op.to), a(op.x), {unit.weight(op.gate), unit.weight(op.bias)}, op.router, rows_of(op.rows));
   }
   void operator()(const models::SumLoads& op) const {
     for (comm::Group* group : {a.context.heads, a.context.keys, op.tensor ? a.tensor : nullptr}) {
@@ -194,7 +196,7 @@ class Executor {
     }
   }
   void operator()(const models::Dispatch& op) const { ops::dispatch(a(op.rows), a(op.x), routing(op.by)); }
-  void operator()(const models::Combine& op) const { ops::combine(a(op.out), a(op.rows), routing(op.by)); }
+  void operator()(const models::Combine& op) const { ops::combine(a(op.out), a(op.rows), routing(op.by), op.adds); }
   void operator()(const models::ScaleSlots& op) const { ops::scale_slots(a(op.rows), a(op.factors)); }
   void operator()(const models::FactorsGradient& op) const {
     ops::factors_gradient(a(op.dfactors), a(op.drows), a(op.rows));
@@ -202,9 +204,9 @@ class Executor {
   void operator()(const models::RouteGradient& op) const {
     const LossScale& scale = inputs.scale;
     const bool counts = scale.loads_LE.defined();
-    ops::route_gradient(a(op.dlogits), a(op.dfactors), routing(op.of), op.router, op.rows, a.S(), scale.per_position,
-                        counts ? scale.router_sums_L3.select(0, op.layer) : at::Tensor());
-    if (counts) ops::add_loads(scale.loads_LE.select(0, op.layer), a(op.of.ends));
+    ops::route_gradient(a(op.dlogits), a(op.dfactors), routing(op.of), op.router, rows_of(op.rows), a.S(),
+                        scale.per_position, counts ? scale.router_sums_L3.select(0, op.layer) : at::Tensor());
+    if (counts) ops::add_loads(scale.loads_LE.select(0, op.layer), routing(op.of), rows_of(op.rows));
   }
   void operator()(const models::RouterInputGradient& op) const {
     ops::router_input_gradient(a(op.dx), a(op.dlogits), unit.weight(op.gate));
@@ -237,6 +239,10 @@ class Executor {
   }
 
  private:
+  ops::RoutedRows rows_of(const models::SequenceRows& sequences) const {
+    if (inputs.batch == nullptr) return {sequences};
+    return {sequences, inputs.batch->counts_T, inputs.batch->row_tokens_B};
+  }
   ops::RoutingTensors routing(const models::Routing& r) const {
     return {a(r.scores), a(r.log_sums), a(r.experts), a(r.slots), a(r.choices), a(r.factors), a(r.ends), a(r.loads)};
   }

@@ -54,7 +54,7 @@ OutputWeights output_weights(const UnitTensors& unit, const models::Program& pro
 
 // What the ops need besides activations and weights.
 struct Inputs {
-  const MicroBatch* batch = nullptr;  // used by Embedding and Loss
+  const MicroBatch* batch = nullptr;  // used by Embedding, Loss and routers
   ops::AttentionMask mask{};          // used by attention
   at::Tensor sums_2{};                // Loss adds to it (ops/cross_entropy.h)
   LossScale scale{};

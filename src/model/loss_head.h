@@ -26,6 +26,9 @@ struct MicroBatch {
   // int32, ascending: the first place of each row, and of its padding if it has some. Read only by a model without
   // causal attention; undefined: no padding.
   at::Tensor padding_starts_N = {};
+  // float32: 1 at tokens and 0 at padding, and the number of tokens of each row [B]. Routers of experts do not count
+  // padding. Undefined: no padding.
+  at::Tensor counts_T = {}, row_tokens_B = {};
   int64_t longest_document = 0;  // the longest in document_starts_N; 0: as long as a row
 };
 

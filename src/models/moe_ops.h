@@ -6,25 +6,30 @@
 
 #include <cstdint>
 
+#include "config/block_options.h"
 #include "models/op_parts.h"
 #include "models/parameter_list.h"
 
 namespace hearth::models {
 
-// How a token's experts are chosen: the k with the largest scores, softmax(gate x); of equal scores the first.
+// How a token's experts are chosen: the k with the largest scores, softmax(gate x) or sigmoid(gate x), plus their bias
+// if they have one; of equal ones the first. With groups, only experts of a token's best groups are there: the groups
+// whose two largest scores have the largest sum. The weights of the chosen are their scores without bias.
 struct Router {
   int64_t experts, top_k;
-  bool normalizes;  // the factors of a token's experts are divided by their sum
-  double scale;     // and multiplied by this
-  double balance;   // factor of the balancing loss (ops/moe/moe.h)
-  double z_loss;    // factor of the mean square of the logits' log-sum-exp (ST-MoE, arXiv 2202.08906)
+  config::ScoreFunc score_func;
+  int64_t groups, limited_groups;  // of neighbouring experts; how many of them a token's experts are from
+  bool normalizes;                 // the factors of a token's experts are divided by their sum
+  double scale;                    // and multiplied by this
+  double balance;                  // factor of the balancing loss (ops/moe/moe.h)
+  double z_loss;                   // factor of the mean square of the logits' log-sum-exp (ST-MoE, arXiv 2202.08906)
   bool balances() const { return balance > 0; }
 };
 
 // What a router decided for a micro-batch. `exact`: float32, or float64 in a model of float64.
 struct Routing {
-  Ref scores;    // [T, E] exact
-  Ref log_sums;  // [1, T] exact: log-sum-exp of the logits
+  Ref scores;    // [T, E] exact, without bias
+  Ref log_sums;  // [1, T] exact: log-sum-exp of the logits of a softmax, else 0
   Ref experts;   // [T, k] int32, best first
   Ref slots;     // [T, k] int32: of each choice
   Ref choices;   // [1, T*k] int32: of each slot, token * k + rank
@@ -40,7 +45,7 @@ struct SequenceRows {
 
 struct Route {
   Router router;
-  Weight gate;
+  Weight gate, bias;  // bias: [E], or none
   Ref x;
   Routing to;
   SequenceRows rows;
@@ -64,11 +69,12 @@ struct Dispatch {
   Refs reads() const { return {x, by.choices}; }
   Refs writes() const { return {rows}; }
 };
-// out[token] = the sum of the token's rows, best expert first.
+// out[token] = the sum of the token's rows, best expert first. With `adds` it is added to what is there.
 struct Combine {
   Ref out, rows;
   Routing by;
-  Refs reads() const { return {rows, by.slots}; }
+  bool adds;
+  Refs reads() const { return adds ? Refs{rows, by.slots, out} : Refs{rows, by.slots}; }
   Refs writes() const { return {out}; }
 };
 // rows[slot] *= factors[slot]

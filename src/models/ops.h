@@ -231,6 +231,18 @@ struct AttentionGradient {
   Refs reads() const { return {q, k, v, dout, out, log_sum_exp}; }
   Refs writes() const { return {dq, dk, dv}; }
 };
+// out = x sigmoid(gate)
+struct Gate {
+  Ref out, x, gate;
+  Refs reads() const { return {x, gate}; }
+  Refs writes() const { return {out}; }
+};
+// dout becomes the gradient of x, and gate its own.
+struct GateGradient {
+  Ref dout, gate, x;
+  Refs reads() const { return {dout, gate, x}; }
+  Refs writes() const { return {dout, gate}; }
+};
 // Token by token: rotates q and k, keeps k and v in the cache of the layer, and attends to all that is there.
 struct CachedAttention {
   Ref out, qkv;
@@ -274,8 +286,8 @@ using Op =
                  SumOverRanks, NormPartForward, NormPartDots, NormPartGradient, Linear, LinearInputGradient,
                  LinearWeightGradient, SharedLinearGradients, AddBias, BiasGradient, Copy, Scale, Add, GatherRows,
                  SumRows, RowsToHeads, HeadsToRows, GatherKeys, SumKeyGradients, Rotate, Attention, AttentionGradient,
-                 CachedAttention, Activate, ActivateGradient, Loss, Route, SumLoads, Dispatch, Combine, ScaleSlots,
-                 FactorsGradient, RouteGradient, RouterInputGradient, RouterWeightGradient, ShareCounts, SendRows,
-                 ReturnRows, ExpertsLinear, ExpertsInputGradient, ExpertsWeightGradient>;
+                 Gate, GateGradient, CachedAttention, Activate, ActivateGradient, Loss, Route, SumLoads, Dispatch,
+                 Combine, ScaleSlots, FactorsGradient, RouteGradient, RouterInputGradient, RouterWeightGradient,
+                 ShareCounts, SendRows, ReturnRows, ExpertsLinear, ExpertsInputGradient, ExpertsWeightGradient>;
 
 }  // namespace hearth::models

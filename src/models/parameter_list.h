@@ -30,6 +30,7 @@ struct ParameterSpec {
   int64_t expert = -1;       // the expert of its layer that has it; -1: none. Parameters of experts are the last ones
   bool is_adjacent = false;  // begins where the one before it ends: both are rows of one matrix
   double used = 1;           // the share of tokens that it acts on
+  bool is_balanced = false;  // it has no gradient, and follows the loads of the layer's experts (optim/expert_bias.h)
 };
 
 // Adjacent parameters of a list, which ops use as one matrix or vector. count = 0: the model lacks this weight.

@@ -67,6 +67,7 @@ struct VocabularyPart {
 struct Layer {
   int64_t F;                    // of each expert in a layer with experts
   int64_t experts = 0;          // 0: one feed-forward for all tokens
+  int64_t shared_F = 0;         // width of the feed-forward for all tokens besides experts; 0: none
   bool rotates = true;          // queries and keys, by their positions (RoPE)
   bool local_rope = false;      // it rotates as ModelShape::local_rope says
   int64_t window = 0;           // tokens that a position sees, itself included; 0: all

@@ -25,4 +25,10 @@ void activation_forward(plan::Activation function, const at::Tensor& a_TF, const
 void activation_backward(plan::Activation function, const at::Tensor& dx_TN, const at::Tensor& da_TF,
                          const at::Tensor& x_TN, const at::Tensor& a_TF = {});
 
+// Rows that are multiplied by the sigmoids of others: out = x sigmoid(gate), element by element (gated attention, arXiv
+// 2505.06708). Computed in float32 or wider, and rounded once. All tensors are [T, N], of one type. out may be x.
+void gate_forward(const at::Tensor& out, const at::Tensor& x, const at::Tensor& gate);
+// dout becomes the gradient of x, and gate becomes its own gradient.
+void gate_backward(const at::Tensor& dout, const at::Tensor& gate, const at::Tensor& x);
+
 }  // namespace hearth::ops

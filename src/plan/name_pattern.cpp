@@ -73,6 +73,7 @@ std::vector<bool> matching_parameters(const std::vector<std::string>& patterns, 
 std::vector<bool> trained_parameters(const std::vector<std::string>& freeze, const ParameterPlan& plan) {
   std::vector<bool> trained = matching_parameters(freeze, plan, "checkpoint.freeze");
   trained.flip();
+  for (size_t i = 0; i < trained.size(); ++i) trained[i] = trained[i] && !plan.parameters[i].is_balanced;
   if (std::find(trained.begin(), trained.end(), true) == trained.end())
     throw user_error("checkpoint.freeze matches every parameter", "there is nothing to train", "freeze fewer")
         .about("checkpoint.freeze");

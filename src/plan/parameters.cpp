@@ -80,7 +80,7 @@ class Layout {
     if (!is_here) std::fill(part.sizes.begin(), part.sizes.end(), 0);
     const int64_t numel = part.numel(), unit = std::ssize(plan_.units) - 1;
     plan_.parameters.push_back({prefix + spec.name, spec.shape, std::move(part), numel, unit, end_, spec.law.init,
-                                spec.law.std, spec.law.bound, is_shared, counts});
+                                spec.law.std, spec.law.bound, is_shared, counts, spec.is_balanced});
     end_ += numel;
     plan_.units.back().num_parameters += 1;
     plan_.units.back().numel = round_up(end_, alignment_);
@@ -119,14 +119,16 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
   s.G = model.n_kv_heads > 0 ? model.n_kv_heads : model.n_heads;
   const int64_t interval = model.no_rope_layer_interval;
   const auto has_experts = [&](int64_t layer) { return layer >= model.n_dense_layers && model.num_experts > 0; };
+  const int64_t width = feed_forward_width(model);
+  const int64_t expert_width = model.moe_hidden_dim > 0 ? model.moe_hidden_dim : width;
   for (int64_t layer = 0; layer < model.n_layers; ++layer)
-    s.layers.push_back(
-        {.F = has_experts(layer) && model.moe_hidden_dim > 0 ? model.moe_hidden_dim : feed_forward_width(model),
-         .experts = has_experts(layer) ? model.num_experts : 0,
-         .rotates = interval == 0 || (layer + 1) % interval != 0,
-         .local_rope = model.rope_local_theta > 0 && config::window_of_layer(model, layer) > 0,
-         .window = config::window_of_layer(model, layer),
-         .norms_attention = layer > 0 || model.first_attention_norm});
+    s.layers.push_back({.F = has_experts(layer) ? expert_width : width,
+                        .experts = has_experts(layer) ? model.num_experts : 0,
+                        .shared_F = has_experts(layer) ? model.num_shared_experts * expert_width : 0,
+                        .rotates = interval == 0 || (layer + 1) % interval != 0,
+                        .local_rope = model.rope_local_theta > 0 && config::window_of_layer(model, layer) > 0,
+                        .window = config::window_of_layer(model, layer),
+                        .norms_attention = layer > 0 || model.first_attention_norm});
   s.V = model.vocab_size > 0 ? model.vocab_size : tokenizer_vocab_size;
   s.norm = {model.norm_type, model.norm_eps};
   s.rope = models::rope_of(model);
@@ -184,6 +186,7 @@ ModelShape tensor_part(const ModelShape& whole, TensorPart part, ExpertPart expe
   s.H = parts(whole.H, "heads (model.n_heads)");
   s.G = parts(whole.G, "heads of keys and values (model.n_kv_heads)");
   for (models::Layer& layer : s.layers) {
+    layer.shared_F = parts(layer.shared_F, "columns of the shared experts (model.num_shared_experts)");
     if (layer.experts > 0 && experts.size > 1) continue;
     layer.F = parts(layer.F, layer.experts > 0 ? "columns of an expert (model.moe_hidden_dim)"
                                                : "columns of the feed-forward (model.hidden_dim)");

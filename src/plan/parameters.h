@@ -73,6 +73,7 @@ struct Parameter {
   bool is_shared;     // cut over tensor-parallel ranks; else each has all of it
   // Whether this rank saves its part and counts it in norms. If several ranks have the same part, only the first does.
   bool counts = true;
+  bool is_balanced = false;  // models::ParameterSpec
 
   bool is_whole() const { return part.sizes == shape; }
 };

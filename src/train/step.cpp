@@ -58,6 +58,22 @@ std::vector<int32_t> with_padding(const data::Batch& batch, std::vector<int32_t>
   return starts;
 }
 
+// Sets what tells tokens from padding.
+void add_padding(model::MicroBatch& result, const data::Batch& batch, at::Device device,
+                 const plan::SequencePart& part) {
+  std::vector<float> counts(static_cast<size_t>(batch.B * batch.S), 1), tokens;
+  bool is_padded = false;
+  for (int64_t row = 0; row < std::ssize(batch.row_tokens); ++row) {
+    const int64_t length = batch.row_tokens[static_cast<size_t>(row)];
+    tokens.push_back(static_cast<float>(length));
+    is_padded = is_padded || length < batch.S;
+    std::fill_n(counts.begin() + row * batch.S + length, batch.S - length, 0.0F);
+  }
+  if (!is_padded) return;
+  result.counts_T = ops::from_float32(part_of_rows(counts, batch.B, batch.S, part), device);
+  result.row_tokens_B = ops::from_float32(tokens, device);
+}
+
 // The factor of each micro-batch's sums. The mean's denominator is over all ranks and must be known before the first
 // backward. A mean of per-rank means would weight tokens differently if ranks have different counts. Empty if no label
 // counts.
@@ -86,8 +102,12 @@ int64_t longest(const std::vector<int32_t>& starts, int64_t T) {
 }  // namespace
 
 StepOptions step_options(const config::RunConfig& config) {
-  return {config.training.max_norm, config.objective.z_loss,
-          config.numerics.loss_average == config::LossAverage::kPerRank, config.training.cuda_graph};
+  return {config.training.max_norm,
+          config.objective.z_loss,
+          config.numerics.loss_average == config::LossAverage::kPerRank,
+          config.training.cuda_graph,
+          config.model.load_balance_coeff,
+          config.checkpoint.freeze};
 }
 
 double counted_weight(const data::Batch& batch) {
@@ -117,6 +137,7 @@ model::MicroBatch to_tensors(const data::Batch& batch, at::Device device, const 
     result.document_starts_N = ops::from_int32(starts, device);
     result.longest_document = longest(starts, batch.B * batch.S);
   }
+  add_padding(result, batch, device, part);
   std::vector<int32_t> rows;
   for (int64_t row = 0; row < batch.B; ++row) rows.push_back(static_cast<int32_t>(row * batch.S));
   const std::vector<int32_t> starts = with_padding(batch, rows);
@@ -161,7 +182,12 @@ StepResult PendingStep::result() {
 
 TrainStep::TrainStep(model::Transformer& model, parallel::ShardedWeights& weights, optim::ShardedOptimizer& optimizer,
                      const StepOptions& options, const ops::GuardRules& rules)
-    : model_(model), weights_(weights), optimizer_(optimizer), options_(options), decision_(rules, weights.device()) {
+    : model_(model),
+      weights_(weights),
+      optimizer_(optimizer),
+      options_(options),
+      expert_bias_(options.load_balance_coeff, options.freeze, weights),
+      decision_(rules, weights.device()) {
   if (options.graph) graph_.emplace(model, weights, options.z_factor);
 }
 
@@ -174,12 +200,17 @@ PendingStep TrainStep::run(const data::StepBatch& batch, int64_t step, double lr
   return run(batch, ops::to_doubles(counts_A), step, lr);
 }
 
+at::Tensor TrainStep::loads_of(const at::Tensor& routers_LX) {
+  if (!routers_LX.defined()) return {};
+  return routers_LX.narrow(1, ops::kNumRouterSums, routers_LX.size(1) - ops::kNumRouterSums);
+}
+
 // What the micro-batches of a step have in common.
 model::LossScale TrainStep::scale_of_step(double per_position, const at::Tensor& routers_LX) const {
   model::LossScale scale{.scale_1 = {}, .z_factor = options_.z_factor, .per_position = per_position};
   if (!routers_LX.defined()) return scale;
   scale.router_sums_L3 = routers_LX.narrow(1, 0, ops::kNumRouterSums);
-  scale.loads_LE = routers_LX.narrow(1, ops::kNumRouterSums, routers_LX.size(1) - ops::kNumRouterSums);
+  scale.loads_LE = loads_of(routers_LX);
   return scale;
 }
 
@@ -247,6 +278,7 @@ PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double>
   {
     const trace::SpanScope span(trace::SpanKind::kPhase, "optimizer");
     optimizer_.step(lr, step, decision_.decision());
+    expert_bias_.step(loads_of(routers_LX), decision_.decision());
     weights_.end_step();
   }
   times.update_s = watch.lap();

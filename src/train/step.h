@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "data/batch/batch.h"
@@ -12,6 +13,7 @@
 #include "model/transformer.h"
 #include "ops/readback.h"
 #include "ops/step_decision.h"
+#include "optim/expert_bias.h"
 #include "optim/optimizer.h"
 #include "parallel/sharded_weights.h"
 #include "train/micro_batch_graph.h"
@@ -23,6 +25,8 @@ struct StepOptions {
   double z_factor = 0;    // objective.z_loss
   bool per_rank = false;  // numerics.loss_average: the mean of the micro-batches' means, with equal weights
   bool graph = false;     // training.cuda_graph: forward and backward are recorded as a graph (micro_batch_graph.h)
+  double load_balance_coeff = 0;         // of model.expert_bias
+  std::vector<std::string> freeze = {};  // checkpoint.freeze, for biases of experts
 };
 StepOptions step_options(const config::RunConfig& config);
 
@@ -81,12 +85,15 @@ class TrainStep {
  private:
   // `routers_LX`: Transformer::no_router_metrics.
   model::LossScale scale_of_step(double per_position, const at::Tensor& routers_LX) const;
+  // The rows of each expert of each layer; undefined if routers_LX is.
+  static at::Tensor loads_of(const at::Tensor& routers_LX);
   void sum_router_metrics(const at::Tensor& routers_LX);
 
   model::Transformer& model_;
   parallel::ShardedWeights& weights_;
   optim::ShardedOptimizer& optimizer_;
   const StepOptions options_;
+  optim::ExpertBias expert_bias_;
   ops::StepDecision decision_;
   std::optional<MicroBatchGraph> graph_;
 };

@@ -68,6 +68,23 @@ TEST(Check, ExpertsFitTheModelAndTheRun) {
   EXPECT_EQ(with({"model.ffn_bias=true"}), one("experts are w2 (f(w1 x) * w3 x), without biases"));
   EXPECT_EQ(with({"training.cuda_graph=true", "training.device=cuda"}),
             one("a recorded step has the same numbers of rows each time, and experts have not"));
+  EXPECT_TRUE(with({"model.expert_bias=true", "model.score_func=sigmoid", "model.num_expert_groups=2",
+                    "model.num_limited_groups=1", "model.num_shared_experts=1", "model.load_balance_coeff=0.01"})
+                  .empty());
+  EXPECT_EQ(with({"model.score_func=sigmoid", "model.moe_z_loss_coeff=0.1"}),
+            one("the z-loss is of the denominator of a softmax"));
+  EXPECT_EQ(with({"model.expert_bias=true", "training.dtype=bfloat16", "training.mixed_precision_param=bfloat16"}),
+            one("a bias moves by less than bfloat16 can tell apart"));
+  EXPECT_EQ(with({"model.num_expert_groups=3"}),
+            one("model.num_expert_groups = 3 does not divide model.num_experts = 4"));
+  EXPECT_EQ(with({"model.num_expert_groups=4", "model.num_limited_groups=4"}),
+            one("model.num_expert_groups = 4 leaves fewer than two experts in a group of model.num_experts = 4"));
+  EXPECT_EQ(with({"model.num_expert_groups=2", "model.num_limited_groups=3"}),
+            one("model.num_limited_groups = 3 is more than model.num_expert_groups = 2"));
+  EXPECT_EQ(problems({"model.num_experts=4", "model.moe_top_k=3", "model.num_expert_groups=2"}),
+            one("model.moe_top_k = 3, and 1 group of 2 experts have 2"));
+  EXPECT_EQ(with({"model.load_balance_coeff=0.01"}),
+            one("model.load_balance_coeff = 0.01 has no effect with model.expert_bias = false"));
 }
 
 TEST(Check, HeadsAreNormedByAnRmsnormOnly) {

@@ -268,6 +268,9 @@ TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
                              {"ministral3", "8B", 131072, 8'489'553'920},
                              {"qwen3_moe", "30B-A3B", 151936, 30'532'122'624},
                              {"qwen3_moe", "235B-A22B", 151936, 235'093'634'560},
+                             // With the biases of experts, which are buffers in transformers.
+                             {"glm4_moe", "106B-A12B", 151552, 106'852'245'504 + 45 * 128},
+                             {"glm4_moe", "355B-A32B", 151552, 352'797'814'784 + 89 * 160},
                              {"olmoe", "1B-7B", 50304, 6'919'161'856},
                              {"mixtral", "8x7B", 32000, 46'702'792'704},
                              {"mixtral", "8x22B", 32768, 140'630'071'296}}) {
@@ -290,7 +293,7 @@ TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
 }
 
 TEST(Flavors, AreOfTheNamesThatModelNameMayHave) {
-  std::set<std::string_view> names = {"arcee", "exaone4", "mistral", "olmo"};  // without flavors
+  std::set<std::string_view> names = {"afmoe", "arcee", "exaone4", "mistral", "olmo"};  // without flavors
   for (const Flavor& flavor : flavors()) names.insert(flavor.model_name);
   const std::vector<std::string_view>& choices = find_field("model.name")->limits.choices;
   EXPECT_EQ(names, std::set<std::string_view>(choices.begin(), choices.end()));

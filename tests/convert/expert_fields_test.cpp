@@ -41,6 +41,24 @@ TEST(ExpertFields, AreThoseOfTheClass) {
   EXPECT_TRUE(read("mixtral", R"(, "num_local_experts": 6)").route_norm);  // it always divides
   EXPECT_EQ(read("mixtral", R"(, "num_local_experts": 6)").moe_hidden_dim, 0);
   EXPECT_FALSE(read("olmoe", "").route_norm);
+  const config::Model glm = read("glm4_moe", "");
+  EXPECT_EQ(glm.num_experts, 128);
+  EXPECT_EQ(glm.num_shared_experts, 1);
+  EXPECT_EQ(glm.n_dense_layers, 1);
+  EXPECT_EQ(glm.partial_rotary_factor, 0.5);
+  EXPECT_TRUE(glm.route_norm && glm.expert_bias && glm.score_func == config::ScoreFunc::kSigmoid);
+  EXPECT_FALSE(glm.qkv_bias || glm.qk_norm);
+  const config::Model larger = read("glm4_moe", R"(, "n_routed_experts": 16, "num_local_experts": 16, "n_group": 4,
+      "topk_group": 2, "routed_scaling_factor": 2.5, "first_k_dense_replace": 2, "n_shared_experts": 0,
+      "norm_topk_prob": false, "attention_bias": true, "use_qk_norm": true, "partial_rotary_factor": 1.0)");
+  EXPECT_EQ(larger.num_experts, 16);
+  EXPECT_EQ(larger.num_expert_groups, 4);
+  EXPECT_EQ(larger.num_limited_groups, 2);
+  EXPECT_EQ(larger.route_scale, 2.5);
+  EXPECT_EQ(larger.n_dense_layers, 2);
+  EXPECT_EQ(larger.num_shared_experts, 0);
+  EXPECT_EQ(larger.partial_rotary_factor, 1);
+  EXPECT_TRUE(!larger.route_norm && larger.qkv_bias && larger.qk_norm);
   // transformers 5 writes Qwen's number of experts by Mixtral's name.
   EXPECT_EQ(read("qwen3_moe", R"(, "num_local_experts": 6, "num_experts_per_tok": 2)").num_experts, 6);
 }
@@ -55,6 +73,15 @@ TEST(ExpertFields, ThatHearthDoesNotComputeAreRefused) {
   EXPECT_THAT(error("qwen3_moe", R"(, "norm_topk_prob": 1)"), HasSubstr("norm_topk_prob is neither true nor false"));
   EXPECT_THAT(error("qwen3_moe", R"(, "num_experts": 0)"), HasSubstr("num_experts = 0 is not a size"));
   EXPECT_THAT(error("qwen3_moe", R"(, "num_experts": 4)"), HasSubstr("model.moe_top_k"));
+  EXPECT_THAT(error("glm4_moe", R"(, "n_group": 3, "topk_group": 1)"), HasSubstr("model.num_expert_groups"));
+  EXPECT_THAT(error("glm4_moe", R"(, "n_group": 16, "topk_group": 1, "num_experts_per_tok": 9)"),
+              HasSubstr("1 group of 8 experts have 8"));
+  EXPECT_THAT(error("glm4_moe", R"(, "n_routed_experts": 6, "num_experts": 7, "num_experts_per_tok": 2)"),
+              HasSubstr("num_experts and n_routed_experts differ"));
+  for (const char* field : {"n_shared_experts", "n_group", "topk_group", "routed_scaling_factor", "n_routed_experts",
+                            "first_k_dense_replace", "use_qk_norm", "num_nextn_predict_layers"})
+    EXPECT_THAT(error("qwen3_moe", fmt::format(R"(, "{}": 1)", field)),
+                HasSubstr(fmt::format("field \"{}\" is not one of qwen3_moe", field)));
   EXPECT_THAT(error("mixtral", R"(, "router_jitter_noise": 0.1)"), HasSubstr("router_jitter_noise = 0.1"));
   for (const char* field : {"num_experts", "num_local_experts", "num_experts_per_tok", "moe_intermediate_size"})
     EXPECT_THAT(error("llama", fmt::format(R"(, "{}": 8)", field)),

@@ -20,7 +20,12 @@ TEST(Families, HaveTheDefaultsOfTheirClasses) {
     const config::HuggingFaceClass& c = family.hugging_face;
     const bool is_switched = c.window == config::SlidingWindowUse::kSwitched;
     const bool by_layer = c.window == config::SlidingWindowUse::kByLayer;
-    const std::string words = fmt::format("{} {}", c.architecture, is_switched ? 1 : 0);
+    std::string words = fmt::format("{} {}", c.architecture, is_switched ? 1 : 0);
+    nlohmann::json fields = {c.partial_rotary > 0 ? c.partial_rotary : 1.0};
+    for (const config::FieldKey& key : c.keys) {
+      words += " " + key.field;
+      std::visit([&](const auto& missing) { fields.push_back(missing); }, key.missing);
+    }
     const nlohmann::json found =
         nlohmann::json::parse(last_line(test::run_python("tests/convert/class_defaults.py " + words), words));
     const int64_t heads = c.num_key_value_heads > 0 ? c.num_key_value_heads : 6;
@@ -31,6 +36,7 @@ TEST(Families, HaveTheDefaultsOfTheirClasses) {
                                  c.sliding_window,
                                  c.rms_norm_eps,
                                  {c.experts.count, c.experts.top_k, c.experts.width},
+                                 fields,
                                  c.rope_theta,
                                  c.tie_word_embeddings,
                                  c.no_rope_layer_interval,

@@ -85,6 +85,9 @@ def make(out, *given):
     with torch.no_grad():
         for q in model.parameters():
             q.copy_((torch.randn_like(q) * 0.08 + (1 if q.dim() == 1 else 0)).to(dtype).float())
+        for name, q in model.named_buffers():
+            if name.endswith("correction_bias"):
+                q.copy_(torch.randn_like(q) * 0.2)
         ids = torch.randint(0, a["V"], (2, 24), generator=torch.Generator().manual_seed(3))
         os.makedirs(out)
         save_file({"ids": ids, "logits": model(ids).logits.contiguous()}, out + "/logits.safetensors")

@@ -35,7 +35,8 @@ def config_of(a):
     keys = dict(vocab_size=a["V"], hidden_size=a["D"], intermediate_size=a["F"], num_hidden_layers=a["L"],
                 num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope_of(a), bos_token_id=1,
                 max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), eos_token_id=2)
-    names = {"smollm3": "SmolLM3", "seed_oss": "SeedOss", "gemma3_text": "Gemma3Text", "qwen3_moe": "Qwen3Moe"}
+    names = {"smollm3": "SmolLM3", "seed_oss": "SeedOss", "gemma3_text": "Gemma3Text", "qwen3_moe": "Qwen3Moe",
+             "glm4_moe": "Glm4Moe"}
     made = getattr(transformers, names.get(a["type"], a["type"].capitalize()) + "Config")
     more = {"smollm3": {"no_rope_layer_interval": 2}, "olmo3": {"sliding_window": 7},
             "olmoe": {"num_experts": 6, "num_experts_per_tok": 2}}.get(a["type"], {})
@@ -49,6 +50,14 @@ def config_of(a):
     if a["type"] == "qwen3_moe":
         return made(**keys, head_dim=a["K"] or 16, num_experts=6, num_experts_per_tok=2, norm_topk_prob=True,
                     moe_intermediate_size=a["F"] // 2, mlp_only_layers=[0], pad_token_id=None)
+    if a["type"] == "afmoe":
+        return made(**keys, head_dim=a["K"] or 16, num_experts=6, num_experts_per_tok=2, num_shared_experts=1,
+                    moe_intermediate_size=a["F"] // 2, num_dense_layers=1, route_scale=1.7, sliding_window=7,
+                    global_attn_every_n_layers=2, mup_enabled=True, pad_token_id=None)
+    if a["type"] == "glm4_moe":
+        return made(**keys, head_dim=a["K"] or 16, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2,
+                    moe_intermediate_size=a["F"] // 2, first_k_dense_replace=1, routed_scaling_factor=1.7,
+                    n_group=3, topk_group=2, attention_bias=True, use_qk_norm=True, pad_token_id=None)
     if a["type"].startswith(("qwen", "seed", "ernie", "ministral")):
         return made(**keys, rms_norm_eps=1e-6, head_dim=a["K"] or 16, pad_token_id=None)
     if a["type"].startswith(("olmo", "smollm")):

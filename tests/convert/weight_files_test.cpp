@@ -265,6 +265,33 @@ TEST(Towers, TheTextModelIsReadAloneAndTheRestIsNamed) {
               HasSubstr("text_config is not an object"));
 }
 
+// GLM-4.5's files have a layer that predicts the token after the next. transformers' class leaves it out.
+TEST(PredictionLayers, AreLeftOutAndNamed) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string(), hf = at + "/f/hf";
+  foreign(fmt::format("make {}/f type=glm4_moe meta=0 K=24 V=131 size=1GB", at));
+  write_text(at + "/add.py", R"(
+import sys
+import torch
+from safetensors.torch import load_file, save_file
+path = sys.argv[1] + "/model.safetensors"
+weights = load_file(path)
+weights |= {f"model.layers.3.{name}.weight": torch.ones(96) for name in ("enorm", "hnorm", "shared_head.norm")}
+save_file(weights, path, metadata={"format": "pt"})
+)");
+  ASSERT_EQ(test::run_python(fmt::format("{}/add.py {}", at, hf)).exit_code, 0);
+  const std::string config = hf + "/config.json";
+  EXPECT_THAT(read_file(config), HasSubstr("\"num_nextn_predict_layers\": 1,"));
+  EXPECT_THAT(converted(fmt::format("--to native {0} {1}/native", hf, at)),
+              HasSubstr("left out: 1 layer that predicts tokens beyond the next (3 tensors)"));
+  converted(fmt::format("--to hf {0}/native {0}/back", at));
+  EXPECT_EQ(foreign(fmt::format("logits {0}/f {0}/back", at)), "0.0");
+  edit(config, "\"num_nextn_predict_layers\": 1", "\"num_nextn_predict_layers\": 0");
+  EXPECT_THAT(refused(fmt::format("--to native {0} {1}/none", hf, at)),
+              HasSubstr("layers.3.enorm.weight: the model has no such weight"));
+}
+
 TEST(Masked, ModelsOfTransformersAreReadWithTheirMask) {
   HEARTH_NEEDS_TRAINER();
   HEARTH_NEEDS_ORACLE();

@@ -74,6 +74,12 @@ TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfExperts) {
   const auto set = [](config::Model& m) { m.num_experts = 5, m.moe_top_k = 2, m.n_dense_layers = 1; };
   logits_with_cache_equal_logits_without(DType::kFloat64, false, 1e-12, config::NormType::kRmsNorm, false, "qwen3_moe",
                                          set);
+  const auto set_glm = [](config::Model& m) {
+    m.num_experts = 6, m.moe_top_k = 2, m.n_dense_layers = 1, m.num_shared_experts = 1, m.num_expert_groups = 3,
+    m.num_limited_groups = 2, m.attention_gate = true;
+  };
+  logits_with_cache_equal_logits_without(DType::kFloat64, false, 1e-12, config::NormType::kRmsNorm, true, "glm4_moe",
+                                         set_glm);
 }
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoWhereLayersDoNotRotate) {
   logits_with_cache_equal_logits_without(DType::kFloat64, true, 1e-12, config::NormType::kRmsNorm, false, "smollm3");

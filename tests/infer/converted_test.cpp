@@ -68,7 +68,8 @@ INSTANTIATE_TEST_SUITE_P(Models, Converted,
                                          "type=arcee meta=0", "type=olmo3 meta=0 L=5", "type=phi3 meta=0",
                                          "type=phi3 meta=0 tied=1 G=6", "type=ministral3 meta=0 K=24",
                                          "type=gemma3_text meta=0 K=24 tied=1", "type=exaone4 meta=0 K=24",
-                                         "type=qwen3_moe meta=0 K=24", "type=olmoe meta=0", "type=mixtral meta=0"),
+                                         "type=qwen3_moe meta=0 K=24", "type=glm4_moe meta=0 K=24",
+                                         "type=afmoe meta=0 K=24 L=5", "type=olmoe meta=0", "type=mixtral meta=0"),
                          [](const auto& info) { return fmt::format("Model{}", info.index); });
 
 // An encoder has logits at all positions at once; the file has those of the last one.

@@ -9,6 +9,7 @@ TEST_F(ExpertLayouts, InFloat64TrainAsOneRankDoes) {
   for (const bool masked : {false, true}) {
     config::RunConfig run = expert_run(DType::kFloat64, 2, masked ? "apart-masked" : "apart");
     if (masked) {
+      be_as_qwen(run.model);
       run.model.vocab_size = 259;  // a row for the mask
       run.objective.kind = config::ObjectiveKind::kMaskedLm;
       run.objective.mask_id = 258;

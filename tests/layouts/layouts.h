@@ -102,7 +102,9 @@ inline const std::vector<Layout> kExpertLayouts = {
 //               half of each rotates; two layers without rotation, and two with a window; norms of inputs and outputs
 //   kDiffusion  hidden tokens at a rate for each document, several a window, some windows cut; shifted logits;
 //               ModernBERT's norm of embeddings, first layer, prediction head and bias of logits
-//   kExperts    experts behind a dense layer, with both losses of the router; two sequences a micro-batch
+//   kExperts    experts behind a dense layer, with both losses of the router; two sequences a micro-batch. In float64
+//               as GLM-4.5 has them: sigmoids with a bias that moves, groups, and shared experts; and a gate of
+//               attention
 enum class Task { kCausal, kDocuments, kMasked, kSpikes, kDiffusion, kExperts };
 inline constexpr Task kTasks[] = {Task::kCausal, Task::kDocuments, Task::kMasked,
                                   Task::kSpikes, Task::kDiffusion, Task::kExperts};
@@ -189,14 +191,13 @@ class Layouts : public ::testing::Test {
       c.validation.mc_num = 3;
     }
     if (task == Task::kExperts) {
-      config::apply(config::find_family("qwen3_moe"), c.model);
       c.model.num_experts = 6;
       c.model.moe_top_k = 2;
       c.model.moe_hidden_dim = 32;
       c.model.n_dense_layers = 1;
       c.model.moe_aux_loss_coeff = 0.1;
-      c.model.moe_z_loss_coeff = 0.01;
       c.training.local_batch_size = 2;
+      dtype == DType::kFloat64 ? be_as_glm(c.model) : be_as_qwen(c.model);
     }
     if (task == Task::kSpikes) {
       c.data.path = "spikes";
@@ -212,6 +213,26 @@ class Layouts : public ::testing::Test {
       norm_heads(c);
     }
     return c;
+  }
+
+  static void be_as_qwen(config::Model& m) {
+    config::apply(config::find_family("qwen3_moe"), m);
+    m.score_func = config::ScoreFunc::kSoftmax;
+    m.expert_bias = false;
+    m.moe_z_loss_coeff = 0.01;
+    m.attention_gate = false;
+    m.num_shared_experts = 0;
+    m.num_expert_groups = m.num_limited_groups = 1;
+  }
+  static void be_as_glm(config::Model& m) {
+    config::apply(config::find_family("glm4_moe"), m);
+    m.route_norm = true;
+    m.moe_z_loss_coeff = 0;
+    m.attention_gate = true;
+    m.num_shared_experts = 2;
+    m.num_expert_groups = 3;
+    m.num_limited_groups = 2;
+    m.load_balance_coeff = 0.02;  // so fast that it matters within a few steps
   }
 
   // All heads together are wider than the model.
@@ -336,6 +357,7 @@ class ExpertLayouts : public Layouts {
     config::RunConfig run = run_of(Task::kExperts, dtype, steps, name);
     run.model.num_experts = 20;
     run.model.moe_top_k = 3;
+    if (run.model.num_expert_groups > 1) run.model.num_expert_groups = 5;
     run.training.global_batch_size = 80;
     return run;
   }

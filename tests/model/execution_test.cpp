@@ -168,7 +168,8 @@ class OpByOp {
 struct ExecutedModel {
   const char* name;
   bool causal = true, sparse = false, documents = false, tied = false, biases = false, normed_heads = false;
-  bool like_olmo2 = false, like_gemma = false, ungated = false, like_modernbert = false, experts = false;
+  bool like_olmo2 = false, like_gemma = false, ungated = false, like_modernbert = false, experts = false,
+       like_glm = false;
   int64_t window = 0;
 };
 const ExecutedModel kExecuted[] = {
@@ -182,7 +183,8 @@ const ExecutedModel kExecuted[] = {
     {.name = "a window in one layer", .window = 3},
     {.name = "ModernBERT's ends", .causal = false, .sparse = true, .like_modernbert = true},
     {.name = "ModernBERT's ends, tied", .causal = false, .tied = true, .like_modernbert = true},
-    {.name = "experts", .like_olmo2 = true, .experts = true}};
+    {.name = "experts", .like_olmo2 = true, .experts = true},
+    {.name = "GLM-4.5's experts", .biases = true, .experts = true, .like_glm = true}};
 
 plan::ModelShape executed_shape(const ExecutedModel& c) {
   config::Model m;
@@ -205,7 +207,12 @@ plan::ModelShape executed_shape(const ExecutedModel& c) {
   }
   if (c.experts) {
     m.num_experts = 6, m.moe_top_k = 2, m.moe_hidden_dim = 24, m.n_dense_layers = 1, m.route_norm = true;
-    m.moe_aux_loss_coeff = 0.1, m.moe_z_loss_coeff = 0.01;
+    m.moe_aux_loss_coeff = 0.1, m.moe_z_loss_coeff = c.like_glm ? 0 : 0.01;
+  }
+  if (c.like_glm) {
+    config::apply(config::find_family("glm4_moe"), m);
+    m.attention_gate = true;
+    m.num_shared_experts = 2, m.num_expert_groups = 3, m.num_limited_groups = 2;
   }
   plan::ModelShape shape = plan::model_shape(m, 100);
   shape.causal = c.causal, shape.sparse_labels = c.sparse, shape.document_scope = c.documents;

@@ -10,27 +10,42 @@ import numpy as np
 import torch
 import transformers
 
-CLASSES = {"qwen3_moe": "Qwen3Moe", "olmoe": "Olmoe", "mixtral": "Mixtral"}
+CLASSES = {"qwen3_moe": "Qwen3Moe", "olmoe": "Olmoe", "mixtral": "Mixtral", "glm4_moe": "Glm4Moe",
+           "afmoe": "Afmoe"}
 
 
 def names_of(case):
     """Our name -> (the class's parameter, the expert's index in it or None, its rows or None)."""
-    F, norms = case["F"], case["family"] != "mixtral"
+    F, norms, glm = case["F"], case["family"] != "mixtral", case["family"] == "glm4_moe"
+    afmoe = case["family"] == "afmoe"
     names = {"tok_embeddings.weight": ("model.embed_tokens.weight", None, None),
              "norm.weight": ("model.norm.weight", None, None), "output.weight": ("lm_head.weight", None, None)}
     for i in range(case["L"]):
         ours, theirs = f"layers.{i}.", f"model.layers.{i}."
         names[ours + "attention_norm.weight"] = (theirs + "input_layernorm.weight", None, None)
         names[ours + "ffn_norm.weight"] = (theirs + "post_attention_layernorm.weight", None, None)
+        if afmoe:
+            names[ours + "attention.wg.weight"] = (theirs + "self_attn.gate_proj.weight", None, None)
+            for a, b in (("post_attention_norm", "post_attention_layernorm"), ("ffn_norm", "pre_mlp_layernorm"),
+                         ("post_ffn_norm", "post_mlp_layernorm")):
+                names[f"{ours}{a}.weight"] = (f"{theirs}{b}.weight", None, None)
         for a, b in (("wq", "q_proj"), ("wk", "k_proj"), ("wv", "v_proj"), ("wo", "o_proj")):
             names[f"{ours}attention.{a}.weight"] = (f"{theirs}self_attn.{b}.weight", None, None)
+            if glm and a != "wo":
+                names[f"{ours}attention.{a}.bias"] = (f"{theirs}self_attn.{b}.bias", None, None)
         for norm in ("q_norm", "k_norm") if norms else ():
             names[f"{ours}attention.{norm}.weight"] = (f"{theirs}self_attn.{norm}.weight", None, None)
         if i < case["dense"]:
             for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
                 names[f"{ours}feed_forward.{a}.weight"] = (f"{theirs}mlp.{b}.weight", None, None)
             continue
-        names[ours + "moe.router.gate.weight"] = (theirs + "mlp.gate.weight", None, None)
+        router = "mlp.router.gate.weight" if afmoe else "mlp.gate.weight"
+        names[ours + "moe.router.gate.weight"] = (theirs + router, None, None)
+        if glm or afmoe:
+            bias = "mlp.expert_bias" if afmoe else "mlp.gate.e_score_correction_bias"
+            names[ours + "moe.expert_bias"] = (theirs + bias, None, None)
+            for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
+                names[f"{ours}moe.shared_experts.{a}.weight"] = (f"{theirs}mlp.shared_experts.{b}.weight", None, None)
         for e in range(case["E"]):
             expert = f"{ours}moe.experts.{e}."
             names[expert + "w1.weight"] = (theirs + "mlp.experts.gate_up_proj", e, slice(0, F))
@@ -44,6 +59,14 @@ def model_of(case):
     more = {"qwen3_moe": {"head_dim": case["K"], "moe_intermediate_size": F, "intermediate_size": case["F_dense"],
                           "mlp_only_layers": list(range(case["dense"])), **count, **norm},
             "olmoe": {"intermediate_size": F, **count, **norm},
+            "glm4_moe": {"head_dim": case["K"], "moe_intermediate_size": F, "intermediate_size": case["F_dense"],
+                         "n_routed_experts": case["E"], "first_k_dense_replace": case["dense"], "attention_bias": True,
+                         "use_qk_norm": True, "n_shared_experts": case["shared"], "n_group": case["groups"],
+                         "topk_group": case["limited_groups"], "routed_scaling_factor": float(case["scale"]), **norm},
+            "afmoe": {"head_dim": case["K"], "moe_intermediate_size": F, "intermediate_size": case["F_dense"],
+                      "num_dense_layers": case["dense"], "num_shared_experts": case["shared"], **count,
+                      "route_scale": float(case["scale"]), "sliding_window": 7, "global_attn_every_n_layers": 2,
+                      "mup_enabled": True},
             "mixtral": {"intermediate_size": F, "num_local_experts": case["E"], "sliding_window": None}}
     name = CLASSES[case["family"]]
     config = getattr(transformers, name + "Config")(
@@ -59,6 +82,7 @@ def run(folder):
     B, S, E, k = (case[key] for key in "BSEk")
     model = model_of(case)
     parameters = dict(model.named_parameters())
+    parameters |= {name: buffer for name, buffer in model.named_buffers() if name.endswith("correction_bias")}
     names = names_of(case)
     theirs = {name for name, _, _ in names.values()}
     assert set(parameters) == theirs, set(parameters) ^ theirs
@@ -70,20 +94,24 @@ def run(folder):
         for ours, (theirs, expert, rows) in names.items():
             to = view(parameters[theirs], expert, rows)
             to.copy_(torch.from_numpy(np.fromfile(folder / (ours + ".bin"), dtype=np.float32).reshape(to.shape)))
-    routers = []
+    routers = []  # of each layer: logits, and the chosen experts
     for name, module in model.named_modules():
-        if name.endswith("mlp.gate") and "experts" not in name:
-            module.register_forward_hook(lambda module, inputs, _: routers.append(
-                torch.nn.functional.linear(inputs[0].reshape(-1, case["D"]), module.weight)))
+        if name.endswith(("mlp.gate", "mlp.router")):
+            module.register_forward_hook(lambda module, inputs, outputs: routers.append(
+                (torch.nn.functional.linear(inputs[0].reshape(-1, case["D"]), getattr(module, "gate", module).weight),
+                 outputs[2])))
     tokens = torch.from_numpy(np.fromfile(folder / "tokens.bin", dtype=np.int32).reshape(B, S)).long()
     labels = torch.from_numpy(np.fromfile(folder / "labels.bin", dtype=np.int32).reshape(B, S)).long()
     logits = model(input_ids=tokens).logits
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
     total = loss
     assert len(routers) == case["L"] - case["dense"]
-    for of_layer in routers:
+    for of_layer, experts in routers:
         scores = of_layer.softmax(-1)
-        chosen = torch.zeros_like(scores).scatter(1, scores.topk(k, dim=-1).indices, 1.0)
+        if case["family"] in ("glm4_moe", "afmoe"):
+            scores = of_layer.sigmoid()
+            scores = scores / scores.sum(-1, keepdim=True)
+        chosen = torch.zeros_like(scores).scatter(1, experts, 1.0)
         f = chosen.view(B, S, E).sum(1) * E / (k * S)
         total = total + case["balance"] * (f * scores.view(B, S, E).mean(1)).sum(-1).mean()
         total = total + case["z_loss"] * of_layer.logsumexp(-1).square().mean()
@@ -91,7 +119,9 @@ def run(folder):
     logits.detach().numpy().tofile(folder / "logits.bin")
     loss.detach().reshape(1).numpy().tofile(folder / "loss.bin")
     for ours, (theirs, expert, rows) in names.items():
-        view(parameters[theirs].grad, expert, rows).contiguous().numpy().tofile(folder / (ours + ".grad.bin"))
+        grad = parameters[theirs].grad
+        grad = torch.zeros_like(parameters[theirs]) if grad is None else grad  # of the bias of experts
+        view(grad, expert, rows).contiguous().numpy().tofile(folder / (ours + ".grad.bin"))
 
 
 for argument in sys.argv[1:]:

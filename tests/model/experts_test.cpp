@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "config/families.h"
 #include "local_weights.h"
 #include "model/transformer.h"
@@ -26,6 +28,8 @@ struct ExpertsCase {
   int64_t E, k;
   int64_t dense = 0;
   double balance = 0, z_loss = 0;
+  int64_t shared = 0, groups = 1, limited_groups = 1;
+  double scale = 1;
 };
 constexpr ExpertsCase kCases[] = {{"Qwen3's experts", "qwen3_moe", 8, 3},
                                   {"with losses of the router", "qwen3_moe", 8, 2, 0, 0.7, 0.2},
@@ -33,7 +37,11 @@ constexpr ExpertsCase kCases[] = {{"Qwen3's experts", "qwen3_moe", 8, 3},
                                   {"all experts", "qwen3_moe", 4, 4, 0, 0.5},
                                   {"one expert", "olmoe", 6, 1, 0, 0.3},
                                   {"OLMoE: weights are not divided by their sum", "olmoe", 8, 3, 0, 0.2, 0.1},
-                                  {"Mixtral", "mixtral", 6, 2, 0, 0.2}};
+                                  {"Mixtral", "mixtral", 6, 2, 0, 0.2},
+                                  {"GLM-4.5", "glm4_moe", 8, 3, 1, 0.5, 0, 1},
+                                  {"GLM-4.5's larger one", "glm4_moe", 6, 2, 0, 0, 0, 2, 1, 1, 2.5},
+                                  {"experts of two of four groups", "glm4_moe", 8, 3, 0, 0.2, 0, 1, 4, 2},
+                                  {"Trinity", "afmoe", 8, 3, 1, 0.2, 0, 2, 1, 1, 1.7}};
 constexpr int64_t B = 2, S = 29;
 
 config::Model model_of(const ExpertsCase& c) {
@@ -43,6 +51,14 @@ config::Model model_of(const ExpertsCase& c) {
   config::apply(config::find_family(c.family), m);
   m.num_experts = c.E, m.moe_top_k = c.k, m.n_dense_layers = c.dense;
   m.moe_aux_loss_coeff = c.balance, m.moe_z_loss_coeff = c.z_loss;
+  m.num_shared_experts = c.shared, m.num_expert_groups = c.groups, m.num_limited_groups = c.limited_groups;
+  m.route_scale = c.scale;
+  if (std::string_view(c.family) == "glm4_moe")
+    m.route_norm = m.qkv_bias = m.qk_norm = true, m.partial_rotary_factor = 0.5;
+  if (std::string_view(c.family) == "afmoe") {
+    m.sliding_window = 7, m.full_attention_interval = m.no_rope_layer_interval = 2;
+    m.embedding_multiplier = std::sqrt(48.0);
+  }
   return m;
 }
 
@@ -65,6 +81,7 @@ Prepared prepare(const ExpertsCase& c, const Path& folder) {
     if (parameter.init == plan::Init::kOnes) w.copy_(at::linspace(0.5, 1.5, parameter.numel));
     // Scores that differ, so that a wrong weight of an expert shows.
     if (parameter.name.ends_with("gate.weight")) w.mul_(30);
+    if (parameter.name.ends_with("bias")) w.copy_(at::linspace(-0.3, 0.4, parameter.numel).cos().mul(0.5));
     if (parameter.name.find("experts") != std::string::npos) w.mul_(5);
     write_bytes(folder / (parameter.name + ".bin"), w);
   }
@@ -80,9 +97,9 @@ Prepared prepare(const ExpertsCase& c, const Path& folder) {
       fmt::format(
           R"({{"D": {}, "L": {}, "H": {}, "G": {}, "K": {}, "F": {}, "F_dense": {}, "V": {}, "B": {}, "S": {}, )"
           R"("norm_eps": {}, "rope_theta": {}, "family": "{}", "E": {}, "k": {}, "dense": {}, "route_norm": {}, )"
-          R"("balance": {}, "z_loss": {}}})",
+          R"("balance": {}, "z_loss": {}, "shared": {}, "groups": {}, "limited_groups": {}, "scale": {}}})",
           s.D, s.L(), s.H, s.G, s.K, s.layers.back().F, m.hidden_dim, s.V, B, S, s.norm.eps, s.rope.theta, c.family,
-          c.E, c.k, c.dense, s.route_norm, c.balance, c.z_loss));
+          c.E, c.k, c.dense, s.route_norm, c.balance, c.z_loss, c.shared, c.groups, c.limited_groups, c.scale));
   return p;
 }
 
@@ -112,8 +129,12 @@ TEST(ClassesOfExperts, HaveOurLogitsLossAndGradients) {
               1e-5);
     for (const plan::Parameter& parameter : p.plan.parameters) {
       const at::Tensor theirs = read_floats(folder / (parameter.name + ".grad.bin"), parameter.shape);
-      EXPECT_LT(test::relative_distance(parameter_view(p.weights->gradient(parameter.unit), parameter), theirs), 1e-5)
-          << parameter.name;
+      const at::Tensor ours = parameter_view(p.weights->gradient(parameter.unit), parameter);
+      if (parameter.is_balanced) {
+        EXPECT_EQ(ours.abs().sum().item<double>(), 0) << parameter.name;
+      } else {
+        EXPECT_LT(test::relative_distance(ours, theirs), 1e-5) << parameter.name;
+      }
     }
   }
 }

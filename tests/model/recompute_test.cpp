@@ -63,11 +63,12 @@ plan::ModelShape shape_like_gemma(bool gated) {
 }
 
 // Layers with experts behind a dense one.
-plan::ModelShape shape_with_experts(config::NormPlacement placement) {
+plan::ModelShape shape_with_experts(config::NormPlacement placement, int64_t shared) {
   config::Model m;
   m.dim = 96, m.n_layers = 3, m.n_heads = 6, m.n_kv_heads = 3, m.hidden_dim = 136;
   m.norm_placement = placement;
   m.num_experts = 8, m.moe_top_k = 3, m.moe_hidden_dim = 40, m.n_dense_layers = 1, m.moe_aux_loss_coeff = 0.1;
+  m.num_shared_experts = shared, m.attention_gate = shared > 0;
   return plan::model_shape(m, 61);
 }
 
@@ -94,8 +95,9 @@ TEST(Recompute, EveryLevelHasTheGradientsOfNoneBitForBit) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
     same_as_none(small_shape(NormType::kRmsNorm, AttentionScope::kWindow, false, /*like_olmo2=*/true), dtype, levels);
   for (const auto placement : {config::NormPlacement::kInputs, config::NormPlacement::kOutputs})
-    same_as_none(shape_with_experts(placement), DType::kBFloat16,
-                 {Levels(3, kNorms), Levels(3, kAttention), Levels(3, kBlock)});
+    for (const int64_t shared : {0, 2})
+      same_as_none(shape_with_experts(placement, shared), DType::kBFloat16,
+                   {Levels(3, kNorms), Levels(3, kAttention), Levels(3, kBlock)});
   for (const bool gated : {true, false}) same_as_none(shape_like_gemma(gated), DType::kFloat32, levels);
   same_as_none(small_shape(NormType::kNpLayerNorm, AttentionScope::kDocument), DType::kFloat64, {Levels(3, kBlock)});
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <numeric>
 
 #include "tiny_run.h"
@@ -26,6 +27,14 @@ class TrainedExperts : public TinyData {
     return c;
   }
 };
+
+// A tensor of a checkpoint of float32.
+std::vector<float> floats_of(const config::RunConfig& c, int64_t step, const std::string& name) {
+  const std::vector<std::byte> bytes = tensors_of(step_of(c, step)).at(name);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
 
 TEST_F(TrainedExperts, HaveEqualLoadsWhereEveryTokenTakesAll) {
   for (const metrics::StepRecord& record : train(with(3, 3, 0.25))) {
@@ -86,6 +95,48 @@ TEST_F(TrainedExperts, AreBalancedByTheirLoss) {
   const double without = most(0), with_loss = most(0.1);  // 2.3 and 1.6: tokens of one kind stay together
   EXPECT_GT(without, 1.8);
   EXPECT_LT(with_loss - 1, 0.7 * (without - 1));
+}
+
+// Their gradient does not train them: they follow the loads, whatever the rate of the optimizer.
+TEST_F(TrainedExperts, AreBalancedByTheirBias) {
+  const auto most = [&](double coefficient) {
+    config::RunConfig c = with(8, 2, 0);
+    c.job.dump_folder = fmt::format("bias-{}", coefficient);
+    c.model.score_func = config::ScoreFunc::kSigmoid;
+    c.model.expert_bias = c.model.route_norm = true;
+    c.model.load_balance_coeff = coefficient;
+    c.training.steps = 200;
+    c.checkpoint.interval = 200;
+    const std::vector<metrics::StepRecord> records = train(c);
+    const std::vector<float> bias = floats_of(c, 200, "layers.1.moe.expert_bias");
+    for (const float b : bias) {
+      // 200 moves up, down or none.
+      const double moves = coefficient == 0 ? 0 : b / coefficient;
+      EXPECT_NEAR(moves, std::round(moves), 1e-2);
+      EXPECT_LE(std::abs(moves), 200.5);
+    }
+    EXPECT_EQ(std::any_of(bias.begin(), bias.end(), [](float b) { return b != 0; }), coefficient > 0);
+    return std::accumulate(records.end() - 10, records.end(), 0.0, [](double sum, const metrics::StepRecord& record) {
+      return sum + record.expert_loads.front().most / 10;
+    });
+  };
+  const double without = most(0), with_bias = most(0.01);
+  EXPECT_GT(without, 1.5);
+  EXPECT_LT(with_bias - 1, 0.7 * (without - 1));
+}
+
+// A step that is not made moves no bias, and a frozen bias stays.
+TEST_F(TrainedExperts, KeepABiasThatIsFrozen) {
+  config::RunConfig c = with(8, 2, 0);
+  c.model.expert_bias = true;
+  c.model.load_balance_coeff = 0.01;
+  c.checkpoint.freeze = {"layers.1.moe.expert_bias"};
+  c.checkpoint.interval = c.training.steps;
+  train(c);
+  const std::vector<float> frozen = floats_of(c, c.training.steps, "layers.1.moe.expert_bias"),
+                           moved = floats_of(c, c.training.steps, "layers.2.moe.expert_bias");
+  EXPECT_EQ(frozen, std::vector<float>(8));
+  EXPECT_NE(moved, std::vector<float>(8));
 }
 
 }  // namespace

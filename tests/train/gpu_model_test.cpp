@@ -107,9 +107,10 @@ MicroBatch batch_of(const GpuCase& c, at::Device device) {
     batch.document_starts_N = at::tensor({0, 17, int(kGpuS), int(kGpuS) + 1, 2 * int(kGpuS) - 7}, at::kInt);
     batch.longest_document = 32;
   }
-  return {there(batch.tokens_T),  there(batch.labels_T),          there(batch.weights_T),
-          there(batch.counted_N), there(batch.document_starts_N), {},
-          batch.longest_document};
+  for (at::Tensor* const tensor :
+       {&batch.tokens_T, &batch.labels_T, &batch.weights_T, &batch.counted_N, &batch.document_starts_N})
+    *tensor = there(*tensor);
+  return batch;
 }
 
 struct Result {

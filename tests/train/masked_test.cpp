@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run that predicts hidden tokens from both sides (masked_lm).
+#include <ATen/ops/equal.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <span>
+#include <vector>
 
 #include "comm/group.h"
 #include "model/transformer.h"
+#include "ops/tensor.h"
+#include "parallel/sharded_weights.h"
 #include "plan/run_shape.h"
 #include "run/start.h"
 #include "run/state.h"
+#include "support/distance.h"
 #include "tiny_run.h"
 #include "train/step.h"
 
@@ -83,6 +89,53 @@ TEST_F(MaskedRun, PaddingIsSeenByNoToken) {
   const double alone = loss_of(5, 0);
   EXPECT_NEAR(loss_of(9, 0), alone, 1e-12);
   EXPECT_NEAR(loss_of(9, 77), alone, 1e-12);
+}
+
+// Nor does it count in the loads of experts, or in the losses of their routers.
+TEST_F(MaskedRun, PaddingIsSeenByNoRouter) {
+  config::RunConfig c = masked(scratch, "run");
+  c.model.num_experts = 4;
+  c.model.moe_aux_loss_coeff = 0.5;
+  c.model.moe_z_loss_coeff = 0.1;
+  const plan::ModelShape shape = plan::model_shape(c, plan::DataFacts{.vocab_size = 258});
+  const plan::ParameterPlan plan = plan::parameter_plan(shape);
+  const auto group = comm::single();
+  const c10::InferenceMode no_gradients;
+  struct Found {
+    std::vector<at::Tensor> gradients;
+    at::Tensor loads, sums;
+  };
+  const auto step_of = [&](int64_t S) {
+    parallel::ShardedWeights weights(plan, DType::kFloat64, *group, parallel::ShardedWeights::Mode::kTraining);
+    run::initialize_weights(weights, 3);
+    data::Batch batch;
+    batch.B = 1;
+    batch.S = S;
+    batch.row_tokens = {5};
+    batch.document_starts = {0};
+    batch.tokens = {10, 258, 30, 258, 50};
+    batch.labels = {data::kIgnore, 20, data::kIgnore, 40, data::kIgnore};
+    batch.tokens.resize(static_cast<size_t>(S), 77);
+    batch.labels.resize(static_cast<size_t>(S), data::kIgnore);
+    model::Transformer model(shape, plan, 1, S, {.dtype = DType::kFloat64, .loss_chunk_tokens = 64, .training = true});
+    const at::Tensor routers_LX = model.no_router_metrics(), sums_12 = ops::zeros({1, 2}, DType::kFloat64);
+    const model::LossScale scale{.scale_1 = ops::from_float64(std::vector<double>{0.5}),
+                                 .per_position = 1 / static_cast<double>(S),
+                                 .loads_LE = routers_LX.narrow(1, 3, 4),
+                                 .router_sums_L3 = routers_LX.narrow(1, 0, 3)};
+    const model::MicroBatch micro = to_tensors(batch);
+    weights.begin_step(1);
+    model.loss_and_gradient(sums_12, weights, std::span(&micro, 1), std::span(&scale, 1));
+    Found found{{}, scale.loads_LE, scale.router_sums_L3};
+    for (int64_t unit = 0; unit < weights.num_units(); ++unit)
+      found.gradients.push_back(weights.gradient_shard(unit).clone());
+    return found;
+  };
+  const Found alone = step_of(5), padded = step_of(9);
+  EXPECT_TRUE(at::equal(padded.loads, alone.loads));
+  EXPECT_LT(test::relative_distance(padded.sums, alone.sums), 1e-12);
+  for (size_t unit = 0; unit < alone.gradients.size(); ++unit)
+    EXPECT_LT(test::relative_distance(padded.gradients[unit], alone.gradients[unit]), 1e-10) << unit;
 }
 
 TEST_F(MaskedRun, StepsInWhichNothingIsHiddenAreLeftOutAndTooManyOfThemAreTheUsersToMend) {

@@ -177,6 +177,10 @@ TEST(PlannedMemory, IsWhatRanksThatShareLayersAndSequencesAllocate) {
   sparse.model.num_experts = 8;
   sparse.model.moe_hidden_dim = 32;
   plans_what_ranks_that_share_allocate(sparse);
+  config::apply(config::find_family("glm4_moe"), sparse.model);
+  sparse.model.num_shared_experts = 1;
+  sparse.model.attention_gate = true;
+  plans_what_ranks_that_share_allocate(sparse);
 }
 
 // Every rank of a pipeline: the plan is of the one that needs most.

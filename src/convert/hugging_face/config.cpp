@@ -6,17 +6,18 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 #include <variant>
 
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
-#include "config/check.h"
 #include "config/derived.h"
 #include "config/families.h"
 #include "config/fields.h"
 #include "convert/hugging_face/experts.h"
 #include "convert/hugging_face/field_values.h"
+#include "convert/hugging_face/layers.h"
 #include "convert/hugging_face/llada.h"
 #include "convert/hugging_face/modernbert.h"
 #include "convert/hugging_face/rope.h"
@@ -29,8 +30,9 @@ using HfJson = nlohmann::json;
 
 constexpr const char* kOtherModel = "Hearth would compute something else than this model";
 
-constexpr int64_t kMaxWindowLayers = 28;                          // of classes whose window is switched
-constexpr const char* kWindowPattern = "sliding_window_pattern";  // of Gemma 3, EXAONE 4
+constexpr int64_t kMaxWindowLayers = 28;  // of classes whose window is switched
+constexpr const char* kMup = "mup_enabled";
+constexpr const char* kWindowPatterns[] = {"sliding_window_pattern", kGlobalInterval};
 
 class ConfigReader {
  public:
@@ -88,6 +90,7 @@ class ConfigReader {
   const config::HuggingFaceClass& type() const { return family_->hugging_face; }
 
   void check_field(const std::string& name, const HfJson& value) const {
+    if (is_key(type(), name)) return;
     const FieldRule rule = hugging_face_field(name);
     if (rule.effect == FieldEffect::kNone || rule.effect == FieldEffect::kRead) return;
     // A field of the family has the family's value: its blocks compute that one. A null is false.
@@ -99,6 +102,8 @@ class ConfigReader {
       refuse(fmt::format("{} = {}", name, value.dump()),
              fmt::format("Hearth computes {} only with {}", type().model_type, only.dump()));
     }
+    if (rule.effect == FieldEffect::kUnknown && is_key_of_others(name))
+      refuse(fmt::format("field \"{}\" is not one of {}", name, type().model_type));
     if (rule.effect == FieldEffect::kUnknown)
       refuse(fmt::format("field \"{}\" is not known", name), "it could change what the model computes",
              "remove it from a copy of the file, if you know that it does not");
@@ -159,16 +164,44 @@ class ConfigReader {
       refuse(fmt::format("heads of width {}", width));
     m.norm_eps = has("rms_norm_eps") ? number(json_.at("rms_norm_eps"), "rms_norm_eps") : type().rms_norm_eps;
     config::apply(*family_, m);
+    read_keys();
     m.rope_pairs = type().rope_pairs;
     m.enable_weight_tying = flag("tie_word_embeddings", type().tie_word_embeddings);
     found_.max_positions = integer("max_position_embeddings", type().max_position_embeddings);
   }
 
+  static bool is_key(const config::HuggingFaceClass& type, const std::string& name) {
+    return std::any_of(type.keys.begin(), type.keys.end(), [&](const auto& key) { return key.field == name; });
+  }
+  static bool is_key_of_others(const std::string& name) {
+    const std::vector<config::Family>& all = config::families();
+    return std::any_of(all.begin(), all.end(), [&](const auto& family) { return is_key(family.hugging_face, name); });
+  }
+  // The fields that are keys, and further layers, which are left out.
+  void read_keys() {
+    const auto read = [&](const std::string& name, const auto& missing) -> config::Value {
+      using Type = std::decay_t<decltype(missing)>;
+      if constexpr (std::is_same_v<Type, bool>) return flag(name, missing);
+      if constexpr (std::is_same_v<Type, int64_t>) return integer(name, missing);
+      if constexpr (std::is_same_v<Type, double>) return has(name) ? number(json_.at(name), name) : missing;
+      return missing;
+    };
+    for (const config::FieldKey& key : type().keys) {
+      const auto value = std::visit([&](const auto& missing) { return read(key.field, missing); }, key.missing);
+      config::set_key(found_.model, key.key, value);
+    }
+    constexpr const char* kPrediction = "num_nextn_predict_layers";
+    if (has(kPrediction) && !type().has_prediction_layers)
+      refuse(fmt::format("field \"{}\" is not one of {}", kPrediction, type().model_type));
+    if (type().has_prediction_layers) found_.prediction_layers = integer(kPrediction, 0);
+  }
+
   int64_t full_interval() const {
-    if (!type().full_layers_rotate && json_.contains(kWindowPattern) && !has(kWindowPattern) && has("sliding_window"))
-      refuse(fmt::format("{} is null", kWindowPattern), "transformers fails without layer_types", "give layer_types");
-    return type().has_window_pattern ? integer(kWindowPattern, type().full_attention_interval)
-                                     : type().full_attention_interval;
+    const std::string& field = type().window_pattern;
+    if (field.empty()) return type().full_attention_interval;
+    if (!type().full_layers_rotate && json_.contains(field) && !has(field) && has("sliding_window"))
+      refuse(fmt::format("{} is null", field), "transformers fails without layer_types", "give layer_types");
+    return integer(field, type().full_attention_interval);
   }
 
   // For each layer whether its positions see a window only.
@@ -228,35 +261,11 @@ class ConfigReader {
     }
     // With is_causal = false transformers takes it for the reach to each side.
     m.sliding_window = is_causal() ? length : 2 * length;
-    if (type().window != kAlways) set_layer_types(windowed_layers());
+    if (type().window != kAlways) set_layer_types(m, windowed_layers());
     if (length < found_.max_positions)
       notes_.push_back(fmt::format("model.sliding_window = {} in {} of {} layers", m.sliding_window,
                                    config::count_windowed_layers(m), m.n_layers));
   }
-  // Sets full_attention_interval if every n-th layer has no window, from the n-th or from an earlier one on; else a
-  // list.
-  void set_layer_types(const std::vector<bool>& windowed) {
-    config::Model& m = found_.model;
-    const auto next_full = [&](int64_t begin) {
-      return std::find(windowed.begin() + begin, windowed.end(), false) - windowed.begin();
-    };
-    const int64_t first = next_full(0);
-    if (first == m.n_layers) return;
-    for (const bool is_last : {true, false}) {
-      config::Model regular = m;
-      regular.full_attention_interval = is_last ? first + 1 : next_full(first + 1) - first;
-      if (!is_last) regular.first_full_attention_layer = first;
-      bool is_regular = first < regular.full_attention_interval;
-      for (int64_t layer = 0; layer < m.n_layers; ++layer)
-        is_regular = is_regular && windowed[static_cast<size_t>(layer)] == (window_of_layer(regular, layer) > 0);
-      if (!is_regular) continue;
-      m = regular;
-      return;
-    }
-    for (const bool is_windowed : windowed)
-      m.layer_types.emplace_back(is_windowed ? config::kSlidingAttention : config::kFullAttention);
-  }
-
   // transformers 5 obeys is_causal for every class. Encoders have no such field.
   bool is_causal() const {
     if (type().is_encoder && has("is_causal"))
@@ -279,10 +288,11 @@ class ConfigReader {
                       type().model_type));
   }
 
-  // EXAONE 4: with a window, layers that do not have it do not rotate.
+  // EXAONE 4: with a window, layers that do not have it do not rotate. Trinity: the same by the layers' types alone.
   void read_rotation_by_window() {
     config::Model& m = found_.model;
     const bool given = json_.contains("sliding_window") ? has("sliding_window") : type().sliding_window > 0;
+    if (!given && type().window_pattern == kGlobalInterval) refuse("sliding_window is null");
     if (!given) return;
     if (integer("sliding_window", type().sliding_window) == 0) refuse("sliding_window = 0");
     const int64_t windowed = config::count_windowed_layers(m);
@@ -320,9 +330,13 @@ class ConfigReader {
 
   void read_multipliers() {
     config::Model& m = found_.model;
-    for (const auto& [name, is_known] : {std::pair("query_pre_attn_scalar", type().query_pre_attn_scalar > 0),
-                                         std::pair(kWindowPattern, type().has_window_pattern)})
+    const auto require = [&](const char* name, bool is_known) {
       if (has(name) && !is_known) refuse(fmt::format("field \"{}\" is not one of {}", name, type().model_type));
+    };
+    require("query_pre_attn_scalar", type().query_pre_attn_scalar > 0);
+    require(kMup, type().has_mup);
+    for (const char* name : kWindowPatterns) require(name, name == type().window_pattern);
+    if (type().has_mup && flag(kMup, false)) m.embedding_multiplier = std::sqrt(static_cast<double>(m.dim));
     if (type().query_pre_attn_scalar > 0) {
       m.embedding_multiplier = std::sqrt(static_cast<double>(m.dim));
       const int64_t scalar = integer("query_pre_attn_scalar", type().query_pre_attn_scalar);
@@ -364,28 +378,6 @@ class ConfigReader {
 };
 
 }  // namespace
-
-void require_allowed(const Description& description, const std::string& origin) {
-  config::RunConfig config;
-  config.model = description.model;
-  config.training.seq_len = description.max_positions;
-  for (const config::Field& field : config::fields()) {
-    const bool is_read = field.section == "model" || field.name() == "training.seq_len";
-    if (is_read && !field.limits.allow(field.value(config)))
-      throw user_error(
-          fmt::format("{}: {} would be {}", origin, field.name(), config::to_toml_value(field.value(config))),
-          fmt::format("it may be {}", field.limits.text()), "correct the field in a copy of the file");
-  }
-  // Rules between keys: a list of another length, a scaling that divides by zero.
-  config::LoadResult loaded;
-  loaded.config = config;
-  config::check(loaded, config::Purpose::kPlan);
-  for (const config::Problem& problem : loaded.problems) {
-    if (problem.key.starts_with("model."))
-      throw user_error(fmt::format("{}: {}", origin, problem.what), "no run file may have it",
-                       "correct the field in a copy of the file");
-  }
-}
 
 Description parse_hugging_face_config(std::string_view text, const std::string& origin,
                                       std::vector<std::string>& notes) {

@@ -27,6 +27,9 @@ FieldRule hugging_face_field(std::string_view name);
 Description parse_hugging_face_config(std::string_view text, const std::string& origin,
                                       std::vector<std::string>& notes);
 
+// Trinity's field: every n-th layer has no window.
+inline constexpr const char* kGlobalInterval = "global_attn_every_n_layers";
+
 // Throws user_error naming `origin` for a value that no run file may have: no command would open the checkpoint.
 void require_allowed(const Description& description, const std::string& origin);
 

@@ -84,15 +84,15 @@ void add_no_rope(OutJson& j, const config::Model& m) {
   if (m.no_rope_layer_interval > 0) j["no_rope_layer_interval"] = m.no_rope_layer_interval;
 }
 
-// EXAONE 4's class rotates layers with a window alone, or all if no layer has one.
-void check_rotation_by_window(const config::Model& m) {
+// EXAONE 4's class rotates layers with a window alone, or all if no layer has one. Trinity's never rotates others.
+void check_rotation_by_window(const config::HuggingFaceClass& type, const config::Model& m) {
   const int64_t n = m.no_rope_layer_interval;
+  const bool all_without = m.sliding_window == 0 && type.window_pattern != kGlobalInterval;
   for (int64_t layer = 0; layer < m.n_layers; ++layer) {
     const bool rotates = n == 0 || (layer + 1) % n != 0;
-    if (rotates == (m.sliding_window == 0 || config::window_of_layer(m, layer) > 0)) continue;
-    throw user_error(fmt::format("model.no_rope_layer_interval = {} has no home in EXAONE 4's format", n),
-                     "layers with a window rotate there, and others do not; without windows all do",
-                     "keep the model native");
+    if (rotates == (all_without || config::window_of_layer(m, layer) > 0)) continue;
+    throw user_error(fmt::format("model.no_rope_layer_interval = {} has no home in {}'s format", n, type.model_type),
+                     "layers with a window rotate there, and others do not", "keep the model native");
   }
 }
 
@@ -105,15 +105,27 @@ void add_multipliers(OutJson& j, const config::Model& m) {
   j["logits_scaling"] = m.logits_divisor;
 }
 
+bool scales_by_root_of_width(const config::Model& m) {
+  const double root = std::sqrt(static_cast<double>(m.dim));
+  return std::abs(m.embedding_multiplier - root) <= 1e-6 * root;
+}
+
+// Trinity's class scales embeddings by sqrt(dim), or not.
+void add_mup(OutJson& j, const config::Model& m) {
+  j["mup_enabled"] = m.embedding_multiplier != 1;
+  if (m.embedding_multiplier == 1 || scales_by_root_of_width(m)) return;
+  throw user_error(
+      fmt::format("model.embedding_multiplier = {} has no home in Trinity's format", m.embedding_multiplier), {},
+      "keep the model native");
+}
+
 // Gemma's class scales embeddings by sqrt(dim), and scores by one over the root of a whole number.
 void add_query_scalar(OutJson& j, const config::Model& m) {
   const auto refuse = [](std::string_view key, double value) {
     throw user_error(fmt::format("model.{} = {} has no home in Gemma's format", key, value), {},
                      "keep the model native");
   };
-  const double expected = std::sqrt(static_cast<double>(m.dim));
-  if (std::abs(m.embedding_multiplier - expected) > 1e-6 * expected)
-    refuse("embedding_multiplier", m.embedding_multiplier);
+  if (!scales_by_root_of_width(m)) refuse("embedding_multiplier", m.embedding_multiplier);
   const double given = m.attention_multiplier;
   const int64_t scalar = given > 0 ? std::llround(1 / (given * given)) : head_width(m);
   if (given > 0 && std::abs(given * std::sqrt(static_cast<double>(scalar)) - 1) > 1e-6)
@@ -154,8 +166,12 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
     std::visit([&](const auto& value) { j[field.key] = value; }, field.value);
   if (type.window != config::SlidingWindowUse::kNever) add_window(j, d, type.window);
   if (type.no_rope_layer_interval > 0) add_no_rope(j, m);
-  if (!type.full_layers_rotate) check_rotation_by_window(m);
+  if (!type.full_layers_rotate) check_rotation_by_window(type, m);
+  for (const config::FieldKey& key : type.keys)
+    std::visit([&](const auto& value) { j[key.field] = value; }, config::key_of(m, key.key));
+  if (type.has_prediction_layers) j["num_nextn_predict_layers"] = 0;
   if (type.has_multipliers) add_multipliers(j, m);
+  if (type.has_mup) add_mup(j, m);
   if (type.query_pre_attn_scalar > 0) add_query_scalar(j, m);
   write_experts(j, type, m);
   if (d.objective == config::ObjectiveKind::kMaskedLm) j["is_causal"] = false;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -13,9 +14,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kCounts[] = {"num_experts", "num_local_experts"};
-constexpr const char *kTopK = "num_experts_per_tok", *kWidth = "moe_intermediate_size", *kNorm = "norm_topk_prob",
-                     *kDense = "mlp_only_layers", *kStep = "decoder_sparse_step";
+constexpr const char* kCounts[] = {"num_experts", "num_local_experts", "n_routed_experts"};
+constexpr const char *kTopK = "num_experts_per_tok", *kWidth = "moe_intermediate_size", *kDense = "mlp_only_layers",
+                     *kStep = "decoder_sparse_step";
 
 bool has(const Json& fields, const char* name) { return fields.contains(name) && !fields.at(name).is_null(); }
 
@@ -38,8 +39,9 @@ void read_experts(const Json& fields, const config::HuggingFaceClass& type, conf
     if (!is_known && has(fields, name)) refuse(fmt::format("field \"{}\" is not one of {}", name, type.model_type));
     return is_known;
   };
-  for (const char* count : kCounts) known(count, e.exist());
-  const bool has_width = known(kWidth, e.width > 0), has_norm = known(kNorm, e.norm_is_field);
+  for (const char* count : kCounts)
+    known(count, e.exist() && (std::string_view(count) != kCounts[2] || e.count_field == count));
+  const bool has_width = known(kWidth, e.width > 0);
   const bool has_dense = known(kDense, e.has_dense_layers);
   known(kStep, e.has_dense_layers);
   if (!known(kTopK, e.exist())) return;
@@ -47,16 +49,15 @@ void read_experts(const Json& fields, const config::HuggingFaceClass& type, conf
     return has(fields, name) ? size_in(fields.at(name), name, 1, refuse) : missing;
   };
   // transformers 4 and 5 call it differently, and each of their classes reads both.
-  m.num_experts = size(kCounts[0], size(kCounts[1], e.count));
-  if (has(fields, kCounts[0]) && has(fields, kCounts[1]) && m.num_experts != size(kCounts[1], 0))
-    refuse(fmt::format("{} and {} differ", kCounts[0], kCounts[1]));
+  m.num_experts = e.count;
+  const char* found = nullptr;
+  for (const char* count : kCounts) {
+    if (!has(fields, count)) continue;
+    if (found != nullptr && size(count, 0) != m.num_experts) refuse(fmt::format("{} and {} differ", found, count));
+    m.num_experts = size(found = count, 0);
+  }
   m.moe_top_k = size(kTopK, e.top_k);
   if (has_width) m.moe_hidden_dim = size(kWidth, e.width);
-  if (has_norm) {
-    if (has(fields, kNorm) && !fields.at(kNorm).is_boolean())
-      refuse(fmt::format("{} is neither true nor false", kNorm));
-    m.route_norm = has(fields, kNorm) && fields.at(kNorm).get<bool>();
-  }
   if (!has_dense) return;
   if (size(kStep, 1) != 1) refuse(fmt::format("{} = {}", kStep, fields.at(kStep).dump()));
   if (has(fields, kDense)) m.n_dense_layers = first_layers(fields.at(kDense), m.n_layers, refuse);
@@ -69,7 +70,9 @@ void write_experts(nlohmann::ordered_json& fields, const config::HuggingFaceClas
   fields[kTopK] = m.moe_top_k;
   const int64_t width = m.moe_hidden_dim > 0 ? m.moe_hidden_dim : m.hidden_dim;
   fields[e.width > 0 ? kWidth : "intermediate_size"] = width;
-  if (e.norm_is_field) fields[kNorm] = m.route_norm;
+  const bool is_field = std::any_of(type.keys.begin(), type.keys.end(),
+                                    [](const config::FieldKey& field) { return field.key == "n_dense_layers"; });
+  if (is_field) return;
   if (!e.has_dense_layers) {
     if (m.n_dense_layers == 0) return;
     throw user_error(

@@ -78,6 +78,25 @@ void keep_text_tower(std::vector<checkpoint::OutsideTensor>& tensors, std::vecto
   if (!words.empty()) notes.push_back("left out, being no part of the text model: " + join(words));
 }
 
+// Drops layers behind the model's, which predict tokens beyond the next (DeepSeek-V3, GLM-4.5). transformers leaves
+// them out, too.
+void leave_out_prediction_layers(std::vector<checkpoint::OutsideTensor>& tensors, const Description& description,
+                                 std::vector<std::string>& notes) {
+  const int64_t begin = description.model.n_layers;
+  const size_t before = tensors.size();
+  for (int64_t layer = begin; layer < begin + description.prediction_layers; ++layer) {
+    const std::string prefix = fmt::format("layers.{}.", layer);
+    std::erase_if(tensors, [&](const checkpoint::OutsideTensor& tensor) {
+      return without_model(unwrapped(tensor.info.name)).starts_with(prefix);
+    });
+  }
+  if (tensors.size() < before)
+    notes.push_back(fmt::format("left out: {} that {} tokens beyond the next ({})",
+                                hearth::counted(description.prediction_layers, "layer"),
+                                description.prediction_layers == 1 ? "predicts" : "predict",
+                                hearth::counted(static_cast<int64_t>(before - tensors.size()), "tensor")));
+}
+
 }  // namespace
 
 HuggingFaceFiles find_hugging_face_files(const Path& folder) {
@@ -163,6 +182,7 @@ std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, const 
                                                       std::vector<checkpoint::OutsideTensor> tensors,
                                                       std::vector<std::string>& notes) {
   if (!description.tower_of.empty()) keep_text_tower(tensors, notes);
+  leave_out_prediction_layers(tensors, description, notes);
   const std::string_view family = config::family_of(description.model).name;
   const bool is_llada = description.objective == config::ObjectiveKind::kMaskedDiffusion;
   Renaming renaming(folder.string());

@@ -69,6 +69,7 @@ class RopeReader {
     plain_ = model;
     plain_.rope_theta = type_.rope_theta;
     if (has("rope_theta")) bases_.push_back(plain_.rope_theta = number(json_.at("rope_theta"), "rope_theta"));
+    if (type_.partial_rotary > 0) plain_.partial_rotary_factor = type_.partial_rotary;
     if (has(kPartial)) plain_.partial_rotary_factor = share(json_.at(kPartial), kPartial);
     if (has(kLocalBase) && !type_.layered_rope)
       refuse(fmt::format("field \"{}\" is not one of {}", kLocalBase, type_.model_type));
@@ -104,7 +105,7 @@ class RopeReader {
   }
   // partial_rotary_factor, which most classes do not have.
   double share(const HfJson& value, const std::string& name) const {
-    if (value != 1 && !type_.partial_rotary) refuse(fmt::format("{} = {}", name, value.dump()));
+    if (value != 1 && type_.partial_rotary == 0) refuse(fmt::format("{} = {}", name, value.dump()));
     return number(value, name);
   }
 

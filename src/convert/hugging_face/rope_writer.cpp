@@ -85,7 +85,7 @@ void write_rope(OutJson& fields, const config::HuggingFaceClass& type, const con
     style["llama_4_scaling_beta"] = m.query_position_scale;
     style["original_max_position_embeddings"] = m.rope_original_seq_len;
   }
-  if (m.partial_rotary_factor != 1)
+  if (m.partial_rotary_factor != 1 || (type.partial_rotary > 0 && type.partial_rotary < 1))
     style["partial_rotary_factor"] = fields["partial_rotary_factor"] = m.partial_rotary_factor;
   fields["rope_theta"] = m.rope_theta;
   fields["rope_scaling"] = is_scaled || type.query_position_scale ? style : OutJson();

@@ -27,6 +27,7 @@ LlamaBlock::LlamaBlock(const ModelShape& layer) : s_(layer) {
                        {"attention.wk.bias", {KV}, kRows, {Init::kZeros}},
                        {"attention.wv.bias", {KV}, kRows, {Init::kZeros}}});
   }
+  if (gates_attention()) wg_ = list_.add({{"attention.wg.weight", {Q, D}, kRows, in}});
   if (s_.qk_norm) {
     const bool per_head = norms_each_head();
     const Cut cut = per_head ? kNothing : kRows;
@@ -93,6 +94,7 @@ void LlamaBlock::add_kept_buffers(Program& p, int64_t layer) {
     head_norm_statistics_ = p.add_buffer("head_norm_statistics", layer, {1, T * norms}, p.exact());
   }
   attention_ = add("attention", {T, s_.H * K});
+  if (gates_attention()) attention_gate_ = add("attention_gate", {T, s_.H * K});
   if (!p.uses_cache) log_sum_exp_ = p.add_buffer("log_sum_exp", layer, {B, heads, queries}, p.exact());
   middle_ = add("middle", {rows, s_.D});
   add_norms(of_ffn_,
@@ -115,6 +117,11 @@ void LlamaBlock::add_working_buffers(Program& p, int64_t layer) {
     attention_gradient_ = p.shared_buffer("attention_gradient", {T, s_.H * K});
     if (!experts_) gated_gradient_ = p.shared_buffer("gated_gradient", {T, s_.F()});
     if (shares_norms_of_heads()) head_norm_dots_ = p.shared_buffer("head_norm_dots", {1, 2 * T}, p.exact());
+  }
+  if (gates_attention()) {
+    gated_attention_ = p.in_halves() ? p.add_buffer("gated_attention", layer, {T, s_.H * K})
+                                     : p.shared_buffer("gated_attention", {T, s_.H * K});
+    if (trains) gate_input_gradient_ = p.shared_buffer("gate_input_gradient", {rows, D});
   }
   p.add_row_buffers();
   if (experts_) experts_->add_working_buffers(p, layer);
@@ -166,7 +173,9 @@ ResidualStream LlamaBlock::forward(Program& p, const ResidualStream& before, con
 void LlamaBlock::attend(Program& p, bool is_repeated) {
   p.step("wq wk wv", is_repeated);
   const Ref product = shares_heads() ? qkv_rows_ : qkv_;
-  p.add(Linear{product, p.all_rows(attention_input()), wqkv_});
+  const Ref input = p.all_rows(attention_input());
+  p.add(Linear{product, input, wqkv_});
+  if (gates_attention()) p.add(Linear{attention_gate_, input, wg_});
   if (s_.qkv_bias) p.add(AddBias{product, bqkv_});
   if (s_.qk_norm) norm_heads(p, product);
   if (p.uses_cache) {
@@ -264,7 +273,11 @@ void LlamaBlock::scale_branch(Program& p, bool is_repeated) {
 
 // The stream after attention, with the norm that follows.
 void LlamaBlock::add_branch_of_attention(Program& p, bool is_repeated) {
-  leave(p, of_attention_, attention_, wo_, is_repeated);
+  if (gates_attention()) {
+    p.step("attention's gate", is_repeated);
+    p.add(Gate{gated_attention_, attention_, attention_gate_});
+  }
+  leave(p, of_attention_, wo_input(), wo_, is_repeated);
   scale_branch(p, is_repeated);
   if (!norms_inputs()) return add_branch(p, middle_, entry_, branch_, is_repeated);
   p.step("norm", is_repeated);

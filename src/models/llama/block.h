@@ -11,7 +11,8 @@
 // layers without rope (SmolLM3, arXiv 2501.18795); norms of inputs and of outputs (Gemma 2, arXiv 2408.00118); biases
 // of the other matrices; other functions than silu, and w2 f(w1 y) without w3 (AFM); multipliers of both branches and
 // of the scores of attention (Granite 3); and a first layer without a norm of attention's input (ModernBERT, arXiv
-// 2412.13663). models/rope.h has the options of rope, and models/moe/ the feed-forward of experts.
+// 2412.13663); and a gate of attention's output, wo (attention(...) * sigmoid(wg y)) (Trinity, arXiv 2505.06708).
+// models/rope.h has the options of rope, and models/moe/ the feed-forward of experts.
 #pragma once
 
 #include <optional>
@@ -70,6 +71,7 @@ class LlamaBlock : public Block {
   void input_gradient(Program& p, const Branch& branch, const Ref& dstream, const Ref& x);
   void feed_forward_backward(Program& p, const Ref& doutput, bool has_gated);
   void attention_backward(Program& p, const Ref& doutput, Recompute level);
+  void gate_backward(Program& p);
   void norm_heads_backward(Program& p);
 
   bool norms_inputs() const { return s_.norm_placement != config::NormPlacement::kOutputs; }
@@ -79,6 +81,8 @@ class LlamaBlock : public Block {
   bool scales_branches() const { return s_.residual_multiplier != 1; }
   bool norms_each_head() const { return s_.qk_norm_scope == config::QkNormScope::kHead; }
   bool shares_norms_of_heads() const { return s_.qk_norm && !norms_each_head() && s_.tensor.size > 1; }
+  bool gates_attention() const { return s_.attention_gate; }
+  Ref wo_input() const { return gates_attention() ? gated_attention_ : attention_; }
   Ref attention_input() const { return of_attention_.norms_input ? of_attention_.input : entry_; }
   Ref ffn_input() const { return of_ffn_.norms_input ? of_ffn_.input : middle_; }
   int64_t reach() const { return s_.reach(s_.layers.front()); }
@@ -88,7 +92,7 @@ class LlamaBlock : public Block {
   const ModelShape s_;  // of the layer alone
 
   // Parameters, besides the branches' norms.
-  Weight wqkv_, bqkv_, q_norm_, k_norm_, wo_, w13_, b13_, w2_;
+  Weight wqkv_, bqkv_, wg_, q_norm_, k_norm_, wo_, w13_, b13_, w2_;
   std::optional<Experts> experts_;  // in place of w1, w2 and w3
 
   // Buffers of the layer. T: this rank's tokens; rows: its rows of the stream; W: its queries in attention.
@@ -97,12 +101,14 @@ class LlamaBlock : public Block {
   Ref entry_;                                   // [rows, D]  the stream before the block
   Ref qkv_;                                     // [W, heads of q, k, v]  rotated
   Ref head_norm_input_, head_norm_statistics_;  // [T, (H+G)*K]; [1, T*(H+G)] or [1, 2*T]
-  Ref attention_, log_sum_exp_;                 // [T, H*K]: input of wo; [B, heads, W / B]
+  Ref attention_, log_sum_exp_;                 // [T, H*K]: input of wo, if nothing gates it; [B, heads, W / B]
+  Ref attention_gate_, gated_attention_;        // [T, H*K]: wg y; input of wo, of the layer only if in halves
   Ref middle_;                                  // [rows, D]  the stream after attention
   Ref gate_up_, gated_;                         // [T, 2*F]: w1 x | w3 x, or [T, F]: w1 x; [T, F]: input of w2
   Ref attention_heads_;                         // attention's output, where ranks exchange heads
   // Of all layers.
   Ref branch_, input_gradient_;                             // [rows, D]
+  Ref gate_input_gradient_;                                 // [rows, D]
   Ref qkv_gradient_, attention_gradient_, gated_gradient_;  // as what they are the gradients of
   Ref attention_heads_gradient_, qkv_heads_gradient_;
   Ref head_norm_dots_;                                     // [1, 2*T]

@@ -103,8 +103,14 @@ void LlamaBlock::feed_forward_backward(Program& p, const Ref& doutput, bool has_
 void LlamaBlock::attention_backward(Program& p, const Ref& doutput, Recompute level) {
   p.step(p.in_halves() ? "wo's input gradient" : "wo's gradients");
   const Ref dbranch = p.all_rows(doutput);
-  if (!p.in_halves()) p.add(LinearWeightGradient{wo_, dbranch, attention_});
+  // The gated output is nearly free to compute again.
+  if (gates_attention() && !p.in_halves()) p.add(Gate{gated_attention_, attention_, attention_gate_});
+  if (!p.in_halves()) p.add(LinearWeightGradient{wo_, dbranch, wo_input()});
   p.add(LinearInputGradient{attention_gradient_, dbranch, wo_});
+  if (gates_attention()) {
+    p.step("gradient of attention's gate");
+    p.add(GateGradient{attention_gradient_, attention_gate_, attention_});
+  }
   if (shares_heads()) {
     p.step("exchange of heads");
     p.add(RowsToHeads{attention_heads_gradient_, attention_gradient_, exchange_, /*has_keys=*/false});
@@ -138,10 +144,24 @@ void LlamaBlock::attention_backward(Program& p, const Ref& doutput, Recompute le
   if (p.in_halves()) {
     p.step("wq's, wk's and wv's input gradient");
     p.add(LinearInputGradient{p.summands(input_gradient_), qkv_gradient_, wqkv_});
-    return p.sum_rows(input_gradient_);
+    p.sum_rows(input_gradient_);
+  } else {
+    p.step("wq's, wk's and wv's gradients");
+    p.linear_gradients(input_gradient_, qkv_gradient_, attention_input(), wqkv_);
   }
-  p.step("wq's, wk's and wv's gradients");
-  p.linear_gradients(input_gradient_, qkv_gradient_, attention_input(), wqkv_);
+  if (gates_attention()) gate_backward(p);
+}
+
+// Adds the gradient that attention's input has from the gate.
+void LlamaBlock::gate_backward(Program& p) {
+  p.step("wg's gradients");
+  if (p.in_halves()) {
+    p.add(LinearInputGradient{p.summands(gate_input_gradient_), attention_gate_, wg_});
+    p.sum_rows(gate_input_gradient_);
+  } else {
+    p.linear_gradients(gate_input_gradient_, attention_gate_, attention_input(), wg_);
+  }
+  p.add(Add{input_gradient_, gate_input_gradient_});
 }
 
 // qkv_gradient, of normed queries and keys, becomes the gradient of those before the norms.
@@ -180,9 +200,11 @@ void LlamaBlock::weight_gradients(Program& p) {
     p.add(LinearWeightGradient{w13_, gate_up_, p.all_rows(ffn_input())});
   }
   p.step("wo's gradient");
-  p.add(LinearWeightGradient{wo_, p.all_rows(of_attention_.gradient), attention_});
+  p.add(LinearWeightGradient{wo_, p.all_rows(of_attention_.gradient), wo_input()});
   p.step("wq's, wk's and wv's gradients");
-  p.add(LinearWeightGradient{wqkv_, qkv_gradient_, p.all_rows(attention_input())});
+  const Ref input = p.all_rows(attention_input());
+  p.add(LinearWeightGradient{wqkv_, qkv_gradient_, input});
+  if (gates_attention()) p.add(LinearWeightGradient{wg_, attention_gate_, input});
 }
 
 }  // namespace hearth::models

@@ -13,6 +13,9 @@ namespace {
 Router router_of(const ModelShape& s) {
   return {.experts = s.layers.front().experts,
           .top_k = s.moe_top_k,
+          .score_func = s.score_func,
+          .groups = s.num_expert_groups,
+          .limited_groups = s.num_limited_groups,
           .normalizes = s.route_norm,
           .scale = s.route_scale,
           .balance = s.moe_aux_loss_coeff,
@@ -25,6 +28,9 @@ Experts::Experts(const ModelShape& layer, ParameterList& list, const Laws& laws)
     : s_(layer), E_(layer.layers.front().experts), router_(router_of(layer)) {
   const int64_t D = s_.D, F = s_.F();
   gate_ = list.add({{"moe.router.gate.weight", {E_, D}, Cut::kNothing, laws.w3}});
+  if (s_.expert_bias)
+    bias_ = list.add({{.name = "moe.expert_bias", .shape = {E_}, .law = {Init::kZeros}, .is_balanced = true}});
+  if (s_.layers.front().shared_F > 0) add_shared(list, laws);
   const auto spec = [&](int64_t expert, const char* matrix, std::vector<int64_t> shape, Cut cut, const Law& law) {
     return ParameterSpec{.name = fmt::format("moe.experts.{}.{}.weight", expert, matrix),
                          .shape = std::move(shape),
@@ -41,6 +47,13 @@ Experts::Experts(const ModelShape& layer, ParameterList& list, const Laws& laws)
   }
   w13_ = list.add(first);
   w2_ = list.add(second);
+}
+
+void Experts::add_shared(ParameterList& list, const Laws& laws) {
+  const int64_t D = s_.D, F = s_.layers.front().shared_F;
+  shared_w13_ = list.add({{"moe.shared_experts.w1.weight", {F, D}, Cut::kRows, laws.in},
+                          {"moe.shared_experts.w3.weight", {F, D}, Cut::kRows, laws.w3}});
+  shared_w2_ = list.add({{"moe.shared_experts.w2.weight", {D, F}, Cut::kColumns, laws.out}});
 }
 
 SequenceRows Experts::sequence_rows(const Program& p) const {
@@ -75,6 +88,7 @@ void Experts::add_kept_buffers(Program& p, int64_t layer) {
               .loads = add("router_loads", {p.size.B, E_}, p.exact())};
   factors_ = routing_.factors;
   ends_ = routing_.ends;
+  if (has_shared()) shared_gate_up_ = add("shared_gate_up", {p.tokens(), 2 * s_.layers.front().shared_F}, p.size.dtype);
   if (!shares()) {
     gate_up_ = add("gate_up", {N, 2 * s_.F()}, p.size.dtype);
     return;
@@ -102,6 +116,11 @@ void Experts::add_working_buffers(Program& p, int64_t layer) {
   rows_ = add("expert_rows", -1, {M, D}, dtype);
   row_outputs_ = add("expert_outputs", -1, {M, D}, dtype);
   gated_ = add("gated", in_halves, {M, F}, dtype);
+  if (has_shared()) {
+    const std::vector<int64_t> shape = {p.tokens(), s_.layers.front().shared_F};
+    shared_gated_ = p.in_halves() ? p.add_buffer("shared_gated", layer, shape) : p.shared_buffer("shared_gated", shape);
+    if (p.backward != Backward::kNone) shared_gated_gradient_ = p.shared_buffer("shared_gated_gradient", shape);
+  }
   if (shares()) {
     sent_ = p.shared_buffer("sent_rows", {N, D});
     arrived_ = add("arrived_rows", -1, {M, D}, dtype);
@@ -127,17 +146,46 @@ void Experts::send(Program& p, const Ref& rows, const Ref& x) {
   p.add(SendRows{rows, sent_, arrived_, arrivals_});
 }
 
+// Shared experts have written to `out` before.
 void Experts::bring_back(Program& p, const Ref& out, const Ref& rows) {
-  if (!shares()) return p.add(Combine{p.summands(out), rows, routing_});
+  if (!shares()) return p.add(Combine{p.summands(out), rows, routing_, has_shared()});
   p.add(ReturnRows{sent_, rows, arrived_, arrivals_});
-  p.add(Combine{out, sent_, routing_});
+  p.add(Combine{out, sent_, routing_, has_shared()});
+}
+
+// out = shared experts' rows. Summands, unless ranks have different experts: these add whole rows to it.
+void Experts::share_rows(Program& p, const Ref& out) {
+  if (!has_shared()) return;
+  p.add(Activate{s_.activation, shared_gated_, shared_gate_up_});
+  p.add(Linear{p.summands(out), shared_gated_, shared_w2_});
+  if (shares()) p.sum_rows(out);
+}
+
+// Returns dout of all rows. The gradient of the experts' input may take the place of dout later.
+Ref Experts::shared_gradients(Program& p, const Ref& dout) {
+  if (!has_shared()) return dout;
+  p.step("gradients of shared experts");
+  const Ref dall = p.all_rows(dout);
+  p.add(LinearInputGradient{shared_gated_gradient_, dall, shared_w2_});
+  const Ref gated = p.in_halves() ? shared_gated_ : shared_gated_gradient_;
+  p.add(ActivateGradient{s_.activation, shared_gate_up_, shared_gated_gradient_, gated});
+  if (!p.in_halves()) p.add(LinearWeightGradient{shared_w2_, dall, gated});
+  return dall;
+}
+
+void Experts::share_input_gradient(Program& p, const Ref& dx) {
+  if (!has_shared()) return;
+  p.add(LinearInputGradient{p.summands(dx), shared_gate_up_, shared_w13_});
+  if (shares()) p.sum_rows(dx);
 }
 
 void Experts::expand(Program& p, const Ref& x, bool is_repeated) {
   p.step(is_repeated ? "rows of experts" : "router", is_repeated);
-  const Ref own = routed_rows(p, x);
+  const Ref all = has_shared() ? p.all_rows(x) : x;
+  const Ref own = !has_shared() ? routed_rows(p, x) : shares() ? x : all;
+  if (has_shared()) p.add(Linear{shared_gate_up_, all, shared_w13_});
   if (!is_repeated) {
-    p.add(Route{router_, gate_, own, routing_, sequence_rows(p)});
+    p.add(Route{router_, gate_, bias_, own, routing_, sequence_rows(p)});
     const bool cut = shares() && s_.tensor.size > 1;  // the rows of a sequence, over ranks that share the layers
     if ((s_.context > 1 || cut) && router_.balances() && p.backward != Backward::kNone)
       p.add(SumLoads{routing_.loads, cut});
@@ -160,13 +208,15 @@ void Experts::contract(Program& p, const Ref& out, bool is_repeated) {
   p.step("w2 of experts", is_repeated);
   p.add(ExpertsLinear{row_outputs_, gated_, w2_, ends_});
   p.step("sum of experts", is_repeated);
+  share_rows(p, out);
   bring_back(p, out, row_outputs_);
   sum_rows(p, out);
 }
 
 void Experts::backward(Program& p, const Ref& dx, const Ref& dout, const Ref& x) {
+  const Ref dall = shared_gradients(p, dout);
   p.step("w2's input gradient");
-  send(p, dout_, routed_rows(p, dout));
+  send(p, dout_, has_shared() && !shares() ? dall : routed_rows(p, dout));
   p.add(ExpertsInputGradient{gated_gradient_, dout_, w2_, ends_});
   p.step("the factors' gradient");
   p.add(Activate{s_.activation, activated_, gate_up_});
@@ -186,6 +236,7 @@ void Experts::backward(Program& p, const Ref& dx, const Ref& dout, const Ref& x)
   p.step("w1's and w3's input gradient");
   p.add(ExpertsInputGradient{row_outputs_, gate_up_, w13_, ends_});
   p.step("the router's gradient");
+  share_input_gradient(p, dx);
   bring_back(p, dx, row_outputs_);
   // The losses of the router itself count once: one of the ranks that route the same rows adds them.
   Router router = router_;
@@ -199,14 +250,18 @@ void Experts::backward(Program& p, const Ref& dx, const Ref& dout, const Ref& x)
 
 void Experts::weight_gradients(Program& p, const Ref& dout, const Ref& x) {
   p.step("w2's gradients");
-  if (!shares()) send(p, dout_, routed_rows(p, dout));
+  const Ref dall = has_shared() ? p.all_rows(dout) : dout;
+  if (has_shared()) p.add(LinearWeightGradient{shared_w2_, dall, shared_gated_});
+  if (!shares()) send(p, dout_, has_shared() ? dall : routed_rows(p, dout));
   p.add(ExpertsWeightGradient{w2_, dout_, gated_, ends_});
   gradients_in(p, x);
 }
 
 void Experts::gradients_in(Program& p, const Ref& x) {
   p.step("w1's, w3's and the router's gradients");
-  const Ref own = routed_rows(p, x);
+  const Ref all = has_shared() ? p.all_rows(x) : x;
+  const Ref own = !has_shared() ? routed_rows(p, x) : shares() ? x : all;
+  if (has_shared()) p.add(LinearWeightGradient{shared_w13_, shared_gate_up_, all});
   p.add(RouterWeightGradient{gate_, logits_gradient_, own});
   if (!shares()) send(p, rows_, own);
   p.add(ExpertsWeightGradient{w13_, gate_up_, shares() ? input_ : rows_, ends_});

@@ -4,6 +4,10 @@
 //   y = sum over the chosen experts e of  p_e w2_e (silu(w1_e x) w3_e x)
 //   s = softmax(gate x); the k experts with the largest s are chosen; p_e = s_e, or s_e / (sum of the chosen s)
 //
+// Options of DeepSeek-V3 (arXiv 2412.19437): s = sigmoid(gate x); a bias is added to s where experts are chosen, but
+// not in p; experts are chosen within a token's best groups; and shared experts, a feed-forward for all tokens, are
+// added to y. As all matrices without experts, tensor-parallel ranks have parts of it.
+//
 // No token is dropped, whatever the experts' loads (MegaBlocks, arXiv 2211.15841). Rows are sorted by expert, and each
 // expert multiplies its own. Products of the gate are in float32. Backward reads the routing that forward has left, and
 // never computes it again: a tie that falls otherwise would give another model.
@@ -51,12 +55,19 @@ class Experts {
   void send(Program& p, const Ref& rows, const Ref& x);
   // out = the sum of each token's rows.
   void bring_back(Program& p, const Ref& out, const Ref& rows);
+  // The feed-forward for all tokens.
+  bool has_shared() const { return shared_w2_.exists(); }
+  void add_shared(ParameterList& list, const Laws& laws);
+  void share_rows(Program& p, const Ref& out);
+  Ref shared_gradients(Program& p, const Ref& dout);
+  void share_input_gradient(Program& p, const Ref& dx);
   void gradients_in(Program& p, const Ref& x);
 
   const ModelShape s_;  // of the layer alone
   const int64_t E_;
   const Router router_;
-  Weight gate_, w13_, w2_;
+  Weight gate_, bias_, w13_, w2_;
+  Weight shared_w13_{}, shared_w2_{};
 
   // Buffers. T: the tokens that this rank routes. N = T * k rows: one for each choice. M: the rows of the experts that
   // are here; N, or what arrives.
@@ -76,6 +87,8 @@ class Experts {
   Ref sent_;                        // [N, D]: by this rank's slots
   Ref sent_factors_gradient_;       // [N, 1]
   Ref arrived_, arrived_factors_;   // [M, D], [M, 1]: scratch
+  // Of shared experts, for all rows: [T, 2*F], [T, F]. Those of a layer are kept as the experts' own are.
+  Ref shared_gate_up_, shared_gated_, shared_gated_gradient_;
 };
 
 }  // namespace hearth::models

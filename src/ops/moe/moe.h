@@ -16,30 +16,53 @@ struct RoutingTensors {
   at::Tensor scores_TE, log_sums_1T, experts_Tk, slots_Tk, choices_1N, factors_N1, ends_1E, loads_BE;
 };
 
-// Routes x [T, D] by the gate [E, D]. Writes all of `to`.
-void route(const RoutingTensors& to, const at::Tensor& x_TD, const at::Tensor& gate_ED, const models::Router& router,
-           const models::SequenceRows& sequences);
+// The rows that a router gets, and which of them are tokens. Padding is routed, but counts in no load and no loss of
+// the router.
+struct RoutedRows {
+  models::SequenceRows sequences;
+  // float32: 1 for a token and 0 for padding, of all rows from row 0 on; the tokens of each whole sequence. Undefined:
+  // no padding.
+  at::Tensor counts_T = {}, tokens_B = {};
+
+  bool are_padded() const { return counts_T.defined(); }
+};
+
+// What keeps the sum of a token's scores from being 0: sigmoids may all be (transformers' classes have it, too).
+inline constexpr double kLeastSum = 1e-20;
+
+// bias_E: what is added to scores where experts are chosen, or undefined.
+struct RouterWeights {
+  at::Tensor gate_ED, bias_E = {};
+};
+// Routes x [T, D]. Writes all of `to`.
+void route(const RoutingTensors& to, const at::Tensor& x_TD, const RouterWeights& weights, const models::Router& router,
+           const RoutedRows& rows);
 
 void dispatch(const at::Tensor& rows_ND, const at::Tensor& x_TD, const RoutingTensors& by);
-// Added in float32 or wider, and rounded once.
-void combine(const at::Tensor& out_TD, const at::Tensor& rows_ND, const RoutingTensors& by);
+// Added in float32 or wider, and rounded once. With `adds`, out's rows are the first summand.
+void combine(const at::Tensor& out_TD, const at::Tensor& rows_ND, const RoutingTensors& by, bool adds);
 void scale_slots(const at::Tensor& rows_NF, const at::Tensor& factors_N1);
 void factors_gradient(const at::Tensor& dfactors_N1, const at::Tensor& drows_NF, const at::Tensor& rows_NF);
 
-// The gradient of the logits: of the factors', and of two losses of the router. For sequences of S positions
+// The gradient of the logits: of the factors', and of two losses of the router. For sequences of S tokens
 //   balance (arXiv 2412.19437, equations 17 to 20): the mean over sequences of sum_e f_e P_e, where f_e = E / (k S)
-//           times e's choices, which is a constant, and P_e is the mean score
-//   z_loss  (arXiv 2202.08906, equation 5): the mean over positions of log_sums^2
+//           times e's choices, which is a constant, and P_e is the mean score, of sigmoids divided by a row's sum
+//   z_loss  (arXiv 2202.08906, equation 5): the mean over sequences of the mean of log_sums^2
 // `per_position`: 1 / the positions of all micro-batches and ranks of a step, times what the step's loss is multiplied
 // by. loads_BE are of whole sequences of S positions, x of this rank's. Adds these rows' parts of both losses, and of
 // the scores' mean entropy in nats, to sums_3 (RouterSum), float64, if it is defined.
 enum RouterSum : int64_t { kBalanceLoss, kZLoss, kEntropy, kNumRouterSums };
 void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_N1, const RoutingTensors& of,
-                    const models::Router& router, const models::SequenceRows& sequences, int64_t S, double per_position,
+                    const models::Router& router, const RoutedRows& rows, int64_t S, double per_position,
                     const at::Tensor& sums_3);
 
-// loads_E [E] float64 += each expert's rows.
-void add_loads(const at::Tensor& loads_E, const at::Tensor& ends_1E);
+// loads_E [E] float64 += each expert's tokens among these rows.
+void add_loads(const at::Tensor& loads_E, const RoutingTensors& of, const RoutedRows& rows);
+
+// Elements [first, first + N) of the bias of E experts: bias_N += rate sign(mean load - load) (arXiv 2408.15664,
+// algorithm 1), unless the decision (ops/step_decision.h) skips the update. loads_E [E] float64.
+void balance_bias(const at::Tensor& bias_N, const at::Tensor& loads_E, int64_t first, double rate,
+                  const at::Tensor& decision);
 
 // dx += dlogits gate, and dgate += dlogits^T x.
 void router_input_gradient(const at::Tensor& dx_TD, const at::Tensor& dlogits_TE, const at::Tensor& gate_ED);
@@ -55,14 +78,14 @@ void experts_weight_gradient(const at::Tensor& dw, const at::Tensor& dy, const a
 
 // The functions of a routing by ATen, on any device.
 namespace aten {
-void route(const RoutingTensors& to, const at::Tensor& x_TD, const at::Tensor& gate_ED, const models::Router& router,
-           const models::SequenceRows& sequences);
+void route(const RoutingTensors& to, const at::Tensor& x_TD, const RouterWeights& weights, const models::Router& router,
+           const RoutedRows& rows);
 void dispatch(const at::Tensor& rows_ND, const at::Tensor& x_TD, const RoutingTensors& by);
-void combine(const at::Tensor& out_TD, const at::Tensor& rows_ND, const RoutingTensors& by);
+void combine(const at::Tensor& out_TD, const at::Tensor& rows_ND, const RoutingTensors& by, bool adds);
 void scale_slots(const at::Tensor& rows_NF, const at::Tensor& factors_N1);
 void factors_gradient(const at::Tensor& dfactors_N1, const at::Tensor& drows_NF, const at::Tensor& rows_NF);
 void route_gradient(const at::Tensor& dlogits_TE, const at::Tensor& dfactors_N1, const RoutingTensors& of,
-                    const models::Router& router, const models::SequenceRows& sequences, int64_t S, double per_position,
+                    const models::Router& router, const RoutedRows& rows, int64_t S, double per_position,
                     const at::Tensor& sums_3);
 }  // namespace aten
 
