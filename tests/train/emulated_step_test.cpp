@@ -11,6 +11,8 @@
 #include "base/random.h"
 #include "comm/mesh_groups.h"
 #include "config/derived.h"
+#include "config/families.h"
+#include "plan/name_pattern.h"
 #include "plan/run_shape.h"
 #include "run/state.h"
 #include "support/emulated_ranks.h"
@@ -28,6 +30,7 @@ using test::Fault;
 struct Layout {
   const char* name;
   Parallelism ranks;
+  bool has_experts = false;
 };
 
 // clang-format off
@@ -42,6 +45,11 @@ const std::vector<Layout> kLayoutsOfSteps = {
     {"pp2_interleaved", {.pipeline_parallel_degree = 2, .pipeline_parallel_schedule = kInterleaved1F1B}},
     {"pp2_zero_bubble", {.pipeline_parallel_degree = 2, .pipeline_parallel_schedule = kInterleavedZeroBubble}},
     {"pp2_tp2_zero3", {.zero_stage = 3, .tensor_parallel_degree = 2, .pipeline_parallel_degree = 2}},
+    {"experts", {.data_parallel_shard_degree = 2}, true},
+    {"ep2", {.data_parallel_shard_degree = 2, .expert_parallel_degree = 2}, true},
+    {"ep2_tp2_zero3",
+     {.data_parallel_shard_degree = 2, .zero_stage = 3, .tensor_parallel_degree = 2, .expert_parallel_degree = 2},
+     true},
 };
 // clang-format on
 
@@ -58,6 +66,14 @@ config::RunConfig config_of(const Layout& layout) {
   c.training.global_batch_size = 4;
   c.memory.loss_chunk_tokens = 5;
   c.parallelism = layout.ranks;
+  if (layout.has_experts) {
+    config::apply(config::find_family("glm4_moe"), c.model);
+    c.model.num_experts = 4;
+    c.model.num_shared_experts = 1;
+    c.model.n_dense_layers = 1;
+    c.model.moe_aux_loss_coeff = 0.1;
+    c.model.route_norm = c.model.attention_gate = true;
+  }
   if (layout.ranks.pipeline_parallel_degree > 1) {
     c.parallelism.pipeline_parallel_microbatch_size = 1;
     c.training.local_batch_size = 4;
@@ -95,12 +111,16 @@ Numbers steps_of(const config::RunConfig& c, comm::Group& world, at::Device devi
   const comm::MeshGroups groups(world, ranks.degrees(), {shape.model.tied, key_ranks});
   const plan::PipelinePlan pipeline = plan::pipeline_plan(c, shape.model.L());
   const plan::TensorPart part{groups.place().tp, ranks.tensor_parallel_degree};
-  const plan::ParameterPlan parameters = plan::parameter_plan(shape.model, part, pipeline.stages_of(groups.place().pp));
+  const plan::ExpertPart experts{groups.experts() == nullptr ? 0 : groups.experts()->rank(),
+                                 ranks.expert_parallel_degree};
+  const plan::ParameterPlan parameters =
+      plan::parameter_plan(shape.model, part, pipeline.stages_of(groups.place().pp), experts);
   parallel::ShardedWeights weights(parameters, shape.precision, groups.loss(),
-                                   parallel::ShardedWeights::Mode::kTraining, {}, plan::sharding_of(c), device, {},
-                                   {groups.tensor(), groups.pipeline(), groups.embedding()});
+                                   parallel::ShardedWeights::Mode::kTraining, plan::trained_parameters({}, parameters),
+                                   plan::sharding_of(c), device, {},
+                                   {groups.tensor(), groups.pipeline(), groups.embedding(), groups.same_experts()});
   optim::ShardedOptimizer optimizer(c.optimizer, weights);
-  model::Transformer model(plan::model_part(shape.model, part, ranks.context_parallel_degree), parameters,
+  model::Transformer model(plan::model_part(shape.model, part, ranks.context_parallel_degree, experts), parameters,
                            config::micro_batch_size(c), c.training.seq_len,
                            {.dtype = shape.precision.compute,
                             .loss_chunk_tokens = c.memory.loss_chunk_tokens,
@@ -108,6 +128,7 @@ Numbers steps_of(const config::RunConfig& c, comm::Group& world, at::Device devi
                             .device = device,
                             .tensor = groups.tensor(),
                             .context = {groups.heads(), groups.keys()},
+                            .experts = groups.experts(),
                             .pipeline = groups.pipeline(),
                             .pipeline_plan = pipeline});
   TrainStep step(model, weights, optimizer, step_options(c));

@@ -14,6 +14,8 @@
 #include <c10/core/InferenceMode.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "support/emulated/memory.h"
 #include "support/emulated/queues.h"
 
@@ -94,14 +96,34 @@ at::Tensor empty_on(at::Device device, const at::Tensor& like) {
   return at::empty_strided(like.sizes(), like.strides(), at::TensorOptions().dtype(like.scalar_type()).device(device));
 }
 
+// Gives an empty out= argument the size of its result, as other devices do. Operators that are made of others use such
+// arguments for what is between.
+void size_outputs(const c10::OperatorHandle& op, const Stack& arguments, const std::vector<size_t>& written) {
+  const auto is_empty = [&](size_t i) {
+    return arguments[i].isTensor() && is_here(arguments[i]) && arguments[i].toTensor().numel() == 0;
+  };
+  if (std::none_of(written.begin(), written.end(), is_empty)) return;
+  Stack results = changed(arguments, zeros_like);
+  const c10::InferenceMode no_gradients;
+  op.callBoxed(&results);
+  for (size_t i = 0; i < written.size(); ++i) {
+    const at::Tensor& result = results[i].toTensor();
+    if (!is_empty(written[i]) || result.numel() == 0) continue;
+    const at::Tensor& out = arguments[written[i]].toTensor();
+    out.unsafeGetTensorImpl()->set_storage_keep_dtype(empty_on(out.device(), result).storage());
+    out.unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes(), result.strides());
+  }
+}
+
 void call_late(const c10::OperatorHandle& op, Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const Stack arguments = torch::jit::pop(*stack, schema.arguments().size());
   const at::Device device = device_of(arguments);
+  const std::vector<size_t> written = written_results(schema);
+  size_outputs(op, arguments, written);
   const Stack on_host = changed(arguments, [](const at::Tensor& tensor) {
     return tensor.defined() && tensor.is_privateuseone() ? seen_by_host(tensor) : tensor;
   });
-  const std::vector<size_t> written = written_results(schema);
   if (!written.empty() || schema.returns().empty()) {
     enqueue(device, [op, on_host] {
       Stack values = on_host;
