@@ -64,9 +64,24 @@ void import_float8(Draft& draft) {
             draft.text(recipe).value_or("") == "rowwise_with_gw_hp" ? "rowwise_hp_wgrad" : "rowwise", recipe);
 }
 
+// What torchtitan's flavors of Qwen3 with experts have besides Hearth's (torchtitan/models/qwen3, models/moe).
+void import_experts(Draft& draft, std::string_view shape, const ForeignKey* flavor) {
+  draft.set("model.expert_bias", true, flavor, "torchtitan balances experts by it");
+  draft.set("model.load_balance_coeff", 1e-3, flavor, "torchtitan's default");
+  if (shape == "235B-A22B" && !draft.has("model.rope_theta"))
+    draft.set("model.rope_theta", 5e6, flavor, "of torchtitan's flavor");
+}
+
+void import_expert_ranks(Draft& draft) {
+  const ForeignKey* degree = draft.find("parallelism.expert_parallel_degree");
+  if (draft.whole(degree).value_or(1) == 1) return;
+  if (!draft.is_set("model.expert_bias")) return draft.refuse(*degree, kWhyNoExperts);
+  if (draft.options().layout) draft.take("parallelism.expert_parallel_degree", degree);
+}
+
 void import_model(Draft& draft) {
   const ForeignKey *name = draft.find("model.name"), *flavor = draft.find("model.flavor");
-  const std::string family = draft.text(name).value_or("llama3");
+  std::string family = draft.text(name).value_or("llama3");
   std::string shape = draft.text(flavor).value_or("debugmodel");
   bool documents = draft.text("model.attn_mask_type").value_or("causal") == "block_causal";
   for (const std::string_view end : {"_flex_attn", "_varlen_attn", "_flex", "_varlen"}) {
@@ -74,6 +89,8 @@ void import_model(Draft& draft) {
     shape.erase(shape.size() - end.size());
     documents = true;
   }
+  const bool has_experts = family == "qwen3" && find_flavor("qwen3_moe", shape) != nullptr;
+  if (has_experts) family = "qwen3_moe";
   if (find_flavor(family, shape) == nullptr) {
     const std::string all = flavor_names(family);
     const std::string why = all.empty() ? fmt::format("Hearth has no family {}", family)
@@ -87,6 +104,7 @@ void import_model(Draft& draft) {
             flavor == nullptr       ? "torchtitan's default; its shape changed over the years"
             : shape == "debugmodel" ? "its shape changed over the years"
                                     : "");
+  if (has_experts) import_experts(draft, shape, flavor);
   if (documents)
     draft.set("model.attention_scope", "document",
               draft.has("model.attn_mask_type") ? draft.find("model.attn_mask_type") : flavor,
@@ -275,6 +293,7 @@ void import_torchtitan_keys(Draft& draft) {
   refuse_names_of_years(draft);
   import_command(draft);
   import_model(draft);
+  import_expert_ranks(draft);
   import_objective(draft);
   import_data(draft);
   import_schedule(draft, age);

@@ -35,5 +35,27 @@ TEST_F(ImportTest, ASecondSeedOfAForkOfTorchtitanIsNoted) {
   EXPECT_THAT(text("shuffle_seed = 7\n"), Not(HasSubstr(left_out)));
 }
 
+TEST_F(ImportTest, TorchtitansExpertsAreBalancedByTheirBias) {
+  const auto text = [&](const std::string& flavor, const std::string& more) {
+    return import_text({{"run.toml", "[model]\nname = \"qwen3\"\nflavor = \"" + flavor +
+                                         "\"\n[training]\nsteps = 10\nseq_len = 128\nlocal_batch_size = 1\n"
+                                         "[parallelism]\nexpert_parallel_degree = 8\n" +
+                                         more}},
+                       {.ranks = 64});
+  };
+  const std::string small = text("30B-A3B", "");
+  EXPECT_THAT(small, HasSubstr("name = \"qwen3_moe\""));
+  EXPECT_THAT(small, HasSubstr("expert_bias = true"));
+  EXPECT_THAT(small, HasSubstr("load_balance_coeff = 0.001"));
+  EXPECT_THAT(small, HasSubstr("expert_parallel_degree = 8"));
+  EXPECT_THAT(small, Not(HasSubstr("rope_theta")));
+  EXPECT_THAT(text("235B-A22B", ""), HasSubstr("rope_theta = 5000000"));
+  EXPECT_THAT(error({{"run.toml",
+                      "[model]\nname = \"qwen3\"\nflavor = \"30B-A3B\"\n[training]\nsteps = 10\n"
+                      "debug_moe_force_load_balance = true\n"}},
+                    {.ranks = 8}),
+              HasSubstr("experts are chosen by scores"));
+}
+
 }  // namespace
 }  // namespace hearth::config
