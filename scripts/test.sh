@@ -60,7 +60,8 @@ awk '/^\[  PASSED  \] [0-9]+ test/ { passed += $4 } /^\[  SKIPPED \] [0-9]+ test
      END { if (passed) printf "in their binaries: %d tests passed, %d skipped\n", passed, skipped }' \
   build/release/Testing/Temporary/LastTest.log || true
 if [ "$run_slow" = no ]; then
-  left_out="$(ctest --test-dir build/release --show-only --label-regex '^slow$' </dev/null | sed -n 's/^Total Tests: //p')"
+  left_out="$(ctest --test-dir build/release --show-only --label-regex '^slow$' </dev/null |
+    sed -n 's/^Total Tests: //p')"
   say "not run: $left_out tests that are labelled slow (scripts/test.sh -L slow)"
 fi
 skipped="$(skipped_tests build/release/Testing/Temporary/LastTest.log)"

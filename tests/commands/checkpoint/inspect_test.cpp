@@ -25,7 +25,7 @@ TEST(InspectCommand, ShowsStepParametersProvenanceTensorsAndConfiguration) {
   EXPECT_EQ(result.exit_code, 0);
   // 13*7 + 6*5 + 4*3 + 11 + 3*4*5 elements of weights; the optimizer's do not count.
   for (const char* expected :
-       {"100, 100000 tokens seen", "204 (204) in 5 weights", "(Release, commit of a test)", "step-00000001",
+       {"100, 100000 tokens seen", "204 (204) in 5 weights", ", commit of a test)", "step-00000001",
         "layers.10.attention.wq.weight", "float64", "[4, 3]", "validation_loss", "steps = 100 # \"quoted\""})
     EXPECT_THAT(result.output, HasSubstr(expected)) << expected << "\n" << result.output;
   EXPECT_THAT(result.output, ContainsRegex("LibTorch 2\\.11\\.0, 2[ \n]+ranks"));

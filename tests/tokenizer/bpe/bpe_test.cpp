@@ -210,8 +210,8 @@ TEST(Bpe, AVocabularyThatContradictsItselfIsRefused) {
   }
 }
 
-// A quadratic algorithm takes hours for this piece, so the time limit of the suite finds it. bench/tokenizer.py measures
-// the speed.
+// A quadratic algorithm takes hours for this piece, so the time limit of the suite finds it. bench/tokenizer.py
+// measures the speed.
 TEST(Bpe, APieceOfFourMillionSymbolsTakesTimeInProportion) {
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
