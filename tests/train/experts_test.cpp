@@ -125,6 +125,27 @@ TEST_F(TrainedExperts, AreBalancedByTheirBias) {
   EXPECT_LT(with_bias - 1, 0.7 * (without - 1));
 }
 
+// Ranks own parts of a bias that is so long.
+TEST_F(TrainedExperts, HaveOneBiasWhereRanksShareIt) {
+  const auto bias_with = [&](int64_t ranks) {
+    config::RunConfig c = with(600, 2, 0);
+    c.job.dump_folder = fmt::format("ranks-{}", ranks);
+    c.model.n_layers = 2;
+    c.model.moe_hidden_dim = 8;
+    c.model.expert_bias = true;
+    c.training.dtype = DType::kFloat64;
+    c.training.threads = ranks;
+    c.training.steps = c.checkpoint.interval = 3;
+    c.parallelism.data_parallel_shard_degree = ranks;
+    c.training.local_batch_size = 1;
+    c.training.global_batch_size = 6;
+    train(c);
+    return tensors_of(step_of(c, 3)).at("layers.1.moe.expert_bias");
+  };
+  const std::vector<std::byte> one = bias_with(1);
+  for (const int64_t ranks : {2, 3, 6}) EXPECT_EQ(bias_with(ranks), one) << ranks;
+}
+
 // A step that is not made moves no bias, and a frozen bias stays.
 TEST_F(TrainedExperts, KeepABiasThatIsFrozen) {
   config::RunConfig c = with(8, 2, 0);
