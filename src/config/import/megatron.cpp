@@ -8,6 +8,7 @@
 
 #include "base/quantity.h"
 #include "config/import/dialects.h"
+#include "config/import/megatron_experts.h"
 
 namespace hearth::config {
 namespace {
@@ -76,6 +77,7 @@ void import_megatron_model(Draft& draft) {
   draft.set("model.init", "normal", nullptr, "as Megatron-LM begins");
   draft.set("model.output_init", "scaled_normal", nullptr);
   draft.take("model.init_std", "init_method_std");
+  import_megatron_experts(draft);
 }
 
 // Samples as steps of the global batch.

@@ -18,8 +18,9 @@ constexpr ImportRule kMegatronRules[] = {
     // parallelism
     read("tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size "
          "num_layers_per_virtual_pipeline_stage num_virtual_stages_per_pipeline_rank"),
-    only("expert_model_parallel_size", "1", kWhyNoExperts),
-    only("expert_tensor_parallel_size", "1|null", kWhyNoExperts),
+    read("expert_model_parallel_size"),
+    ignore("expert_tensor_parallel_size",
+           "it changes no result: parallelism.expert_parallel_degree says who has experts"),
     ignore("sequence_parallel", kWhySequence),
     refuse("model_parallel_size", "it is gone from Megatron-LM", "write --tensor-model-parallel-size"),
     refuse("pipeline_model_parallel_layout decoder_first_pipeline_num_layers decoder_last_pipeline_num_layers",
@@ -86,8 +87,7 @@ constexpr ImportRule kMegatronRules[] = {
     only("init_method_xavier_uniform", "false", "matrices begin as normal numbers"),
     only("use_mup", "false", "rates and deviations of muP are not there"),
     ignore("mup_*", "it belongs to muP"),
-    only("num_experts", "null", kWhyExperts),
-    ignore("moe_*", kWhyNoExperts),
+    read("num_experts moe_*"),
     only("mtp_num_layers", "null", "only the next token is predicted"),
     ignore("mtp_*", "it belongs to mtp_num_layers"),
     only("fp32_residual_connection", "false", "the residual stream has the type of the computation"),

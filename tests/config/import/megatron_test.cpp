@@ -119,13 +119,13 @@ TEST_F(ImportTest, DefaultsOfMegatronAreWrittenOut) {
 TEST_F(ImportTest, WhatHearthDoesNotHaveOfMegatronIsRefusedByLine) {
   const std::string options =
       "pretrain_gpt.py --num-layers 2 --hidden-size 64 \\\n --num-attention-heads 4 --seq-length 32 \\\n"
-      " --num-experts 8 --moe-router-topk 2 \\\n --lr 1e-3 --lr-decay-style WSD --train-iters 10 \\\n"
+      " --mtp-num-layers 1 --moe-router-topk 2 \\\n --lr 1e-3 --lr-decay-style WSD --train-iters 10 \\\n"
       " --micro-batch-size 1 --rampup-batch-size 16 16 1000 --nonsense 3 --mock-data\n";
   EXPECT_EQ(
       error({{"run.txt", options}}, {.ranks = 1}),
       "error: run.txt (read as Megatron-LM) has 10 errors\n"
-      "  run.txt:3: --num-experts 8: experts are not imported: give model.num_experts and its neighbours\n"
-      "      fix: to import the rest: --leave-out num_experts\n"
+      "  run.txt:3: --mtp-num-layers 1: only the next token is predicted\n"
+      "      fix: to import the rest: --leave-out mtp_num_layers\n"
       "  run.txt:4: --lr-decay-style \"WSD\": the decay is linear, cosine or constant\n"
       "      fix: for WSD see lr_scheduler.decay_ratio, or import the rest: --leave-out lr_decay_style\n"
       "  run.txt:5: --rampup-batch-size [16, 16, 1000]: every step has training.global_batch_size sequences\n"
