@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "comm/group.h"
 #include "config/choices.h"
 #include "models/program.h"
+#include "ops/readback.h"
 #include "ops/rope.h"
 #include "ops/tensor.h"
 #include "plan/activations.h"
@@ -66,7 +68,9 @@ struct ActivationMemory {
 // The rows that a layer's experts get from other ranks, and that this rank sends.
 struct ExpertRows {
   int64_t arriving = 0;
-  std::vector<int64_t> to, from;  // [ranks]: that arrive from each rank, and that go to it
+  std::vector<int64_t> to, from;          // [ranks]: that arrive from each rank, and that go to it
+  // [2, E] int64, of each expert: sent and received, copied to the host.
+  std::shared_ptr<ops::Readback> counts{};
 };
 
 class Activations {

@@ -215,6 +215,7 @@ class Executor {
     const UnitTensors::Sum sum = unit.begun_gradient(op.gate);
     ops::router_weight_gradient(sum.tensor, a(op.dlogits), a(op.x), sum.accumulate);
   }
+  void operator()(const models::SendCounts& op) const { send_counts(a, op); }
   void operator()(const models::ShareCounts& op) const { share_counts(a, op); }
   void operator()(const models::SendRows& op) const { send_rows(a, op); }
   void operator()(const models::ReturnRows& op) const { return_rows(a, op); }

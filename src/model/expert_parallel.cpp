@@ -2,6 +2,7 @@
 #include "model/expert_parallel.h"
 
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -30,13 +31,18 @@ at::Tensor order_of(const Activations& a, const models::Arrivals& by) { return a
 
 }  // namespace
 
-void share_counts(const Activations& a, const models::ShareCounts& op) {
-  const int64_t R = a.experts->size(), E = a.program().buffer(op.of.ends).shape[1], here = E / R;
+void send_counts(const Activations& a, const models::SendCounts& op) {
   // Sent and received counts in one tensor: they come to the host in one copy.
+  const int64_t E = a.program().buffer(op.of.ends).shape[1];
   const at::Tensor counts_2E = ops::empty({2, E}, DType::kInt64, a.device());
   ops::copy_(counts_2E.select(0, 0), ops::counts_of(a(op.of.ends)));
   a.experts->all_to_all(counts_2E.select(0, 1), counts_2E.select(0, 0));
-  const std::vector<int64_t> counts = ops::to_int64s(counts_2E);
+  a.expert_rows().counts = std::make_shared<ops::Readback>(counts_2E);
+}
+
+void share_counts(const Activations& a, const models::ShareCounts& op) {
+  const std::vector<int64_t> counts = ops::to_int64s(a.expert_rows().counts->wait());
+  const int64_t R = a.experts->size(), E = std::ssize(counts) / 2, here = E / R;
   const ops::ArrivingRows arriving = ops::arriving_rows(std::span(counts).subspan(static_cast<size_t>(E)), R);
   ExpertRows& rows = a.expert_rows();
   rows.arriving = std::ssize(arriving.order);

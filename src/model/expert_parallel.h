@@ -10,8 +10,10 @@
 
 namespace hearth::model {
 
-// Also decides how many rows this layer's buffers have until its next forward. Waits for the other ranks, and on a GPU
-// for the device.
+// Begins the exchange of numbers of rows. Does not wait for a GPU.
+void send_counts(const Activations& a, const models::SendCounts& op);
+// Ends it: decides how many rows this layer's buffers have until its next forward. Waits for the other ranks, and on a
+// GPU for what was enqueued up to send_counts.
 void share_counts(const Activations& a, const models::ShareCounts& op);
 
 void send_rows(const Activations& a, const models::SendRows& op);

@@ -123,11 +123,16 @@ struct Arrivals {
   Ref factors;  // [M, 1] exact: of each slot
   Ref ends;     // [1, experts of a rank] int32: the slot behind each expert's last
 };
-// The ranks tell each other how many rows of each expert they send. The only time that the host waits.
-struct ShareCounts {
+// The ranks tell each other how many rows of each expert they send.
+struct SendCounts {
   Routing of;
-  Arrivals to;
   Refs reads() const { return {of.ends}; }
+  Refs writes() const { return {}; }
+};
+// Takes these numbers. The only time that the host waits: ops between the two keep a GPU busy meanwhile.
+struct ShareCounts {
+  Arrivals to;
+  Refs reads() const { return {}; }
   Refs writes() const { return {to.order, to.ends}; }
 };
 // Rows by this rank's slots -> rows by the slots of the ranks that have the experts. `arrived` is scratch.

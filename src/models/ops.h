@@ -281,13 +281,13 @@ struct Loss {
   }
 };
 
-using Op =
-    std::variant<Embedding, EmbeddingGradient, Receive, NormForward, AddNormForward, NormGradient, NormPartSquares,
-                 SumOverRanks, NormPartForward, NormPartDots, NormPartGradient, Linear, LinearInputGradient,
-                 LinearWeightGradient, SharedLinearGradients, AddBias, BiasGradient, Copy, Scale, Add, GatherRows,
-                 SumRows, RowsToHeads, HeadsToRows, GatherKeys, SumKeyGradients, Rotate, Attention, AttentionGradient,
-                 Gate, GateGradient, CachedAttention, Activate, ActivateGradient, Loss, Route, SumLoads, Dispatch,
-                 Combine, ScaleSlots, FactorsGradient, RouteGradient, RouterInputGradient, RouterWeightGradient,
-                 ShareCounts, SendRows, ReturnRows, ExpertsLinear, ExpertsInputGradient, ExpertsWeightGradient>;
+using Op = std::variant<Embedding, EmbeddingGradient, Receive, NormForward, AddNormForward, NormGradient,
+                        NormPartSquares, SumOverRanks, NormPartForward, NormPartDots, NormPartGradient, Linear,
+                        LinearInputGradient, LinearWeightGradient, SharedLinearGradients, AddBias, BiasGradient, Copy,
+                        Scale, Add, GatherRows, SumRows, RowsToHeads, HeadsToRows, GatherKeys, SumKeyGradients, Rotate,
+                        Attention, AttentionGradient, Gate, GateGradient, CachedAttention, Activate, ActivateGradient,
+                        Loss, Route, SumLoads, Dispatch, Combine, ScaleSlots, FactorsGradient, RouteGradient,
+                        RouterInputGradient, RouterWeightGradient, SendCounts, ShareCounts, SendRows, ReturnRows,
+                        ExpertsLinear, ExpertsInputGradient, ExpertsWeightGradient>;
 
 }  // namespace hearth::models

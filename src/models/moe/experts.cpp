@@ -183,16 +183,17 @@ void Experts::expand(Program& p, const Ref& x, bool is_repeated) {
   p.step(is_repeated ? "rows of experts" : "router", is_repeated);
   const Ref all = has_shared() ? p.all_rows(x) : x;
   const Ref own = !has_shared() ? routed_rows(p, x) : shares() ? x : all;
-  if (has_shared()) p.add(Linear{shared_gate_up_, all, shared_w13_});
   if (!is_repeated) {
     p.add(Route{router_, gate_, bias_, own, routing_, sequence_rows(p)});
     const bool cut = shares() && s_.tensor.size > 1;  // the rows of a sequence, over ranks that share the layers
     if ((s_.context > 1 || cut) && router_.balances() && p.backward != Backward::kNone)
       p.add(SumLoads{routing_.loads, cut});
-    if (shares()) {
-      p.add(ShareCounts{routing_, arrivals_});
-      p.add(SendRows{arrivals_.factors, routing_.factors, arrived_factors_, arrivals_});
-    }
+    if (shares()) p.add(SendCounts{routing_});
+  }
+  if (has_shared()) p.add(Linear{shared_gate_up_, all, shared_w13_});
+  if (shares() && !is_repeated) {
+    p.add(ShareCounts{arrivals_});
+    p.add(SendRows{arrivals_.factors, routing_.factors, arrived_factors_, arrivals_});
   }
   const Ref rows = shares() ? input_ : rows_;
   send(p, rows, own);
