@@ -222,7 +222,9 @@ RestartDecision decide(const std::vector<StartEvent>& events, const Ended& ended
     if (const std::optional<RestartDecision> stop = stop_for_a_person(ended)) return *stop;
   if (ended.is_done) return {Next::kDone, "the training is complete"};
   if (stop_asked) return {Next::kStop, "`hearth stop` asked for it", 0, /*is_asked=*/true};
-  if (ended.signal == "leave") return {Next::kLeave, "the job was asked to end: cancelled, or preempted"};
+  if (ended.signal == "leave")
+    return {Next::kLeave,
+            "the job was asked to end: it was cancelled, preempted, or requeued after the failure of a node"};
   const int64_t vain = starts_without_progress(events, ended.step);
   const std::string why = reason_of(ended, leaves_out);
   if (vain > max_restarts)
