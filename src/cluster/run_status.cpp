@@ -190,6 +190,19 @@ void judge_local_job(RunStatus& status) {
   judge(status, RunState::kUnknown, fmt::format("its job runs on {}: ask there", newest->host));
 }
 
+// What helps a job for which too few nodes are left. Slurm needs both numbers: NumNodes alone changes nothing.
+std::string advice_for_fewer_nodes(const RunStatus& status) {
+  std::string fewer;
+  for (const StartEvent& e : status.events)
+    if (e.name == "submit")
+      fewer = e.nodes <= 1 ? ""
+                           : fmt::format(
+                                 "fewer will do where parallelism.data_parallel_shard_degree is -1: scontrol update "
+                                 "JobId={} NumNodes=N NumTasks=M, where M is {} times N; else ",
+                                 status.job, e.ranks / e.nodes);
+  return fewer + "hearth stop it, then submit it anew";
+}
+
 void judge_slurm_job(RunStatus& status) {
   const SlurmAnswer answer = ask_slurm(status.job);
   status.slurm = answer.job;
@@ -200,7 +213,7 @@ void judge_slurm_job(RunStatus& status) {
   if (!status.slurm->nodes.empty()) return judge(status, RunState::kRunning);
   judge(status, RunState::kQueued, status.slurm->reason);
   if (status.why == "BadConstraints")  // Slurm waits on, for nodes that it does not have
-    status.why += ": too few nodes are left for it; hearth stop it, then submit it anew";
+    status.why += ": too few nodes are left for it; " + advice_for_fewer_nodes(status);
 }
 
 }  // namespace

@@ -62,7 +62,11 @@ TEST_F(Submits, AJobIsRecordedAndASecondIsRefused) {
   EXPECT_THAT(hearth("status --json " + toml.string()).output, HasSubstr("\"state\":\"queued\",\"why\":\"Resources\""));
 
   program("squeue", "echo 'PENDING|BadConstraints||1:00'");
-  EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr("queued (BadConstraints: too few nodes are left"));
+  EXPECT_THAT(hearth("status " + run.string()).output,
+              HasSubstr("queued (BadConstraints: too few nodes are left for it; hearth stop it, then submit it anew)"));
+  append_start(run, {.name = "submit", .job = "12", .cluster = "slurm_cpu", .nodes = 3, .ranks = 12});
+  EXPECT_THAT(hearth("status " + run.string()).output,
+              HasSubstr("scontrol update JobId=12 NumNodes=N NumTasks=M, where M is 4 times N; else hearth stop it"));
 
   program("scancel", "echo \"$@\" > " + (scratch / "scancel.log").string());
   EXPECT_EQ(hearth("stop " + run.string()).exit_code, 0);
