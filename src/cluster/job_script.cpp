@@ -111,6 +111,8 @@ std::string preflight_words(const JobScript& job) {
   return text;
 }
 
+// No here-strings and no here-documents: bash before 5.1 writes them into /tmp, and newer ones do if they are long. A
+// full disk there would make them empty.
 constexpr std::string_view kFunctions = R"(
 ranks=         # the process that starts the ranks
 signal=none    # limit: the time limit comes (USR2); leave: somebody wants this job to end (TERM)
@@ -158,24 +160,37 @@ ask() {
 
 constexpr std::string_view kSlurmFunctions = R"(
 answered=yes    # by a node of the job, when it was asked last
+fine=()         # the nodes that can run it, when they were asked last
 
 # Which nodes of the job start the program and find the run's files, with the build and content that most nodes have?
 # Those that do not, and are not all, are written to bad_nodes. A job of one node may get another one.
 look_at_nodes() {
-  local said compared
+  local said compared word node others='' off=''
+  local -A is_fine=()
+  fine=()
   said=$(try_nodes)
-  compared=$(tell compare <<<"$said")
+  compared=$(printf '%s\n' "$said" | tell compare)
   [ -z "$compared" ] || said=$compared
   answered=no
   [ -z "$said" ] || answered=yes
-  if [[ $said = *"fine "* ]]; then
-    scontrol show hostnames "$SLURM_JOB_NODELIST" | grep --invert-match --line-regexp --fixed-strings \
-      --file=<(sed --quiet 's/^fine //p' <<<"$said") >"$bad_nodes.new" && mv "$bad_nodes.new" "$bad_nodes"
-    rm -f "$bad_nodes.new"
-    [ ! -s "$bad_nodes" ] || fault=nodes
-  elif [ "$answered" = yes ]; then
+  while read -r word node; do
+    case $word in
+      fine) is_fine[${node:-none}]=yes ;;
+      off) off=$node ;;
+    esac
+  done < <(printf '%s\n' "$said")
+  if [ "${#is_fine[@]}" = 0 ]; then
+    [ "$answered" = no ] || fault=nodes
+    [ "$SLURM_NNODES" != 1 ] || [ -z "$off" ] || echo "$off" >"$bad_nodes"
+    return
+  fi
+  for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
+    if [ -n "${is_fine[$node]-}" ]; then fine+=("$node"); else others+=$node$'\n'; fi
+  done
+  # Where none of Slurm's names is that of a fine node, the nodes call themselves otherwise.
+  if [ "${#fine[@]}" -gt 0 ] && [ -n "$others" ]; then
+    printf %s "$others" >"$bad_nodes"
     fault=nodes
-    [ "$SLURM_NNODES" != 1 ] || sed --quiet 's/^off //p' <<<"$said" >"$bad_nodes"
   fi
 }
 
@@ -286,7 +301,7 @@ constexpr std::string_view kLoopEnd =
   [ "$what" != none ] || what=$fault
   answer=$(ask after --checkpoints "$checkpoints" --max-restarts "$max_restarts" --code "$code" --signal "$what" \
     --bad-nodes "$bad_nodes") || give_up $?
-  read -r next seconds <<<"$answer"
+  read -r next seconds < <(printf '%s\n' "$answer")
   case $next in
 )";
 

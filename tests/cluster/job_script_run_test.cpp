@@ -115,6 +115,19 @@ TEST_F(RunScripts, OfOneNodeLeaveItOutIfItIsOff) {
   EXPECT_THAT(calls(), HasSubstr("ExcNodeList=node9,node1\n"));
 }
 
+// Slurm calls them otherwise than they do themselves, or says nothing: no node is known to be off.
+TEST_F(RunScripts, LeaveNobodyOutOfAListThatDoesNotFit) {
+  for (const char* names : {"node1.x node2.x", ""}) {
+    program("scontrol", fmt::format("case $* in *hostnames*) printf '%s\\n' {} ;; esac; exit 0", names));
+    answer("train", "137\n0\n");
+    answer("after", "again 0\ndone 0\n");
+    EXPECT_EQ(start().exit_code, 0) << names;
+    EXPECT_EQ(count("--code 137 --signal none"), 1) << names << calls();
+    EXPECT_FALSE(path_exists(run / "bad_nodes.txt")) << names;
+    std::filesystem::remove(scratch / "calls");
+  }
+}
+
 // The disk is away: all nodes would be left out.
 TEST_F(RunScripts, LeaveNobodyOutIfAllAreOff) {
   answer("train", "2\n0\n");

@@ -100,6 +100,16 @@ TEST(JobScripts, QuoteWordsAsBashReadsThem) {
   EXPECT_EQ(value("no variable `id`"), "no variable `id`");
 }
 
+// Bash before 5.1 writes here-strings and here-documents into /tmp, which may be full; newer ones do if they are long.
+TEST(JobScripts, NeedNoTemporaryFiles) {
+  for (const char* cluster : {"frontier", "local", "slurm_cpu", "slurm_nvidia"})
+    for (const bool preflight : {false, true}) {
+      JobScript job = script_of(cluster);
+      job.preflight = preflight;
+      EXPECT_THAT(job_script(job), Not(HasSubstr("<<"))) << cluster;
+    }
+}
+
 TEST(JobScripts, AreCleanToShellcheck) {
   if (test::run_command("shellcheck --version").exit_code != 0) GTEST_SKIP() << "shellcheck is not here";
   const test::ScratchFolder scratch;
