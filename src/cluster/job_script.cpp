@@ -162,13 +162,16 @@ constexpr std::string_view kSlurmFunctions = R"(
 answered=yes    # by a node of the job, when it was asked last
 fine=()         # the nodes that can run it, when they were asked last
 
-# Which nodes of the job start the program and find the run's files, with the build and content that most nodes have?
-# Those that do not, and are not all, are written to bad_nodes. A job of one node may get another one.
+# Which nodes of the job start the program and find the run's files, with the build and content that most nodes have, in
+# the folder where the token is? Those that do not, and are not all, are written to bad_nodes. A job of one node may get
+# another one.
 look_at_nodes() {
-  local said compared word node others='' off=''
+  local said compared word node others='' off='' token=.look-$job-$RANDOM$RANDOM
   local -A is_fine=()
   fine=()
-  said=$(try_nodes)
+  { : >"$run/$token"; } 2>/dev/null || token=
+  said=$(try_nodes ${token:+--token "$token"})
+  [ -z "$token" ] || rm -f "$run/$token"
   compared=$(printf '%s\n' "$said" | tell compare)
   [ -z "$compared" ] || said=$compared
   answered=no
@@ -344,7 +347,7 @@ std::string job_script(const JobScript& job) {
     text += fmt::format(
         "try_nodes() {{ timeout --kill-after=10 150 srun --overlap --wait=60 --kill-on-bad-exit=0 "
         "--nodes=\"$SLURM_NNODES\" --ntasks=\"$SLURM_NNODES\" --ntasks-per-node=1 {} job node \"$run\" --job \"$job\" "
-        "--run-file {}{}; }}\n",
+        "--run-file {}{} \"$@\"; }}\n",
         hearth, shell_word(job.run_file.string()), set_words(job));
   text += kFunctions;
   text += slurm ? kSlurmFunctions : kLocalFunctions;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/node_reports.h"
 
+#include <algorithm>
 #include <map>
 #include <span>
 #include <utility>
@@ -29,6 +30,23 @@ std::vector<OddNode> odd_nodes(std::string_view reports) {
         break;
       }
   return odd;
+}
+
+OtherFolder nodes_with_another_folder(std::string_view reports) {
+  std::vector<std::string> same, other;
+  bool same_knows = false, other_knows = false;
+  for (const std::string& line : split_lines(reports)) {
+    const std::vector<std::string> words = split(line, ' ');
+    if (words.size() != 4 || words[0] != "folder") continue;
+    const bool knows = words[3] == "known";
+    (words[2] == "same" ? same : other).push_back(words[1]);
+    (words[2] == "same" ? same_knows : other_knows) |= knows;
+  }
+  if (same.empty() || other.empty()) return {};
+  std::sort(same.begin(), same.end());
+  std::sort(other.begin(), other.end());
+  const bool others_are_right = same_knows == other_knows ? other.size() > same.size() : other_knows;
+  return others_are_right ? OtherFolder{same, other.front()} : OtherFolder{other, same.front()};
 }
 
 }  // namespace hearth::cluster

@@ -106,6 +106,22 @@ TEST_F(RunScripts, LeaveOutTheNodesUnlikeMostBeforeAndAfterTheRanksStart) {
   }
 }
 
+// A folder of the same path that is local, for example. The script leaves a file in its own for them to find.
+TEST_F(RunScripts, LeaveOutTheNodesWithAnotherRunFolder) {
+  answer("train", "4\n");
+  answer("after", "requeue 0\n");
+  program("srun",
+          "case $* in *'job node'*) token=${@: -1}; [ -e run/$token ] && seen=same || seen=$token\n"
+          "printf \"folder node1 $seen known\\nfine node1\\nfolder node2 other unknown\\nfine node2\\n\"\n"
+          "printf \"folder node3 $seen known\\nfine node3\\n\" ;; *) exit 4 ;; esac");
+  const CommandResult result = start();
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("node node2: " + run.string() + " is another folder there than on node1"));
+  EXPECT_THAT(calls(), HasSubstr("--code 4 --signal nodes"));
+  EXPECT_THAT(calls(), HasSubstr("ExcNodeList=node9,node2\n"));
+  EXPECT_THAT(list_folder(run), ElementsAre("bad_nodes.txt", "job.sh", "logs"));
+}
+
 TEST_F(RunScripts, OfOneNodeLeaveItOutIfItIsOff) {
   answer("train", "2\n");
   answer("nodes", "off node1\n");

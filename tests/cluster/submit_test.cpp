@@ -284,6 +284,11 @@ TEST_F(Submits, ANodeSaysWhetherItCanRunTheJob) {
   EXPECT_THAT(fine.output, testing::StartsWith(build + data));
   EXPECT_THAT(fine.output, testing::EndsWith("\nfine node7\n"));
   EXPECT_THAT(list_folder(run), SizeIs(0));
+  // Is it the folder that the script sees? Not where the script's file is missing.
+  EXPECT_THAT(node("--token .look").output, testing::EndsWith("\nfolder node7 other unknown\nfine node7\n"));
+  write_file_atomic(run / ".look", "");
+  append_start(run, {.name = "submit", .job = "1"});
+  EXPECT_THAT(node("--token .look").output, testing::EndsWith("\nfolder node7 same known\nfine node7\n"));
   EXPECT_EQ(node("--set training.stesp=1").output, build + "fine node7\n");  // is wrong on every node
   write_file_atomic(scratch / "weights.f32", "1234");
   write_file_atomic(toml, read_file(toml) + "[[validation.set]]\nname = \"a\"\npath = \"data\"\n");

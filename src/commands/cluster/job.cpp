@@ -2,7 +2,8 @@
 // `hearth job`: called by a job's script, not by people. "before": may the ranks start? "after": what comes now? Prints
 // a word for the script, and the seconds to wait first. "queued": another job goes on for this one. "current": exit
 // code 0 if no newer start has the run, else 75. "node": can this node run it? Prints "fine NODE" or "off NODE", and
-// what it has (cluster/node_reports.h). "compare": reads these lines of all nodes, and calls those unlike most off.
+// what it has (cluster/node_reports.h). "compare": reads these lines of all nodes, and calls those unlike most off, and
+// those with another run folder.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -30,7 +31,7 @@ struct JobOptions {
   std::string event;
   Path run, checkpoints, bad_nodes, run_file;
   std::vector<std::string> sets;
-  std::string job, signal = "none", next_job;
+  std::string job, signal = "none", next_job, token;
   int64_t code = 0, max_restarts = 0, requeues = 0;
 };
 
@@ -163,13 +164,34 @@ std::vector<std::string> try_files(const JobOptions& options) {
   return found;
 }
 
+// Whether the run folder has what the job's script wrote into it just before. Another host's file may come late.
+bool finds_token(const JobOptions& options) {
+  constexpr int kAttempts = 12;  // three seconds
+  for (int i = 0; i < kAttempts; ++i) {
+    if (path_exists(options.run / options.token)) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  }
+  return false;
+}
+
+bool knows_submission(const JobOptions& options) {
+  const std::vector<cluster::StartEvent> events = cluster::read_starts(options.run);
+  return std::ranges::any_of(events, [&options](const cluster::StartEvent& e) {
+    return e.job == options.job && (e.name == "submit" || e.name == "queued");
+  });
+}
+
 int try_node(const JobOptions& options) {
   const std::string node = node_name();
   std::string wrong;
   std::vector<std::string> found = split_lines(output_of_hearth_train({"--version"}));
+  std::string folder;
   if (found.empty()) wrong = "hearth-train does not start here";
   try {
     if (wrong.empty()) std::ranges::move(try_files(options), std::back_inserter(found));
+    if (wrong.empty() && !options.token.empty())
+      folder = fmt::format("folder {} {} {}\n", node, finds_token(options) ? "same" : "other",
+                           knows_submission(options) ? "known" : "unknown");
   } catch (const Error& e) {
     wrong = e.why().empty() ? e.message() : e.message() + ": " + e.why();
   }
@@ -177,19 +199,26 @@ int try_node(const JobOptions& options) {
     for (const std::string& text : found) fmt::print("found {} {}\n", node, text);
   else
     fmt::print(stderr, "hearth: node {}: {}\n", node, wrong);
-  fmt::print("{} {}\n", wrong.empty() ? "fine" : "off", node);
+  fmt::print("{}{} {}\n", folder, wrong.empty() ? "fine" : "off", node);
   return 0;
 }
 
-int compare_nodes() {
+int compare_nodes(const JobOptions& options) {
   const std::string reports = read_stream("/dev/stdin");
   std::set<std::string> odd;
+  const cluster::OtherFolder other = cluster::nodes_with_another_folder(reports);
+  for (const std::string& node : other.nodes) {
+    fmt::print(stderr, "hearth: node {}: {} is another folder there than on {}: not mounted, stale, or local\n", node,
+               options.run.string(), other.usual);
+    odd.insert("fine " + node);
+  }
   for (const cluster::OddNode& found : cluster::odd_nodes(reports)) {
     fmt::print(stderr, "hearth: node {}: has {}, and most nodes have {}\n", found.node, found.has, found.usual);
     odd.insert("fine " + found.node);
   }
   for (const std::string& line : split_lines(reports))
-    if (!line.starts_with("found ")) fmt::print("{}\n", odd.contains(line) ? "off" + line.substr(4) : line);
+    if (!line.starts_with("found ") && !line.starts_with("folder "))
+      fmt::print("{}\n", odd.contains(line) ? "off" + line.substr(4) : line);
   return 0;
 }
 
@@ -210,6 +239,7 @@ int job(CommandLine& line) {
   line.option("--requeues N", &options.requeues, within(0, 1 << 20),
               "how often Slurm has put the job back into the queue");
   line.option("--run-file FILE", &options.run_file, "node: the run file");
+  line.option("--token NAME", &options.token, "node: a file that the script has just written into the run folder");
   line.option("--set SECTION.KEY=VALUE", &options.sets, kSetHelp);
   line.option("--next-job ID", &options.next_job, "queued: the job that goes on");
   if (!line.parse()) return 0;
@@ -217,7 +247,7 @@ int job(CommandLine& line) {
   if (options.event == "after") return after_end(options);
   if (options.event == "current") return is_current(options);
   if (options.event == "node") return try_node(options);
-  if (options.event == "compare") return compare_nodes();
+  if (options.event == "compare") return compare_nodes(options);
   if (options.event != "queued")
     throw user_error(
         fmt::format("EVENT = \"{}\" is not before, after, current, queued, node or compare", options.event));
