@@ -5,9 +5,11 @@
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/program.h"
 
 namespace hearth {
 namespace {
@@ -26,6 +28,15 @@ spdlog::level::level_enum level_of(LogLevel level) {
   return spdlog::level::err;
 }
 
+// The text of an error, with the speaker's name at the end of its first line.
+std::string with_speaker(std::string_view text) {
+  const std::string speaker = environment_variable(kSpeakerVariable);
+  std::string named(text);
+  if (!speaker.empty() && text.starts_with("error: "))
+    named.insert(std::min(named.find('\n'), named.size()), " (" + speaker + ")");
+  return named;
+}
+
 }  // namespace
 
 void log_message(LogLevel level, std::string_view text) {
@@ -34,7 +45,8 @@ void log_message(LogLevel level, std::string_view text) {
     sink->set_pattern("%v");
     return spdlog::logger("stderr", std::move(sink));
   }();
-  logger.log(level_of(level), spdlog::string_view_t(text.data(), text.size()));
+  const std::string named = level == LogLevel::kError ? with_speaker(text) : std::string(text);
+  logger.log(level_of(level), spdlog::string_view_t(named.data(), named.size()));
 }
 
 RankLog::RankLog(const Path& folder, int64_t rank) {

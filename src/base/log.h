@@ -3,6 +3,9 @@
 // training's steps) are printed to stdout. A training also logs messages to a file for each rank, with time, rank and
 // level.
 //
+// Several starts of a job may write one log at the same time. So an error on stderr names its start, which the job's
+// script gives in the environment: "error: WHAT (start 2.1)" with HEARTH_SPEAKER="start 2.1" (cluster/job_log.h).
+//
 // Both use spdlog. Its headers are included in log.cpp only: they take over a second to compile.
 #pragma once
 
@@ -21,6 +24,8 @@ class logger;
 namespace hearth {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+inline constexpr const char* kSpeakerVariable = "HEARTH_SPEAKER";
 
 // One message on stderr. Messages of level kDebug go to log files only.
 void log_message(LogLevel level, std::string_view text);

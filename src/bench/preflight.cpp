@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/log.h"
 #include "base/program.h"
 #include "base/quantity.h"
 #include "base/text.h"
@@ -129,8 +130,8 @@ class Table {
       fmt::print("{}\n", object.dump());
     }
     if (speaks_ && !bad.empty())
-      fmt::print(stderr, "error: {} off: {}\n  fix: leave them out: hearth submit --exclude {}\n",
-                 bad.size() == 1 ? "a node is" : "nodes are", join(bad), join(bad, ","));
+      log_error("error: {} off: {}\n  fix: leave them out: hearth submit --exclude {}",
+                bad.size() == 1 ? "a node is" : "nodes are", join(bad), join(bad, ","));
   }
 
  private:

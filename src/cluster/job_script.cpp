@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
+#include "cluster/job_log.h"
 #include "runfolder/names.h"
 
 namespace hearth::cluster {
@@ -231,7 +233,7 @@ ask_for_next() {
 # `hearth job` gave no answer, but this code. If the program does not start on this node, the first of the job, another
 # start does without it: at most so often as there may be restarts.
 give_up() {
-  local list=$run/logs/left_out-$job.txt times=${SLURM_RESTART_COUNT:-0}
+  local list=$run/logs/left_out-$job.txt times=$requeues
   [ "$1" -ge 126 ] || exit "$1"
   echo "$SLURMD_NODENAME" >>"$list" && times=$(wc --lines <"$list")
   [ "$times" -le "$max_restarts" ] || exit "$1"
@@ -253,8 +255,11 @@ end_as_asked() { exit 0; }
 )";
 
 constexpr std::string_view kLoopBegin = R"(
+number=0
 while true; do
-  ask before --checkpoints "$checkpoints" --max-restarts "$max_restarts" || give_up $?
+  number=$((number + 1))
+  start=$requeues.$number
+  ask before --checkpoints "$checkpoints" --max-restarts "$max_restarts" --start "$start" || give_up $?
   rm -f "$bad_nodes" "$run/logs/left_out-$job.txt"
   fault=none    # preflight: it found something; nodes: some cannot start the run
   code=75       # where a signal came meanwhile, nothing starts
@@ -302,8 +307,8 @@ constexpr std::string_view kAskSlurm = R"(  if tell current; then
 constexpr std::string_view kLoopEnd =
     R"(  what=$signal
   [ "$what" != none ] || what=$fault
-  answer=$(ask after --checkpoints "$checkpoints" --max-restarts "$max_restarts" --code "$code" --signal "$what" \
-    --bad-nodes "$bad_nodes") || give_up $?
+  answer=$(ask after --checkpoints "$checkpoints" --max-restarts "$max_restarts" --start "$start" \
+    --code "$code" --signal "$what" --bad-nodes "$bad_nodes") || give_up $?
   read -r next seconds < <(printf '%s\n' "$answer")
   case $next in
 )";
@@ -332,17 +337,20 @@ std::string job_script(const JobScript& job) {
   text += fmt::format("run={}\ncheckpoints={}\nmax_restarts={}    # in a row, without a new checkpoint\n",
                       shell_word(job.run.string()), shell_word(job.checkpoints.string()), job.max_restarts);
   text += "bad_nodes=$run/bad_nodes.txt    # that the next start leaves out\n";
-  text += slurm ? fmt::format("job=$SLURM_JOB_ID\nrequeue={}\n", job.cluster.requeue ? "yes" : "no") : "job=local-$$\n";
+  text += slurm ? fmt::format("job=$SLURM_JOB_ID\nrequeues=${{SLURM_RESTART_COUNT:-0}}\nrequeue={}\n",
+                              job.cluster.requeue ? "yes" : "no")
+                : "job=local-$$\nrequeues=0\n";
   text += "export HEARTH_JOB=$job    # an older start of this run makes way for ranks that have it\n";
+  text += fmt::format("export {}={}    # in the errors of what it asks; those of the ranks name their start\n",
+                      kSpeakerVariable, shell_word(std::string(kScriptSpeaker)));
   text += surroundings(job);
   const std::string container = job.cluster.container.empty() ? "" : shell_words(job.cluster.container) + " ";
   const std::string hearth = container + shell_word(job.hearth.string());
-  text += fmt::format("\ntell() {{ {} job \"$1\" \"$run\" --job \"$job\"{} \"${{@:2}}\"; }}\n", hearth,
-                      slurm ? " --requeues \"${SLURM_RESTART_COUNT:-0}\"" : "");
-  text += fmt::format("start_ranks() {{ exec {}{} {}; }}\n", launch_words(job), hearth, train_words(job));
-  if (job.preflight)
-    text +=
-        fmt::format("check_nodes() {{ exec {}{} {}; }}\nchecked=no\n", launch_words(job), hearth, preflight_words(job));
+  text += fmt::format("\ntell() {{ {} job \"$1\" \"$run\" --job \"$job\" --requeues \"$requeues\" \"${{@:2}}\"; }}\n",
+                      hearth);
+  const std::string launch = fmt::format("{}=\"start $start\" exec {}{}", kSpeakerVariable, launch_words(job), hearth);
+  text += fmt::format("start_ranks() {{ {} {}; }}\n", launch, train_words(job));
+  if (job.preflight) text += fmt::format("check_nodes() {{ {} {}; }}\nchecked=no\n", launch, preflight_words(job));
   if (slurm)
     text += fmt::format(
         "try_nodes() {{ timeout --kill-after=10 150 srun --overlap --wait=60 --kill-on-bad-exit=0 "

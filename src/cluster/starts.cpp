@@ -70,6 +70,9 @@ std::optional<StartEvent> event_of_line(const std::string& text) {
 // What is wrong with the nodes that the next start leaves out.
 std::string off_text(const Ended& ended) {
   if (ended.signal == "preflight") return fmt::format("hearth preflight found {} off", join(ended.bad_nodes));
+  if (!ended.fault.empty())
+    return fmt::format("{} {} off ({})", join(ended.bad_nodes), ended.bad_nodes.size() == 1 ? "is" : "are",
+                       ended.fault);
   return fmt::format("{} cannot start the program, or {} the run's files or the build of most", join(ended.bad_nodes),
                      ended.bad_nodes.size() == 1 ? "lacks" : "lack");
 }
@@ -128,21 +131,6 @@ std::string newest_job(const std::vector<StartEvent>& events) {
   for (auto e = events.rbegin(); e != events.rend(); ++e)
     if (e->name == "submit" || e->name == "start" || e->name == "queued") return e->job;
   return {};
-}
-
-std::string error_in_log(std::string_view log) {
-  constexpr std::string_view kError = "error: ", kWhy = "  why: ";
-  std::string found;
-  for (const std::string& line : split_lines(std::string(log))) {
-    if (line.starts_with("hearth: job "))
-      found.clear();  // what came before belongs to an earlier start
-    else if (found.empty() && line.starts_with(kError))
-      found = line.substr(kError.size()) + "\n";
-    else if (found.ends_with('\n'))
-      found = found.substr(0, found.size() - 1) + (line.starts_with(kWhy) ? ": " + line.substr(kWhy.size()) : "");
-  }
-  if (found.ends_with('\n')) found.pop_back();
-  return found;
 }
 
 int64_t starts_without_progress(const std::vector<StartEvent>& events, int64_t step_now) {

@@ -90,16 +90,14 @@ struct Ended {
   bool is_done = false;                  // RUN/done.json is there
   int64_t step = 0;                      // of the newest checkpoint
   std::vector<std::string> bad_nodes{};  // with "preflight" and "nodes": faulty nodes that can be left out
-  std::string error{};                   // the first error that the ranks printed: "WHAT: WHY"; empty: none
+  std::string error{};                   // the first error of the ranks of this start: "WHAT: WHY"; empty: none
   bool disk_is_full = false;             // the error is about the disk of the run or of its checkpoints
   double lasted_s = 0;                   // since the start
+  std::string fault{};                   // why the first of bad_nodes is off: "NODE: WHY"; empty: not known
 };
 
 // Whether the error says that the disk of one of these folders is full. A full local disk of one node does not count.
 bool says_full_disk(std::string_view error, const std::vector<Path>& folders);
-
-// The first error in the output of a job since its newest end, "WHAT: WHY"; empty: no error.
-std::string error_in_log(std::string_view log);
 
 // The decision. `events` are those before this end. Success is done.json and not the launcher's exit code: srun returns
 // 0 after the death of a node. Faults that a person has to mend stop the run: wrong input, damaged data, a full disk, a

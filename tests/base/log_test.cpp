@@ -19,6 +19,20 @@ TEST(Log, MessagesGoToStderrAsTheyStandAndThoseForFilesDoNot) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "100 % of {} in two\n  lines\n3 bytes became U+FFFD\ndamaged: x\n");
 }
 
+// A job's script says which of its starts a process belongs to.
+TEST(Log, ErrorsNameTheirSpeakerAtTheEndOfTheirFirstLine) {
+  ::setenv(kSpeakerVariable, "start 2.1", 1);
+  testing::internal::CaptureStderr();
+  log_message(LogLevel::kError, "error: a\n  why: b");
+  log_message(LogLevel::kError, "error: c");
+  log_message(LogLevel::kError, "ended by Ctrl-C");
+  log_message(LogLevel::kInfo, "error: is not one");
+  ::unsetenv(kSpeakerVariable);
+  log_message(LogLevel::kError, "error: d");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "error: a (start 2.1)\n  why: b\nerror: c (start 2.1)\nended by Ctrl-C\nerror: is not one\nerror: d\n");
+}
+
 TEST(RankLog, GrowsWithTimeRankAndLevelOfEachMessage) {
   const test::ScratchFolder scratch;
   for (int i = 0; i < 2; ++i) {

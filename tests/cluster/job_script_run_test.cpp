@@ -178,6 +178,18 @@ TEST_F(RunScripts, AskSlurmNothingWhereANewerStartHasTheRun) {
   for (const char* what : {"scontrol", "job node", "sbatch", "scancel"}) EXPECT_EQ(count(what), 0) << what;
 }
 
+// Several starts may write one log.
+TEST_F(RunScripts, GiveEachStartAName) {
+  program("srun", "case $* in *'job node'*) cat answers/nodes ;; *) echo \"speaks: $HEARTH_SPEAKER\" ;; esac; exit 4");
+  answer("after", "again 0\ndone 0\n");
+  const CommandResult result = start();
+  EXPECT_EQ(result.exit_code, 0);
+  for (const char* name : {"2.1", "2.2"}) {
+    EXPECT_EQ(count(fmt::format("--max-restarts 3 --start {}", name)), 2) << calls();  // before and after
+    EXPECT_THAT(result.output, HasSubstr(fmt::format("speaks: start {}\n", name)));
+  }
+}
+
 TEST_F(RunScripts, EndAsCancelledAfterAStop) {
   answer("after", "cancel 0\n");
   EXPECT_EQ(start().exit_code, 0);

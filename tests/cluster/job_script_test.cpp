@@ -37,7 +37,10 @@ TEST(JobScripts, AskForWhatTheClusterFileSays) {
         "module load PrgEnv-gnu rocm/6.3.1 craype-accel-amd-gfx90a\n", "export NCCL_SOCKET_IFNAME=hsn0\n",
         "export SRUN_CPUS_PER_TASK=7\n"})
     EXPECT_THAT(text, HasSubstr(line));
-  EXPECT_THAT(text, HasSubstr("exec srun --kill-on-bad-exit=0 --wait=60 --nodes=\"$SLURM_NNODES\" "
+  // The errors of the ranks name their start, and those of the script do not.
+  EXPECT_THAT(text, HasSubstr("export HEARTH_SPEAKER='the job'\\''s script' "));
+  EXPECT_THAT(text, HasSubstr("start_ranks() { HEARTH_SPEAKER=\"start $start\" exec srun --kill-on-bad-exit=0 "
+                              "--wait=60 --nodes=\"$SLURM_NNODES\" "
                               "--ntasks=$((SLURM_NNODES * 8)) --ntasks-per-node=8 --cpu-bind=threads"));
   EXPECT_THAT(text, HasSubstr("/opt/hearth/bin/hearth train '/home/me/it'\\''s a run.toml' --set training.steps=10 "
                               "--set 'job.description=two words'; }"));

@@ -81,17 +81,6 @@ TEST(Starts, KnowThatTheJobRunsElsewhere) {
   EXPECT_EQ(started_elsewhere({submitted("1"), first, same}, "1", "node1", 1), "");
 }
 
-TEST(Starts, FindTheFirstErrorOfTheNewestStartInTheLog) {
-  EXPECT_EQ(error_in_log(""), "");
-  EXPECT_EQ(error_in_log("step 1\nstep 2\n"), "");
-  const std::string first = "error: cannot write a\n  why: No space left on device\n  fix: free some\n";
-  EXPECT_EQ(error_in_log(first), "cannot write a: No space left on device");
-  EXPECT_EQ(error_in_log(first + "error: later\n"), "cannot write a: No space left on device");
-  EXPECT_EQ(error_in_log(first + "hearth: job 1 at step 0: x; next: again\nstep 1\n"), "");
-  EXPECT_EQ(error_in_log(first + "hearth: job 1 at step 0: x; next: again\nerror: b"), "b");
-  EXPECT_EQ(error_in_log("error: b\nstep 3\n  why: of something else\n"), "b");
-}
-
 TEST(Starts, KnowAFullDiskOfTheRunFromOneOfANode) {
   const std::vector<Path> folders = {"/scratch/run", "/other/checkpoints"};
   EXPECT_TRUE(says_full_disk("cannot write /scratch/run/metrics.jsonl: No space left on device", folders));
@@ -158,6 +147,11 @@ TEST(Decisions, AreThoseOfTheTable) {
        {"1", 2, "nodes", false, 0, {"node4"}, "cannot open data/x: No such file or directory"},
        Next::kRequeue,
        "node4 cannot start the program, or lacks the run's files or the build of most: the next start leaves out"},
+      {"a node whose fault is known",
+       first,
+       {"1", 4, "nodes", false, 0, {"node4"}, "x", false, 0, "node4: /r is another folder there"},
+       Next::kRequeue,
+       "node4 is off (node4: /r is another folder there): the next start leaves out"},
       {"nodes that do not start the program",
        first,
        {"1", 137, "nodes", false, 0, {"node4", "node7"}},

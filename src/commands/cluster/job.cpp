@@ -15,6 +15,7 @@
 #include "base/program.h"
 #include "checkpoint/retain.h"
 #include "cluster/goodput.h"
+#include "cluster/job_log.h"
 #include "cluster/node_reports.h"
 #include "cluster/starts.h"
 #include "commands/commands.h"
@@ -31,7 +32,7 @@ struct JobOptions {
   std::string event;
   Path run, checkpoints, bad_nodes, run_file;
   std::vector<std::string> sets;
-  std::string job, signal = "none", next_job, token;
+  std::string job, start, signal = "none", next_job, token;
   int64_t code = 0, max_restarts = 0, requeues = 0;
 };
 
@@ -54,13 +55,19 @@ std::vector<std::string> nodes_of_file(const Path& file) {
   return nodes;
 }
 
-// The error that the ranks of a job printed in its newest start.
-std::string error_of_job(const Path& run, const std::string& job) {
-  constexpr size_t kMostBytes = size_t{1} << 20;
-  const Path log = run / runfolder::kLogsFolder / fmt::format("job-{}.log", job);
-  if (!path_exists(log)) return {};
-  const std::string text = read_file(log);
-  return cluster::error_in_log(std::string_view(text).substr(text.size() - std::min(text.size(), kMostBytes)));
+// The first error of the ranks. Those of an older start, which may still compute on a host that was cut off, do not
+// count. Ranks whose launcher keeps the environment from them name no start: they are known by being the only ones.
+std::string error_of_ranks(const JobOptions& options, const std::string& log) {
+  std::string error = cluster::error_of_start(log, options.start);
+  return error.empty() && options.requeues == 0 ? cluster::error_of_start(log, {}) : error;
+}
+
+// Why the first of these nodes is off, of which the log says it.
+std::string fault_of_nodes(const std::vector<std::string>& nodes, const std::string& log) {
+  for (const std::string& node : nodes)
+    if (const std::string fault = cluster::fault_of_node(log, node); !fault.empty())
+      return fmt::format("{}: {}", node, fault);
+  return {};
 }
 
 // A job may run before `hearth submit` has written its name down.
@@ -86,6 +93,8 @@ int before_start(const JobOptions& options) {
                 "nothing says that one more would", "find the cause in the logs, then hearth submit");
   remove_file(options.run / runfolder::kDoneFile);
   cluster::append_start(options.run, {.name = "start", .job = options.job, .step = step, .requeues = options.requeues});
+  if (!options.start.empty())
+    fmt::print(stderr, "hearth: job {} begins start {} at step {}\n", options.job, options.start, step);
   return 0;
 }
 
@@ -99,16 +108,19 @@ double seconds_since_start(const std::vector<cluster::StartEvent>& events) {
 
 int after_end(const JobOptions& options) {
   const std::vector<cluster::StartEvent> events = cluster::read_starts(options.run);
-  const std::string error = error_of_job(options.run, options.job);
+  const std::string log = cluster::read_job_log(options.run, options.job);
+  const std::string error = error_of_ranks(options, log);
+  const std::vector<std::string> bad_nodes = nodes_of_file(options.bad_nodes);
   const cluster::Ended ended{.job = options.job,
                              .code = options.code,
                              .signal = options.signal,
                              .is_done = path_exists(options.run / runfolder::kDoneFile),
                              .step = newest_checkpoint_step(options.checkpoints),
-                             .bad_nodes = nodes_of_file(options.bad_nodes),
+                             .bad_nodes = bad_nodes,
                              .error = error,
                              .disk_is_full = cluster::says_full_disk(error, {options.run, options.checkpoints}),
-                             .lasted_s = seconds_since_start(events)};
+                             .lasted_s = seconds_since_start(events),
+                             .fault = fault_of_nodes(bad_nodes, log)};
   const std::string host = cluster::started_elsewhere(events, options.job, host_name(), options.requeues);
   if (!host.empty()) {
     // The run's history is that of the newer start.
@@ -229,6 +241,7 @@ int job(CommandLine& line) {
   line.positional("EVENT", &options.event, "before, after, current, queued, node or compare");
   line.positional("RUN", &options.run, "the run folder");
   line.option("--job ID", &options.job, "the job").required();
+  line.option("--start NAME", &options.start, "before, after: the start, as the errors of its ranks name it");
   line.option("--checkpoints DIR", &options.checkpoints, "the run's checkpoints");
   line.option("--max-restarts N", &options.max_restarts, within(0, 1 << 20),
               "starts in a row without a new checkpoint");
