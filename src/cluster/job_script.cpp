@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "cluster/job_log.h"
+#include "cluster/job_script_parts.h"
 #include "runfolder/names.h"
 
 namespace hearth::cluster {
@@ -113,206 +114,6 @@ std::string preflight_words(const JobScript& job) {
   return text;
 }
 
-// No here-strings and no here-documents: bash before 5.1 writes them into /tmp, and newer ones do if they are long. A
-// full disk there would make them empty.
-constexpr std::string_view kFunctions = R"(
-ranks=         # the process that starts the ranks
-signal=none    # limit: the time limit comes (USR2); leave: somebody wants this job to end (TERM)
-signals=0
-pass_on() {
-  signal=$1
-  signals=$((signals + 1))
-  [ -z "$ranks" ] || kill -s "$2" "$ranks" 2>/dev/null
-}
-trap 'pass_on limit USR2' USR2
-trap 'pass_on leave TERM' TERM
-
-# The exit code of the ranks. A signal ends wait early: then it waits again.
-await_ranks() {
-  local seen last
-  code=4
-  while true; do
-    seen=$signals
-    wait "$ranks"
-    last=$?
-    [ "$last" = 127 ] || code=$last    # 127: it was waited for already
-    [ "$seen" != "$signals" ] || break
-  done
-  ranks=
-}
-
-# Seconds until a signal comes. TERM ends sleep, too.
-pause() {
-  sleep "$1" &
-  wait $!
-}
-
-# The answer of `hearth job`. Its disk may be away for a while: then it is asked again. 75 is an answer.
-ask() {
-  local seconds last
-  for seconds in 5 20 60 0; do
-    tell "$@"
-    last=$?
-    case $last in 0 | 75) return "$last" ;; esac
-    if [ "$signal" != none ] || [ "$seconds" = 0 ]; then return "$last"; fi
-    pause "$seconds"
-  done
-}
-)";
-
-constexpr std::string_view kSlurmFunctions = R"(
-answered=yes    # by a node of the job, when it was asked last
-fine=()         # the nodes that can run it, when they were asked last
-
-# Which nodes of the job start the program and find the run's files, with the build and content that most nodes have, in
-# the folder where the token is? Those that do not, and are not all, are written to bad_nodes. A job of one node may get
-# another one.
-look_at_nodes() {
-  local said compared word node others='' off='' token=.look-$job-$RANDOM$RANDOM
-  local -A is_fine=()
-  fine=()
-  { : >"$run/$token"; } 2>/dev/null || token=
-  said=$(try_nodes ${token:+--token "$token"})
-  [ -z "$token" ] || rm -f "$run/$token"
-  compared=$(printf '%s\n' "$said" | tell compare)
-  [ -z "$compared" ] || said=$compared
-  answered=no
-  [ -z "$said" ] || answered=yes
-  while read -r word node; do
-    case $word in
-      fine) is_fine[${node:-none}]=yes ;;
-      off) off=$node ;;
-    esac
-  done < <(printf '%s\n' "$said")
-  if [ "${#is_fine[@]}" = 0 ]; then
-    [ "$answered" = no ] || fault=nodes
-    [ "$SLURM_NNODES" != 1 ] || [ -z "$off" ] || echo "$off" >"$bad_nodes"
-    return
-  fi
-  for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
-    if [ -n "${is_fine[$node]-}" ]; then fine+=("$node"); else others+=$node$'\n'; fi
-  done
-  # Where none of Slurm's names is that of a fine node, the nodes call themselves otherwise.
-  if [ "${#fine[@]}" -gt 0 ] && [ -n "$others" ]; then
-    printf %s "$others" >"$bad_nodes"
-    fault=nodes
-  fi
-}
-
-# Does another job take the nodes, after some time of grace? Slurm tells the ranks, and not this script.
-is_preempted() {
-  local facts
-  facts=$(scontrol show job "$job") && [[ $facts = *JobState=RUNNING* && $facts = *PreemptTime=[0-9]* ]]
-}
-
-# The nodes that this job must not get, and those that were found off, as Slurm writes them.
-nodes_to_leave_out() {
-  local nodes
-  nodes=$(squeue --noheader --jobs="$job" --format=%x)
-  [ ! -s "$bad_nodes" ] || nodes+=${nodes:+,}$(paste --serial --delimiters=, "$bad_nodes")
-  echo "$nodes${1:+${nodes:+,}$1}"
-}
-
-# Another job goes on: this one, back in the queue, or a new one where that is refused. A job in the queue can be told
-# which nodes to leave out. Slurm ends this script meanwhile, so it passes over TERM. [NODE]: another one to leave out.
-ask_for_next() {
-  local next out
-  trap - USR2
-  trap '' TERM
-  out=$(nodes_to_leave_out "${1-}")
-  if [ "$requeue" = yes ] && scontrol requeue "$job"; then
-    [ -z "$out" ] || scontrol update JobId="$job" ExcNodeList="$out"
-    exit 0
-  fi
-  next=$(sbatch --parsable --dependency="afterany:$job" ${out:+--exclude="$out"} "$run/job.sh") || exit 4
-  ask queued --next-job "${next%%;*}" ||
-    printf '{"event":"queued","job":"%s","after":"%s"}\n' "${next%%;*}" "$job" >>"$run/starts.jsonl"
-  exit 0
-}
-
-# `hearth job` gave no answer, but this code. If the program does not start on this node, the first of the job, another
-# start does without it: at most so often as there may be restarts.
-give_up() {
-  local list=$run/logs/left_out-$job.txt times=$requeues
-  [ "$1" -ge 126 ] || exit "$1"
-  echo "$SLURMD_NODENAME" >>"$list" && times=$(wc --lines <"$list")
-  [ "$times" -le "$max_restarts" ] || exit "$1"
-  echo "hearth: node $SLURMD_NODENAME does not start the program: the next start leaves it out" >&2
-  ask_for_next "$SLURMD_NODENAME"
-}
-
-# `hearth stop` asked for the end: Slurm calls the job cancelled, and not failed.
-end_as_asked() {
-  trap '' TERM
-  scancel "$job"
-  exit 0
-}
-)";
-
-constexpr std::string_view kLocalFunctions = R"(
-give_up() { exit "$1"; }
-end_as_asked() { exit 0; }
-)";
-
-constexpr std::string_view kLoopBegin = R"(
-number=0
-while true; do
-  number=$((number + 1))
-  start=$requeues.$number
-  ask before --checkpoints "$checkpoints" --max-restarts "$max_restarts" --start "$start" || give_up $?
-  rm -f "$bad_nodes" "$run/logs/left_out-$job.txt"
-  fault=none    # preflight: it found something; nodes: some cannot start the run
-  code=75       # where a signal came meanwhile, nothing starts
-)";
-
-// The nodes of a job are checked once.
-constexpr std::string_view kCheck = R"(  if [ "$checked" = no ] && [ "$signal" = none ]; then
-    check_nodes &
-    ranks=$!
-    await_ranks
-    if [ "$code" = 0 ]; then checked=yes; elif [ "$signal" = none ]; then fault=preflight; fi
-  fi
-)";
-
-// Under Slurm the next start leaves out the nodes that are off. Those on which the program does not start would keep
-// the others waiting, so they are found first.
-constexpr std::string_view kLookAndCheck = R"(  if [ "$checked" = no ] && [ "$signal" = none ]; then
-    look_at_nodes
-    code=4
-    if [ "$fault" = none ] && [ "$answered" = yes ]; then
-      check_nodes &
-      ranks=$!
-      await_ranks
-      if [ "$code" = 0 ]; then checked=yes; elif [ "$signal" = none ]; then fault=preflight; fi
-    fi
-  fi
-)";
-
-constexpr std::string_view kStart = R"([ "$signal" = none ]; then
-    start_ranks &
-    ranks=$!
-    await_ranks
-  fi
-)";
-
-// A node that was cut off does not reach Slurm, and waits long for each of its answers.
-constexpr std::string_view kAskSlurm = R"(  if tell current; then
-    if [ "$signal" != limit ] && [ "$code" != 0 ] && is_preempted; then signal=preempt; fi
-    if [ "$signal" = none ] && [ "$code" != 75 ] && [ ! -e "$run/done.json" ] && [ ! -s "$bad_nodes" ]; then
-      look_at_nodes
-    fi
-  fi
-)";
-
-constexpr std::string_view kLoopEnd =
-    R"(  what=$signal
-  [ "$what" != none ] || what=$fault
-  answer=$(ask after --checkpoints "$checkpoints" --max-restarts "$max_restarts" --start "$start" \
-    --code "$code" --signal "$what" --bad-nodes "$bad_nodes") || give_up $?
-  read -r next seconds < <(printf '%s\n' "$answer")
-  case $next in
-)";
-
 }  // namespace
 
 std::string shell_value(std::string_view text) {
@@ -336,7 +137,7 @@ std::string job_script(const JobScript& job) {
       "# shellcheck disable=SC2317 # functions that traps call\n\n";
   text += fmt::format("run={}\ncheckpoints={}\nmax_restarts={}    # in a row, without a new checkpoint\n",
                       shell_word(job.run.string()), shell_word(job.checkpoints.string()), job.max_restarts);
-  text += "bad_nodes=$run/bad_nodes.txt    # that the next start leaves out\n";
+  if (slurm && job.preflight) text += "bad_nodes=$run/bad_nodes.txt    # of hearth preflight, one a line\n";
   text += slurm ? fmt::format("job=$SLURM_JOB_ID\nrequeues=${{SLURM_RESTART_COUNT:-0}}\nrequeue={}\n",
                               job.cluster.requeue ? "yes" : "no")
                 : "job=local-$$\nrequeues=0\n";
@@ -346,8 +147,9 @@ std::string job_script(const JobScript& job) {
   text += surroundings(job);
   const std::string container = job.cluster.container.empty() ? "" : shell_words(job.cluster.container) + " ";
   const std::string hearth = container + shell_word(job.hearth.string());
-  text += fmt::format("\ntell() {{ {} job \"$1\" \"$run\" --job \"$job\" --requeues \"$requeues\" \"${{@:2}}\"; }}\n",
-                      hearth);
+  text +=
+      fmt::format("\ntell() {{ {}{} job \"$1\" \"$run\" --job \"$job\" --requeues \"$requeues\"{} \"${{@:2}}\"; }}\n",
+                  slurm ? "\"${via[@]}\" " : "", hearth, slurm ? " --host \"$host\"" : "");
   const std::string launch = fmt::format("{}=\"start $start\" exec {}{}", kSpeakerVariable, launch_words(job), hearth);
   text += fmt::format("start_ranks() {{ {} {}; }}\n", launch, train_words(job));
   if (job.preflight) text += fmt::format("check_nodes() {{ {} {}; }}\nchecked=no\n", launch, preflight_words(job));

@@ -14,6 +14,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "checkpoint/retain.h"
+#include "cluster/job_log.h"
 #include "config/derived.h"
 #include "config/load.h"
 #include "metrics/jsonl.h"
@@ -160,8 +161,13 @@ void judge_ended(RunStatus& status) {
   judge(status, RunState::kStopped, reason_of_end(status.events));
   if (status.why.empty() && stop_was_asked(status.events)) status.why = "`hearth stop` asked for it";
   if (!status.why.empty()) return;
-  status.why = status.slurm ? fmt::format("Slurm says {} of job {}", status.slurm->state, status.job)
-                            : fmt::format("job {} ended without a word", status.job);
+  status.why = fmt::format("job {} ended without a word", status.job);
+  if (status.slurm)
+    status.why =
+        fmt::format("Slurm says {}{} of job {}", status.slurm->state,
+                    status.slurm->reason.empty() ? "" : fmt::format(" ({})", status.slurm->reason), status.job);
+  if (const std::string error = newest_error(read_job_log(status.run, status.job)); !error.empty())
+    status.why += "; its log's first error: " + error;
   std::error_code unknown;  // the job's script could not write its reason either
   if (const auto space = std::filesystem::space(status.run, unknown); !unknown && space.available < kLittleSpace)
     status.why += fmt::format("; the run's disk has {} left", format_bytes(static_cast<int64_t>(space.available)));

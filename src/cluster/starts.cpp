@@ -108,7 +108,7 @@ std::vector<StartEvent> read_starts(const Path& run) {
 
 void append_start(const Path& run, StartEvent event) {
   event.time = utc_now();
-  event.host = host_name();
+  if (event.host.empty()) event.host = host_name();
   const Path path = starts_file(run);
   const bool torn = path_exists(path) && [&path] {
     const std::string text = read_file(path);

@@ -45,7 +45,7 @@ Path submit_lock(const Path& run);
 // All events; empty if there is no file.
 std::vector<StartEvent> read_starts(const Path& run);
 
-// Appends an event, on disk at the return. Fills in `time` and `host`.
+// Appends an event, on disk at the return. Fills in `time` and, where it is empty, `host`.
 void append_start(const Path& run, StartEvent event);
 
 // The host of a later start of `job` than the start on `host` after `requeues` requeues. Empty: that start is the

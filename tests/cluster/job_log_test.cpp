@@ -90,10 +90,24 @@ TEST_F(EndsOfJobs, HaveTheErrorOfRanksWithoutANameInTheFirstStart) {
 TEST_F(EndsOfJobs, SayWhyANodeIsLeftOut) {
   job("before " + run.string() + " --start 0.1");
   log("hearth: node node2: /r is another folder there than on node1\n");
+  EXPECT_THAT(job("after " + run.string() + " --start 0.1 --code 4 --signal nodes --off-nodes node2,node3"),
+              HasSubstr("node2, node3 are off (node2: /r is another folder there than on node1): the next start"));
+  // The script is older than this program.
+  job("before " + run.string() + " --start 0.1");
   write_file_atomic(run / "off", "node2\nnode3\n");
   EXPECT_THAT(
       job("after " + run.string() + " --start 0.1 --code 4 --signal nodes --bad-nodes " + (run / "off").string()),
       HasSubstr("node2, node3 are off (node2: /r is another folder there than on node1): the next start"));
+}
+
+// The job's first node lost the run's files: the script there asks another node.
+TEST_F(EndsOfJobs, AreWrittenDownForTheHostOfTheScript) {
+  job("before " + run.string() + " --host first");
+  EXPECT_EQ(read_starts(run).back().host, "first");
+  EXPECT_THAT(job("after " + run.string() + " --code 4"), HasSubstr("it was started again on first"));
+  EXPECT_THAT(job("after " + run.string() + " --code 4 --host first --signal nodes --off-nodes first"),
+              HasSubstr("next: requeue"));
+  EXPECT_EQ(read_starts(run).back().host, "first");
 }
 
 }  // namespace

@@ -78,10 +78,9 @@ TEST_F(RunScripts, LeaveOutTheNodesThatCannotStart) {
   answer("after", "requeue 0\n");
   EXPECT_EQ(start().exit_code, 0);
   EXPECT_THAT(calls(), HasSubstr("hearth job before " + run.string() + " --job 12 --requeues 2 "));
-  EXPECT_THAT(calls(), HasSubstr("--code 137 --signal nodes --bad-nodes"));
+  EXPECT_THAT(calls(), HasSubstr("--code 137 --signal nodes --off-nodes node2,node3\n"));
   EXPECT_THAT(calls(), HasSubstr("scontrol requeue 12\n"));
   EXPECT_THAT(calls(), HasSubstr("scontrol update JobId=12 ExcNodeList=node9,node2,node3\n"));
-  EXPECT_EQ(read_file(run / "bad_nodes.txt"), "node2\nnode3\n");
 }
 
 // The ranks of two builds do not meet, and those of two datasets refuse their input.
@@ -97,11 +96,10 @@ TEST_F(RunScripts, LeaveOutTheNodesUnlikeMostBeforeAndAfterTheRanksStart) {
     EXPECT_EQ(result.exit_code, 0) << result.output;
     EXPECT_THAT(result.output, HasSubstr("node node1: has hearth-train (commit b), and most nodes have hearth-train "
                                          "(commit a)\n"));
-    EXPECT_THAT(calls(), HasSubstr(fmt::format("--code {} --signal nodes", preflight ? 4 : 2)));
+    EXPECT_THAT(calls(), HasSubstr(fmt::format("--code {} --signal nodes --off-nodes node1\n", preflight ? 4 : 2)));
     EXPECT_THAT(calls(), HasSubstr("ExcNodeList=node9,node1\n"));
     EXPECT_EQ(count("hearth train"), preflight ? 0 : 1);
     EXPECT_EQ(count("hearth preflight"), 0);
-    EXPECT_EQ(read_file(run / "bad_nodes.txt"), "node1\n");
     std::filesystem::remove(scratch / "calls");
   }
 }
@@ -119,7 +117,7 @@ TEST_F(RunScripts, LeaveOutTheNodesWithAnotherRunFolder) {
   EXPECT_THAT(result.output, HasSubstr("node node2: " + run.string() + " is another folder there than on node1"));
   EXPECT_THAT(calls(), HasSubstr("--code 4 --signal nodes"));
   EXPECT_THAT(calls(), HasSubstr("ExcNodeList=node9,node2\n"));
-  EXPECT_THAT(list_folder(run), ElementsAre("bad_nodes.txt", "job.sh", "logs"));
+  EXPECT_THAT(list_folder(run), ElementsAre("job.sh", "logs"));
 }
 
 TEST_F(RunScripts, OfOneNodeLeaveItOutIfItIsOff) {
@@ -139,7 +137,7 @@ TEST_F(RunScripts, LeaveNobodyOutOfAListThatDoesNotFit) {
     answer("after", "again 0\ndone 0\n");
     EXPECT_EQ(start().exit_code, 0) << names;
     EXPECT_EQ(count("--code 137 --signal none"), 1) << names << calls();
-    EXPECT_FALSE(path_exists(run / "bad_nodes.txt")) << names;
+    EXPECT_EQ(count("--off-nodes"), 0) << names;
     std::filesystem::remove(scratch / "calls");
   }
 }
@@ -232,6 +230,50 @@ TEST_F(RunScripts, LeaveTheirOwnNodeOutIfTheProgramDoesNotStartThere) {
   EXPECT_EQ(count("scontrol"), 0);
 }
 
+// The run folder has turned read-only on the first node, in mid-run or before the start. Nothing can be written there.
+TEST_F(RunScripts, LetAnotherNodeAnswerWhereTheirOwnCannotWrite) {
+  write_file_atomic(scratch / "bin" / "elsewhere", read_file(scratch / "bin" / "hearth"));  // it can write
+  std::filesystem::permissions(scratch / "bin" / "elsewhere", std::filesystem::perms::all);
+  program("srun",
+          "case $* in *'job node'*) printf 'off node1\\nfine node2\\nfine node3\\n' ;; *--nodelist=*) "
+          "while [ $1 != job ]; do shift; done; exec bin/elsewhere \"$@\" ;; *) exit 2 ;; esac");
+  for (const std::string failing : {"after", "before"}) {
+    program("hearth",
+            fmt::format("case $2 in {}) exit 2 ;; compare) cat ;; *) exec bin/elsewhere \"$@\" ;; esac", failing));
+    answer("after", "requeue 0\n");
+    const CommandResult result = start();
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("node node1 cannot use the run's files: node2 answers for it"));
+    EXPECT_EQ(count("sleep"), 3) << calls();                 // it was asked four times here
+    EXPECT_EQ(count("job " + failing + " "), 6) << calls();  // then by srun, there
+    EXPECT_THAT(calls(), HasSubstr("--nodelist=node2 " + job.hearth.string() + " job " + failing));
+    EXPECT_THAT(calls(), HasSubstr("--host " + test::run_command("uname -n | tr -d '\\n'").output + " "));
+    EXPECT_THAT(calls(),
+                HasSubstr(fmt::format("--code {} --signal nodes --off-nodes node1\n", failing == "after" ? 2 : 4)));
+    EXPECT_EQ(count("hearth train"), failing == "after" ? 1 : 0);
+    EXPECT_THAT(calls(), HasSubstr("scontrol requeue 12\nscontrol update JobId=12 ExcNodeList=node9,node1\n"));
+    std::filesystem::remove(scratch / "calls");
+  }
+}
+
+// There is no other node to answer. A full disk (4) is nothing of the node's.
+TEST_F(RunScripts, LeaveTheirOnlyNodeOutIfItCannotWrite) {
+  answer("nodes", "off node1\n");
+  for (const int code : {2, 4}) {
+    answer("before", join(std::vector<std::string>(4, fmt::format("{}", code)), "\n") + "\n");
+    const CommandResult result = start("1");
+    EXPECT_EQ(result.exit_code, code == 2 ? 0 : 4) << result.output;
+    EXPECT_EQ(count("ExcNodeList=node9,node1"), code == 2 ? 1 : 0) << calls();
+    std::filesystem::remove(scratch / "calls");
+  }
+  // Not forever, where not even a list can be written.
+  std::filesystem::remove_all(run / "logs");
+  answer("before", "2\n2\n2\n2\n");
+  job.max_restarts = 1;
+  EXPECT_EQ(start("1").exit_code, 2);
+  EXPECT_EQ(count("scontrol"), 0) << calls();
+}
+
 TEST_F(RunScripts, FindTheNodesThatCannotStartBeforeThePreflight) {
   job.preflight = true;
   answer("nodes", "fine node1\nfine node3\n");
@@ -248,7 +290,7 @@ TEST_F(RunScripts, HearWhatThePreflightFinds) {
   answer("off", "node3\n");
   answer("after", "requeue 0\n");
   EXPECT_EQ(start().exit_code, 0);
-  EXPECT_THAT(calls(), HasSubstr("--code 4 --signal preflight"));
+  EXPECT_THAT(calls(), HasSubstr("--code 4 --signal preflight --off-nodes node3\n"));
   EXPECT_THAT(calls(), HasSubstr("ExcNodeList=node9,node3\n"));
   EXPECT_EQ(count("hearth train"), 0);
 }

@@ -133,6 +133,22 @@ TEST_F(Submits, WithoutAnAnswerOfSlurmNothingIsStartedTwice) {
   EXPECT_EQ(submit().exit_code, 0);
 }
 
+// Its script could not write down why.
+TEST_F(Submits, AJobThatEndedWithoutAReasonHasSlurmsAndTheFirstErrorOfItsLog) {
+  program("sbatch", "echo 12");
+  program("squeue", "echo 'PENDING|Resources||1:00'");
+  ASSERT_EQ(submit().exit_code, 0);
+  append_start(run, {.name = "start", .job = "12"});
+  program("squeue", "echo 'FAILED|NonZeroExitCode|node1|1:00'");
+  EXPECT_THAT(hearth("status " + run.string()).output,
+              HasSubstr("stopped (Slurm says FAILED (NonZeroExitCode) of job 12)"));
+  write_file_atomic(run / "logs" / "job-12.log",
+                    "error: old (start 0.1)\nhearth: job 12 begins start 1.1 at step 150\n"
+                    "error: cannot create folder a (start 1.1)\n  why: Read-only file system\nerror: later\n");
+  EXPECT_THAT(hearth("status " + run.string()).output,
+              HasSubstr("of job 12; its log's first error: cannot create folder a: Read-only file system)"));
+}
+
 // As on a disk without room for a line more.
 TEST_F(Submits, AJobThatCannotBeRecordedIsCancelled) {
   make_folders(run);

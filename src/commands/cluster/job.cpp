@@ -32,7 +32,7 @@ struct JobOptions {
   std::string event;
   Path run, checkpoints, bad_nodes, run_file;
   std::vector<std::string> sets;
-  std::string job, start, signal = "none", next_job, token;
+  std::string job, start, signal = "none", next_job, token, host, off_nodes;
   int64_t code = 0, max_restarts = 0, requeues = 0;
 };
 
@@ -47,10 +47,13 @@ int64_t newest_checkpoint_step(const Path& checkpoints) {
   return steps.empty() ? 0 : steps.back();
 }
 
-// The names in a file of `hearth preflight --bad-nodes`; empty without one.
-std::vector<std::string> nodes_of_file(const Path& file) {
-  if (file.empty() || !path_exists(file)) return {};
-  std::vector<std::string> nodes = split_lines(read_file(file));
+// Those that the script names. Scripts that were written before there was --off-nodes have them in a file.
+std::vector<std::string> bad_nodes_of(const JobOptions& options) {
+  std::vector<std::string> nodes;
+  if (!options.off_nodes.empty())
+    nodes = split(options.off_nodes, ',');
+  else if (!options.bad_nodes.empty() && path_exists(options.bad_nodes))
+    nodes = split_lines(read_file(options.bad_nodes));
   std::erase(nodes, "");
   return nodes;
 }
@@ -92,7 +95,9 @@ int before_start(const JobOptions& options) {
                 fmt::format("job {} does not start: {} starts in a row made no new checkpoint", options.job, vain),
                 "nothing says that one more would", "find the cause in the logs, then hearth submit");
   remove_file(options.run / runfolder::kDoneFile);
-  cluster::append_start(options.run, {.name = "start", .job = options.job, .step = step, .requeues = options.requeues});
+  cluster::append_start(
+      options.run,
+      {.name = "start", .host = options.host, .job = options.job, .step = step, .requeues = options.requeues});
   if (!options.start.empty())
     fmt::print(stderr, "hearth: job {} begins start {} at step {}\n", options.job, options.start, step);
   return 0;
@@ -110,7 +115,7 @@ int after_end(const JobOptions& options) {
   const std::vector<cluster::StartEvent> events = cluster::read_starts(options.run);
   const std::string log = cluster::read_job_log(options.run, options.job);
   const std::string error = error_of_ranks(options, log);
-  const std::vector<std::string> bad_nodes = nodes_of_file(options.bad_nodes);
+  const std::vector<std::string> bad_nodes = bad_nodes_of(options);
   const cluster::Ended ended{.job = options.job,
                              .code = options.code,
                              .signal = options.signal,
@@ -121,7 +126,7 @@ int after_end(const JobOptions& options) {
                              .disk_is_full = cluster::says_full_disk(error, {options.run, options.checkpoints}),
                              .lasted_s = seconds_since_start(events),
                              .fault = fault_of_nodes(bad_nodes, log)};
-  const std::string host = cluster::started_elsewhere(events, options.job, host_name(), options.requeues);
+  const std::string host = cluster::started_elsewhere(events, options.job, options.host, options.requeues);
   if (!host.empty()) {
     // The run's history is that of the newer start.
     fmt::print(stderr, "hearth: job {} leaves: it was started again on {}\n", options.job, host);
@@ -130,6 +135,7 @@ int after_end(const JobOptions& options) {
   }
   const cluster::RestartDecision decision = cluster::decide(events, ended, options.max_restarts);
   cluster::append_start(options.run, {.name = "end",
+                                      .host = options.host,
                                       .job = options.job,
                                       .step = ended.step,
                                       .code = ended.code,
@@ -145,7 +151,7 @@ int after_end(const JobOptions& options) {
 
 int is_current(const JobOptions& options) {
   const std::vector<cluster::StartEvent> events = cluster::read_starts(options.run);
-  const bool elsewhere = !cluster::started_elsewhere(events, options.job, host_name(), options.requeues).empty();
+  const bool elsewhere = !cluster::started_elsewhere(events, options.job, options.host, options.requeues).empty();
   const bool is_newest = cluster::newest_job(events) == options.job;
   return static_cast<int>(is_newest && !elsewhere ? ExitCode::kDone : ExitCode::kAskedToLeave);
 }
@@ -248,7 +254,9 @@ int job(CommandLine& line) {
   line.option("--code N", &options.code, within(0, 255), "after: the exit code of the ranks");
   line.option("--signal NAME", &options.signal, one_of({"none", "limit", "leave", "preempt", "preflight", "nodes"}),
               "after: what the script was told");
-  line.option("--bad-nodes FILE", &options.bad_nodes, "after: nodes that can be left out, one a line");
+  line.option("--off-nodes NODE,...", &options.off_nodes, "after: nodes that can be left out");
+  line.option("--bad-nodes FILE", &options.bad_nodes, "after: the same, one a line");
+  line.option("--host NAME", &options.host, "the host of the job's script; without it, this one");
   line.option("--requeues N", &options.requeues, within(0, 1 << 20),
               "how often Slurm has put the job back into the queue");
   line.option("--run-file FILE", &options.run_file, "node: the run file");
@@ -256,6 +264,7 @@ int job(CommandLine& line) {
   line.option("--set SECTION.KEY=VALUE", &options.sets, kSetHelp);
   line.option("--next-job ID", &options.next_job, "queued: the job that goes on");
   if (!line.parse()) return 0;
+  if (options.host.empty()) options.host = host_name();
   if (options.event == "before") return before_start(options);
   if (options.event == "after") return after_end(options);
   if (options.event == "current") return is_current(options);
@@ -264,7 +273,8 @@ int job(CommandLine& line) {
   if (options.event != "queued")
     throw user_error(
         fmt::format("EVENT = \"{}\" is not before, after, current, queued, node or compare", options.event));
-  cluster::append_start(options.run, {.name = "queued", .job = options.next_job, .after = options.job});
+  cluster::append_start(options.run,
+                        {.name = "queued", .host = options.host, .job = options.next_job, .after = options.job});
   return 0;
 }
 
