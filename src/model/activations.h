@@ -68,7 +68,7 @@ struct ActivationMemory {
 // The rows that a layer's experts get from other ranks, and that this rank sends.
 struct ExpertRows {
   int64_t arriving = 0;
-  std::vector<int64_t> to, from;          // [ranks]: that arrive from each rank, and that go to it
+  std::vector<int64_t> to, from;  // [ranks]: that arrive from each rank, and that go to it
   // [2, E] int64, of each expert: sent and received, copied to the host.
   std::shared_ptr<ops::Readback> counts{};
 };
