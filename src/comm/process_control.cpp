@@ -155,11 +155,14 @@ void ProcessControl::hear_all() {
   for (Peer& peer : peers_)
     if (!peer.received.empty()) receive(peer);
   std::array<epoll_event, 64> events{};
-  for (double looked_s = now_s(); !stop_; looked_s = now_s()) {
+  double looked_s = now_s();
+  while (!stop_) {
     const int count =
         ::epoll_wait(events_, events.data(), static_cast<int>(events.size()), static_cast<int>(kPoll.count()));
-    if (now_s() - looked_s > std::clamp(timeout_s_.load(), kShortestAway_s, kAway_s))
-      away_ = {now_s() - looked_s, now_s()};
+    // From one look to the next, because a process may be stopped at any place between them.
+    const double before_s = std::exchange(looked_s, now_s());
+    if (looked_s - before_s > std::clamp(timeout_s_.load(), kShortestAway_s, kAway_s))
+      away_ = {looked_s - before_s, looked_s};
     for (int i = 0; i < count && !stop_; ++i) {
       if (events[static_cast<size_t>(i)].data.ptr == nullptr) continue;
       Peer& peer = *static_cast<Peer*>(events[static_cast<size_t>(i)].data.ptr);

@@ -16,19 +16,23 @@ using testing::HasSubstr;
 
 TEST(Families, HaveTheDefaultsOfTheirClasses) {
   HEARTH_NEEDS_ORACLE();
+  std::string words = "tests/convert/class_defaults.py";
   for (const config::Family& family : config::families()) {
     const config::HuggingFaceClass& c = family.hugging_face;
-    const bool is_switched = c.window == config::SlidingWindowUse::kSwitched;
-    const bool by_layer = c.window == config::SlidingWindowUse::kByLayer;
-    std::string words = fmt::format("{} {}", c.architecture, is_switched ? 1 : 0);
+    words += fmt::format(" {},{}", c.architecture, c.window == config::SlidingWindowUse::kSwitched ? 1 : 0);
+    for (const config::FieldKey& key : c.keys) words += "," + key.field;
+  }
+  const nlohmann::json all = nlohmann::json::parse(last_line(test::run_python(words), words));
+  ASSERT_EQ(all.size(), config::families().size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const config::Family& family = config::families()[i];
+    const config::HuggingFaceClass& c = family.hugging_face;
+    const nlohmann::json& found = all[i];
     nlohmann::json fields = {c.partial_rotary > 0 ? c.partial_rotary : 1.0};
-    for (const config::FieldKey& key : c.keys) {
-      words += " " + key.field;
+    for (const config::FieldKey& key : c.keys)
       std::visit([&](const auto& missing) { fields.push_back(missing); }, key.missing);
-    }
-    const nlohmann::json found =
-        nlohmann::json::parse(last_line(test::run_python("tests/convert/class_defaults.py " + words), words));
     const int64_t heads = c.num_key_value_heads > 0 ? c.num_key_value_heads : 6;
+    const bool by_layer = c.window == config::SlidingWindowUse::kByLayer;
     const nlohmann::json ours = {c.model_type,
                                  c.max_position_embeddings,
                                  heads,

@@ -90,7 +90,7 @@ PairSums PairSums::from_bytes(std::string_view bytes) {
     block.sums.resize(take_number(bytes));
     const size_t size = block.sums.size() * sizeof(double);
     HEARTH_CHECK(bytes.size() >= size, "sums of {} bytes", bytes.size());
-    std::memcpy(block.sums.data(), bytes.data(), size);
+    if (size > 0) std::memcpy(block.sums.data(), bytes.data(), size);
     bytes.remove_prefix(size);
     found.blocks_.push_back(std::move(block));
   }
