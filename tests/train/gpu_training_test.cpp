@@ -91,10 +91,10 @@ TEST_P(TrainingOnGpu, GoesOnFromACheckpointOfTheCpuAndBack) {
 
 TEST_P(TrainingOnGpu, TheSameRunTwiceIsTheSameToTheBitAndSoIsAnInterruptedOne) {
   HEARTH_NEEDS_GPU(GetParam());
-  const auto once = on_gpu(config_of("once", ""));
-  const auto again = on_gpu(config_of("again", ""));
+  const auto once = on_gpu(config_of("once", "cpu"));
+  const auto again = on_gpu(config_of("again", "cpu"));
   expect_same_training(once, again);
-  config::RunConfig parts = config_of("parts", "");
+  config::RunConfig parts = config_of("parts", "cpu");
   for (const int64_t steps : {int64_t{2}, kGpuSteps}) {
     parts.training.steps = steps;
     on_gpu(parts);
@@ -158,7 +158,7 @@ TEST_P(TrainingOnGpu, EvaluatesACheckpointOfTheCpu) {
 // Kernels of LibTorch and ours, on the time axis of the host's spans.
 TEST_P(TrainingOnGpu, ATraceShowsWhatTheGpuDidWithinTheSteps) {
   HEARTH_NEEDS_GPU(GetParam());
-  config::RunConfig c = config_of("run", "");
+  config::RunConfig c = config_of("run", "cpu");
   c.profiling.enable_profiling = true;
   c.profiling.profile_freq = kGpuSteps;
   c.profiling.profiler_active = 2;
