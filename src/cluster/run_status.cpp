@@ -162,10 +162,11 @@ void judge_ended(RunStatus& status) {
   if (status.why.empty() && stop_was_asked(status.events)) status.why = "`hearth stop` asked for it";
   if (!status.why.empty()) return;
   status.why = fmt::format("job {} ended without a word", status.job);
+  // A cancelled job still has the reason for which it waited.
+  const bool says_why = status.slurm && !status.slurm->reason.empty() && !status.slurm->state.starts_with("CANCELLED");
   if (status.slurm)
-    status.why =
-        fmt::format("Slurm says {}{} of job {}", status.slurm->state,
-                    status.slurm->reason.empty() ? "" : fmt::format(" ({})", status.slurm->reason), status.job);
+    status.why = fmt::format("Slurm says {}{} of job {}", status.slurm->state,
+                             says_why ? fmt::format(" ({})", status.slurm->reason) : "", status.job);
   if (const std::string error = newest_error(read_job_log(status.run, status.job)); !error.empty())
     status.why += "; its log's first error: " + error;
   std::error_code unknown;  // the job's script could not write its reason either
