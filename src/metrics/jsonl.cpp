@@ -47,9 +47,7 @@ std::string json_of(const std::vector<ExpertLoad>& loads) {
 std::string to_line(const StepRecord& r) {
   std::string line = fmt::format("{{\"step\": {}", r.step);
   add(line, "loss", r.loss);
-  add(line, "z_loss", r.z_loss);
-  add(line, "moe_aux_loss", r.moe_aux_loss);
-  add(line, "moe_z_loss", r.moe_z_loss);
+  for (const auto& [name, value] : r.loss_parts) add(line, name, value);
   add(line, "grad_norm", r.grad_norm);
   add(line, "lr", r.lr);
   line += fmt::format(", \"tokens\": {}", r.tokens);
@@ -106,9 +104,8 @@ StepRecord from_json(const nlohmann::json& object) {
   StepRecord r;
   r.step = step_of(object, "step");
   r.loss = maybe(object, "loss");
-  r.z_loss = maybe(object, "z_loss");
-  r.moe_aux_loss = maybe(object, "moe_aux_loss");
-  r.moe_z_loss = maybe(object, "moe_z_loss");
+  for (const LossPart& part : kLossParts)
+    if (const auto value = maybe(object, part.name)) r.loss_parts[part.name] = *value;
   r.grad_norm = maybe(object, "grad_norm");
   r.lr = maybe(object, "lr");
   r.tokens = object.at("tokens").get_ref<const int64_t&>();

@@ -20,13 +20,24 @@ struct ExpertLoad {
   bool operator==(const ExpertLoad&) const = default;
 };
 
+// What a step adds to its loss: each has a key in metrics.jsonl, TensorBoard's loss_metrics/NAME and a chart. A new
+// loss is a row here, and train/step.cpp says its value.
+struct LossPart {
+  const char* name;
+  const char* title;
+};
+inline constexpr LossPart kZLoss{"z_loss", "Loss of large logits"};                    // objective.z_loss
+inline constexpr LossPart kMoeAuxLoss{"moe_aux_loss", "Loss that balances experts"};   // model.moe_aux_loss_coeff
+inline constexpr LossPart kMoeZLoss{"moe_z_loss", "Loss of large scores of experts"};  // model.moe_z_loss_coeff
+inline constexpr LossPart kLossParts[] = {kZLoss, kMoeAuxLoss, kMoeZLoss};
+// By name, those whose keys are given.
+using LossParts = std::map<std::string, double, std::less<>>;
+
 struct StepRecord {
   int64_t step = 0;
   // Empty for step 0, which only validates.
-  std::optional<double> loss{};    // global token mean, in nats, before the step's update
-  std::optional<double> z_loss{};  // its part of the loss from objective.z_loss; empty: without that key
-  // The routers' own losses, not in `loss`: model.moe_aux_loss_coeff, model.moe_z_loss_coeff. Empty: without the key.
-  std::optional<double> moe_aux_loss{}, moe_z_loss{};
+  std::optional<double> loss{};       // global token mean, in nats, before the step's update
+  LossParts loss_parts{};             // not in `loss`; the gradient is of the sum
   std::optional<double> grad_norm{};  // before clipping
   std::optional<double> lr{};
   int64_t tokens = 0;            // since the start of the training, including this step

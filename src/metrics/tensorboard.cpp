@@ -53,8 +53,7 @@ void Tensorboard::step(const StepRecord& r) {
       const Window w = std::exchange(window_, {});
       const double steps = static_cast<double>(w.steps);
       add("loss_metrics/global_avg_loss", r.loss);
-      add("loss_metrics/moe_aux_loss", r.moe_aux_loss);
-      add("loss_metrics/moe_z_loss", r.moe_z_loss);
+      for (const auto& [name, value] : r.loss_parts) add("loss_metrics/" + name, value);
       add("grad_norm", r.grad_norm);
       add("lr", r.lr);
       add("n_tokens_seen", static_cast<double>(r.tokens));

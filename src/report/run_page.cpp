@@ -21,10 +21,8 @@ using Json = nlohmann::ordered_json;
 using metrics::StepRecord;
 
 struct Chart {
-  const char* key;
-  const char* title;
-  const char* unit;
-  std::optional<double> (*value)(const StepRecord& record);
+  std::string key, title, unit;
+  std::function<std::optional<double>(const StepRecord& record)> value;
 };
 
 double in_GiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -34,22 +32,29 @@ std::optional<double> only_if(bool is_measured, double value) {
 }
 
 // "validation" and "scores" have points of their own.
-constexpr Chart kCharts[] = {
-    {"loss", "Training loss", "nats a token", [](const StepRecord& r) { return r.loss; }},
-    {"validation", "Validation loss", "nats a token", nullptr},
-    {"scores", "Scores", "", nullptr},
-    {"grad_norm", "Gradient norm, before clipping", "", [](const StepRecord& r) { return r.grad_norm; }},
-    {"lr", "Learning rate", "", [](const StepRecord& r) { return r.lr; }},
-    {"moe_aux_loss", "Loss that balances experts", "", [](const StepRecord& r) { return r.moe_aux_loss; }},
-    {"tokens_per_second", "Throughput", "tokens/s",
-     [](const StepRecord& r) { return only_if(r.step_s > 0, r.tokens_per_second); }},
-    {"mfu", "Model FLOPs utilisation", "%", [](const StepRecord& r) { return only_if(r.mfu > 0, 100 * r.mfu); }},
-    {"step_s", "Time of a step", "s", [](const StepRecord& r) { return only_if(r.step_s > 0, r.step_s); }},
-    {"data_wait", "Share of a step that waits for data", "%",
-     [](const StepRecord& r) { return only_if(r.step_s > 0, 100 * r.data_wait_share()); }},
-    {"memory", "Memory, at most so far", "GiB",
-     [](const StepRecord& r) { return only_if(r.memory_bytes > 0, in_GiB(r.memory_bytes)); }},
-};
+std::vector<Chart> charts() {
+  std::vector<Chart> all = {
+      {"loss", "Training loss", "nats a token", [](const StepRecord& r) { return r.loss; }},
+      {"validation", "Validation loss", "nats a token", nullptr},
+      {"scores", "Scores", "", nullptr},
+      {"grad_norm", "Gradient norm, before clipping", "", [](const StepRecord& r) { return r.grad_norm; }},
+      {"lr", "Learning rate", "", [](const StepRecord& r) { return r.lr; }},
+      {"tokens_per_second", "Throughput", "tokens/s",
+       [](const StepRecord& r) { return only_if(r.step_s > 0, r.tokens_per_second); }},
+      {"mfu", "Model FLOPs utilisation", "%", [](const StepRecord& r) { return only_if(r.mfu > 0, 100 * r.mfu); }},
+      {"step_s", "Time of a step", "s", [](const StepRecord& r) { return only_if(r.step_s > 0, r.step_s); }},
+      {"data_wait", "Share of a step that waits for data", "%",
+       [](const StepRecord& r) { return only_if(r.step_s > 0, 100 * r.data_wait_share()); }},
+      {"memory", "Memory, at most so far", "GiB",
+       [](const StepRecord& r) { return only_if(r.memory_bytes > 0, in_GiB(r.memory_bytes)); }},
+  };
+  for (const metrics::LossPart& part : metrics::kLossParts)
+    all.push_back({part.name, part.title, "", [name = part.name](const StepRecord& r) {
+                     const auto it = r.loss_parts.find(name);
+                     return it == r.loss_parts.end() ? std::nullopt : std::optional(it->second);
+                   }});
+  return all;
+}
 
 // Six digits show a curve; all of them would double the page.
 Json rounded(double value) {
@@ -231,7 +236,7 @@ Json run_json(const PageRun& run, int64_t width) {
   json["name"] = run.name;
   json["notes"] = run.notes;
   json["bins"] = Json::object();
-  for (const Chart& chart : kCharts) {
+  for (const Chart& chart : charts()) {
     const Bins bins = chart.value == nullptr ? Bins{} : binned(records, width, chart.value);
     if (!bins.empty()) json["bins"][chart.key] = bins_json(bins, width);
   }
@@ -261,7 +266,7 @@ Json page_json(const RunPage& page) {
   return {{"title", page.title},
           {"footer", fmt::format("Made by Hearth {}. Charts: dygraphs (MIT).", HEARTH_VERSION)},
           {"width", width},
-          {"charts", list_of(kCharts,
+          {"charts", list_of(charts(),
                              [](const Chart& chart) -> Json {
                                return {{"key", chart.key}, {"title", chart.title}, {"unit", chart.unit}};
                              })},

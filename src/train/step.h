@@ -25,18 +25,19 @@ struct StepOptions {
   double z_factor = 0;    // objective.z_loss
   bool per_rank = false;  // numerics.loss_average: the mean of the micro-batches' means, with equal weights
   bool graph = false;     // training.cuda_graph: forward and backward are recorded as a graph (micro_batch_graph.h)
-  double load_balance_coeff = 0;         // of model.expert_bias
-  std::vector<std::string> freeze = {};  // checkpoint.freeze, for biases of experts
+  std::vector<std::string> loss_parts = {};  // what StepResult::loss_parts has, of metrics::kLossParts
+  double load_balance_coeff = 0;             // of model.expert_bias
+  std::vector<std::string> freeze = {};      // checkpoint.freeze, for biases of experts
 };
 StepOptions step_options(const config::RunConfig& config);
 
 struct StepResult {
-  double loss = 0;       // cross-entropy: weighted losses over all ranks and micro-batches / their weights; or per_rank
-  double z_loss = 0;     // averaged in the same way, times z_factor; the gradient is of loss + z_loss
-  double grad_norm = 0;  // norm of that gradient, before clipping
+  double loss = 0;  // cross-entropy: weighted losses over all ranks and micro-batches / their weights; or per_rank
+  // Averaged in the same way, times their factors; of all layers. The gradient is of the sum of the loss and these.
+  metrics::LossParts loss_parts = {};
+  double grad_norm = 0;                                // norm of that gradient, before clipping
   double loss_deviations = 0, norm_deviations = 0;     // train/guard.h
   std::vector<metrics::ExpertLoad> expert_loads = {};  // of the layers with experts
-  double moe_aux_loss = 0, moe_z_loss = 0;             // of all their routers; the gradient is of these, too
   bool applied = false;                                // false: weights and moments are unchanged
   bool counted = true;  // false: no label of the step counts; nothing was computed, and loss and norm are NaN
   double forward_backward_s = 0, norm_s = 0, update_s = 0;  // host time of this rank

@@ -206,9 +206,7 @@ class Trainer {
     return metrics::StepRecord{
         .step = step.t,
         .loss = if_finite(result.loss),
-        .z_loss = run_.config.objective.z_loss > 0 ? if_finite(result.z_loss) : std::nullopt,
-        .moe_aux_loss = run_.shape.moe_aux_loss_coeff > 0 ? if_finite(result.moe_aux_loss) : std::nullopt,
-        .moe_z_loss = run_.shape.moe_z_loss_coeff > 0 ? if_finite(result.moe_z_loss) : std::nullopt,
+        .loss_parts = finite(result.loss_parts),
         .grad_norm = if_finite(result.grad_norm),
         .lr = step.lr,
         .tokens = progress_.tokens_seen,
@@ -278,6 +276,11 @@ class Trainer {
 
   static std::optional<double> if_finite(double value) {
     return std::isfinite(value) ? std::optional(value) : std::nullopt;
+  }
+
+  static metrics::LossParts finite(metrics::LossParts parts) {
+    std::erase_if(parts, [](const auto& part) { return !std::isfinite(part.second); });
+    return parts;
   }
 
   void sample_texts() {

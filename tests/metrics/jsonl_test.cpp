@@ -109,7 +109,7 @@ TEST_F(Jsonl, SubstitutesAreCountedWhereThereAreAny) {
 TEST_F(Jsonl, LoadsOfExpertsAreWrittenForTheLayersThatHaveThem) {
   StepRecord some = record(1, 2), none = record(2, 2);
   some.expert_loads = {{1, 0, 2.0 / 3, 4, 1.25}, {3, 0.5, 1.75, 0, 0.5}};
-  some.moe_aux_loss = 0.125;
+  some.loss_parts = {{"moe_aux_loss", 0.125}};
   JsonlWriter writer(path);
   writer.append(some);
   writer.append(none);

@@ -134,7 +134,7 @@ TEST_F(RunPageInABrowser, LoadsOfExpertsAreAMapOfStepsAndLayers) {
   for (const int64_t step : {41, 42}) {
     metrics::StepRecord record{.step = step, .loss = 2.0};
     record.expert_loads = {{1, 0, step == 41 ? 1.0 : 3.0, 2}, {2, 0.5, step == 41 ? 2.0 : 1.0, 0}};
-    record.moe_aux_loss = 0.5;
+    record.loss_parts = {{"moe_aux_loss", 0.5}};
     writer.append(record);
   }
   RunPage page{.title = "experts", .runs = {}};
