@@ -78,7 +78,8 @@ void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& ent
       set("rope_local_theta", c.rope_local_theta) || set("experts", c.experts.count_field) ||
       set("num_experts", c.experts.count) || set("num_experts_per_tok", c.experts.top_k) ||
       set("moe_intermediate_size", c.experts.width) || set("mlp_only_layers", c.experts.has_dense_layers) ||
-      set("mup_enabled", c.has_mup) || set("prediction_layers", c.has_prediction_layers);
+      set("mup_enabled", c.has_mup) || set("scales_embeddings", c.scales_embeddings) ||
+      set("prediction_layers", c.has_prediction_layers);
   HEARTH_CHECK(is_known, "src/models/{}/{}:{}: [hugging_face] has no {}", file.family, file.name, entry.line,
                entry.key);
   if (!window.empty()) c.window = window_named(window);
@@ -99,6 +100,8 @@ Family read_family(const FamilyFile& file) {
       family.model.push_back(setting_of(file, entry));
     } else if (entry.section == "hugging_face_writes") {
       family.hugging_face.writes.push_back({entry.key, *entry.value});
+    } else if (entry.section == "hugging_face_reads") {
+      family.hugging_face.reads.push_back({entry.key, typed(file, entry, Value(std::vector<std::string>()))});
     } else if (entry.section == "hugging_face_keys") {
       const auto key = std::get<std::string>(typed(file, entry, Value(std::string())));
       family.hugging_face.keys.push_back({entry.key, key, field_named(file, entry, key).default_value()});
@@ -187,11 +190,10 @@ bool is_option(const Field& field) {
 
 // Whether the family's config.json has a field for the key, so that its models differ in it.
 bool is_field_of(const HuggingFaceClass& type, std::string_view key) {
-  if (key == "embedding_multiplier" && type.has_mup) return true;
+  if (key == "embedding_multiplier") return type.has_mup || type.scales_embeddings || type.has_multipliers;
   for (const FieldKey& field : type.keys)
     if (field.key == key) return true;
-  if (key == "embedding_multiplier" || key == "attention_multiplier")
-    return type.has_multipliers || type.query_pre_attn_scalar > 0;
+  if (key == "attention_multiplier") return type.has_multipliers || type.query_pre_attn_scalar > 0;
   if (key == kNoRopeInterval) return type.no_rope_layer_interval > 0 || !type.full_layers_rotate;
   return is_multiplier(key) && type.has_multipliers;
 }

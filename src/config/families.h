@@ -5,7 +5,8 @@
 //   family.toml  [model]: keys of run files that all of its models have. [hugging_face]: its class in transformers, and
 //                what the class takes where config.json lacks a field. [hugging_face_keys]: fields of its
 //                config.json that are keys of [model]. [hugging_face_defaults]: their values where it lacks them, if
-//                not the keys' own. [hugging_face_writes]: other fields of its config.json, with their only value
+//                not the keys' own. [hugging_face_writes]: other fields of its config.json, with their only value.
+//                [hugging_face_reads]: other texts that its class takes for this value
 //   names.toml   names of its weights in other programs' files (convert/names.h)
 //   ranks.toml   what of its weights is in the files of other programs' ranks (convert/rank_layout.h)
 //   NAME.toml    the flavors of model.name = "NAME": a table of keys of [model] for each, after keys that all of them
@@ -91,9 +92,10 @@ struct HuggingFaceClass {
   // The field that says that every n-th layer has no window: "sliding_window_pattern" (Gemma 3, EXAONE 4),
   // "global_attn_every_n_layers" (Trinity). Empty: it has none.
   std::string window_pattern;
+  bool scales_embeddings = false;       // by sqrt(dim), whatever the file says (Gemma)
   bool has_mup = false;                 // mup_enabled: embeddings are scaled by sqrt(dim)
   bool full_layers_rotate = true;       // false: layers without a window do not rotate, if others have one (EXAONE 4)
-  int64_t query_pre_attn_scalar = 0;    // Gemma's, whose embeddings are scaled by sqrt(dim); 0: it has no such field
+  int64_t query_pre_attn_scalar = 0;    // scores are divided by its root (Gemma 3); 0: it has no such field
   bool has_prediction_layers = false;   // num_nextn_predict_layers: further layers that predict tokens beyond the next
   bool has_multipliers = false;         // Granite's four, of embeddings, branches, scores and logits, are fields
   std::vector<std::string> rope_types;  // of rope_parameters; empty: all that Hearth computes
@@ -106,6 +108,7 @@ struct HuggingFaceClass {
   ExpertFields experts = {};
   std::vector<FieldKey> keys;
   std::vector<Setting> writes;
+  std::vector<Setting> reads;  // lists of texts
 };
 
 struct Family {

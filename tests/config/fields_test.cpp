@@ -250,6 +250,8 @@ TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
                              {"olmo2", "7B", 100352, 7'298'617'344},
                              {"olmo2", "13B", 100352, 13'716'198'400},
                              {"olmo2", "32B", 100352, 32'234'279'936},
+                             {"gemma", "2B", 256000, 2'506'172'416},
+                             {"gemma", "7B", 256000, 8'537'680'896},
                              {"gemma3", "270M", 262144, 268'098'176},
                              {"gemma3", "1B", 262144, 999'885'952},
                              {"gemma3", "4B", 262208, 3'880'263'168},
@@ -293,7 +295,7 @@ TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
 }
 
 TEST(Flavors, AreOfTheNamesThatModelNameMayHave) {
-  std::set<std::string_view> names = {"afmoe", "arcee", "exaone4", "mistral", "olmo"};  // without flavors
+  std::set<std::string_view> names = {"afmoe", "arcee", "exaone4", "glm4", "mistral", "olmo"};  // without flavors
   for (const Flavor& flavor : flavors()) names.insert(flavor.model_name);
   const std::vector<std::string_view>& choices = find_field("model.name")->limits.choices;
   EXPECT_EQ(names, std::set<std::string_view>(choices.begin(), choices.end()));

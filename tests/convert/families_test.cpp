@@ -90,6 +90,30 @@ TEST(HuggingFaceConfig, AGemmaWithinAModelOfPicturesHasTheClassesSizes) {
   EXPECT_EQ(m.attention_multiplier, expected.attention_multiplier);
 }
 
+// Files of Gemma of 2024 name the exact function. The class computes the approximation.
+TEST(HuggingFaceConfig, AnOlderNameOfAValueIsTheClassesValue) {
+  const auto read = [](const std::string& type, const std::string& fields) {
+    std::vector<std::string> notes;
+    return parse_hugging_face_config(R"({"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4,
+                                         "num_key_value_heads": 4, "intermediate_size": 48, "vocab_size": 64, "model_type": ")" +
+                                         type + R"(", )" + fields + "}",
+                                     "config.json", notes)
+        .model;
+  };
+  for (const char* fields : {R"("hidden_act": "gelu")", R"("hidden_act": "gelu", "hidden_activation": null)",
+                             R"("hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh")"}) {
+    const config::Model m = read("gemma", fields);
+    EXPECT_EQ(m.activation, config::Activation::kGeluTanh) << fields;
+    EXPECT_EQ(m.embedding_multiplier, 8) << fields;
+  }
+  for (const auto& [type, fields] : {std::pair("gemma", R"("hidden_act": "silu")"),
+                                     {"gemma", R"("hidden_activation": "gelu")"},
+                                     {"gemma3_text", R"("hidden_activation": "gelu")"},
+                                     {"llama", R"("hidden_act": "gelu")"}})
+    EXPECT_THAT(test::error_of([&] { read(type, fields); }).message(), HasSubstr("hidden_act"))
+        << type << " " << fields;
+}
+
 TEST(HuggingFaceConfig, AScalingThatHearthWouldNotTrainIsRefused) {
   const auto message = [](const std::string& rope) {
     std::vector<std::string> notes;

@@ -45,6 +45,8 @@ def config_of(a):
                     layer_types=["sliding_attention", "full_attention", "sliding_attention"][:a["L"]])
     if a["type"] == "exaone4":
         return made(**keys, head_dim=a["K"] or 16, sliding_window=7, sliding_window_pattern=2, pad_token_id=None)
+    if a["type"] in ("gemma", "glm4"):
+        return made(**keys, head_dim=a["K"] or 16, pad_token_id=None)
     if a["type"] == "phi3":
         return made(**keys, pad_token_id=None, original_max_position_embeddings=16)
     if a["type"] == "qwen3_moe":

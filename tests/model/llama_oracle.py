@@ -31,9 +31,9 @@ def pairs(w, heads, R):  # and back
     return of_heads(w, heads, R, (2, R // 2))
 
 
-def names_of(L, H, G, tied, halves, family):
+def names_of(L, H, G, tied, halves, family, qkv_bias):
     """Our name -> (Hugging Face's name, heads whose rotary pairs differ in order or 0)."""
-    if family == "ernie4_5":  # neighbours are pairs, as in its cases
+    if family in ("ernie4_5", "glm4"):  # neighbours are pairs, as in its cases
         assert not halves
         halves = True
     names = {"tok_embeddings.weight": ("model.embed_tokens.weight", 0), "norm.weight": ("model.norm.weight", 0)}
@@ -44,6 +44,9 @@ def names_of(L, H, G, tied, halves, family):
         if family in ("olmo2", "olmo3", "exaone4", "gemma3_text"):
             names[ours + "post_attention_norm.weight"] = (theirs + "post_attention_layernorm.weight", 0)
             names[ours + "post_ffn_norm.weight"] = (theirs + "post_feedforward_layernorm.weight", 0)
+        if family == "glm4":
+            names[ours + "post_attention_norm.weight"] = (theirs + "post_self_attn_layernorm.weight", 0)
+            names[ours + "post_ffn_norm.weight"] = (theirs + "post_mlp_layernorm.weight", 0)
         if family == "gemma3_text":
             names[ours + "attention_norm.weight"] = (theirs + "input_layernorm.weight", 0)
             names[ours + "ffn_norm.weight"] = (theirs + "pre_feedforward_layernorm.weight", 0)
@@ -53,7 +56,7 @@ def names_of(L, H, G, tied, halves, family):
         for a, b, heads in (("wq", "q_proj", 0 if halves else H), ("wk", "k_proj", 0 if halves else G),
                             ("wv", "v_proj", 0), ("wo", "o_proj", 0)):
             names[f"{ours}attention.{a}.weight"] = (f"{theirs}self_attn.{b}.weight", heads)
-            if family == "llama_biases" or (family in ("qwen2", "seed_oss") and a != "wo"):
+            if family == "llama_biases" or (qkv_bias and a != "wo"):
                 names[f"{ours}attention.{a}.bias"] = (f"{theirs}self_attn.{b}.bias", heads)
         if family in ("qwen3", "exaone4", "gemma3_text"):
             for norm in ("q_norm", "k_norm"):
@@ -70,13 +73,13 @@ def names_of(L, H, G, tied, halves, family):
 
 
 def parts_of(parameters, family, H, G, K, F):
-    """Name -> rows of a parameter. Phi-3's matrices have those of several of ours."""
+    """Name -> rows of a parameter. Phi-3's and GLM-4's matrices have rows of several of ours."""
     parts = {}
     for name, parameter in parameters.items():
         joined = []
         if family == "phi3" and name.endswith("qkv_proj.weight"):
             joined = [("q_proj", H * K), ("k_proj", G * K), ("v_proj", G * K)]
-        if family == "phi3" and name.endswith("gate_up_proj.weight"):
+        if name.endswith("gate_up_proj.weight"):
             joined = [("gate_proj", F), ("up_proj", F)]
         first = 0
         for part, rows in joined or [("", parameter.shape[0])]:
@@ -106,7 +109,7 @@ def run(folder):
     name = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3",
             "olmo2": "Olmo2", "olmo3": "Olmo3", "phi3": "Phi3", "ministral3": "Ministral3",
             "smollm3": "SmolLM3", "seed_oss": "SeedOss", "ernie4_5": "Ernie4_5",
-            "granite": "Granite", "arcee": "Arcee", "exaone4": "Exaone4",
+            "gemma": "Gemma", "glm4": "Glm4", "granite": "Granite", "arcee": "Arcee", "exaone4": "Exaone4",
             "gemma3_text": "Gemma3Text", "llama_biases": "Llama"}[family]
     embeddings, branches, scores, logits = case["multipliers"]
     more = {"llama": {"attention_bias": False, "mlp_bias": False}, "qwen2": {},
@@ -120,6 +123,8 @@ def run(folder):
             "arcee": {"head_dim": K, "pad_token_id": None},
             "exaone4": {"head_dim": K, "pad_token_id": None, "sliding_window": None,
                         "layer_types": ["full_attention"] * L},
+            "gemma": {"head_dim": K, "pad_token_id": None},
+            "glm4": {"head_dim": K, "pad_token_id": None, "attention_bias": case["qkv_bias"]},
             "gemma3_text": {"head_dim": K, "query_pre_attn_scalar": round(scores**-2) if scores else 0,
                             "layer_types": ["full_attention"] * L, "hidden_activation": "gelu_pytorch_tanh",
                             "pad_token_id": None},
@@ -144,7 +149,7 @@ def run(folder):
         tie_word_embeddings=case["tied"], attn_implementation="eager", **more)
     name = {"Gemma3Text": "Gemma3"}.get(name, name)
     model = getattr(transformers, name + "ForCausalLM")(config).float().train()
-    names, R = names_of(L, H, G, case["tied"], case["halves"], family), case["R"]
+    names, R = names_of(L, H, G, case["tied"], case["halves"], family, case["qkv_bias"]), case["R"]
     parts = parts_of(dict(model.named_parameters()), family, H, G, K, F)
     assert set(parts) == {theirs for theirs, _ in names.values()}, set(parts)
     with torch.no_grad():

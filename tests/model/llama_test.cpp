@@ -90,6 +90,8 @@ const std::vector<LlamaCase> kFamilies = {
     of_family("Granite's, tied, neighbouring pairs", "granite", 8, 2, 0, true, false),
     of_family("Arcee's squares of relu without a gate", "arcee", 4, 2, 24, false, true),
     of_family("Arcee's, tied, neighbouring pairs", "arcee", 8, 2, 0, true, false),
+    of_family("Gemma's GeGLU and embeddings", "gemma", 4, 1, 24, true, true),
+    of_family("Gemma's, untied, neighbouring pairs", "gemma", 8, 2, 16, false, false),
     of_style("Gemma 3's norms, GeGLU and embeddings", "gemma3_text", 4, 2, 24, true, true),
     of_style("Gemma 3's, untied, neighbouring pairs", "gemma3_text", 4, 1, 16, false, false),
     of_style("Llama with all biases and gelu", "llama_biases", 4, 2, 0, false, true),
@@ -121,6 +123,7 @@ void set_yarn_between_pairs(config::Model& m) {
   m.rope_truncate = false, m.rope_attention_factor = 1.3;
 }
 void set_half(config::Model& m) { m.partial_rotary_factor = 0.5; }
+void set_glm(config::Model& m) { set_half(m), m.qkv_bias = true; }
 void set_factors(config::Model& m) {
   m.rope_type = RopeType::kLongRope, m.rope_scaling_factor = 4, m.partial_rotary_factor = 0.75;
   m.rope_short_factor = {1, 1.1, 1.2, 1.5, 1.5, 2}, m.rope_long_factor = {1, 1.5, 3, 4, 8, 20};
@@ -166,6 +169,9 @@ const std::vector<LlamaCase> kOtherPositions = {
                    kYarnBetweenPairs),
     of_family("Phi-3's joined matrices", "phi3", 4, 2, 0, false, true),
     with_positions(of_family("half of a head rotates", "phi3", 4, 2, 0, false, false), set_half, kHalfRope),
+    with_positions(of_family("GLM-4's norms, biases and neighbouring pairs", "glm4", 4, 2, 24, false, false), set_glm,
+                   kHalfRope),
+    with_positions(of_family("GLM-4's, tied, without biases", "glm4", 8, 2, 16, true, false), set_half, kHalfRope),
     with_positions(of_family("short factors", "phi3", 4, 1, 0, true, true), set_short_factors, kFactorsRope),
     with_positions(of_family("long factors", "phi3", 4, 4, 0, false, false), set_long_factors, kFactorsRope),
     with_positions(of_family("queries scaled by position", "ministral3", 4, 2, 24, false, true), set_query_scale,
@@ -207,6 +213,7 @@ struct Prepared {
 void set_options(const LlamaCase& c, config::Model& m) {
   if (c.family == std::string_view("gemma3"))
     m.embedding_multiplier = std::sqrt(64.0), m.attention_multiplier = 1 / std::sqrt(40.0);
+  if (c.family == std::string_view("gemma")) m.embedding_multiplier = std::sqrt(64.0);
   if (c.family == std::string_view("granite"))
     m.embedding_multiplier = 12, m.residual_multiplier = 0.22, m.attention_multiplier = 0.3, m.logits_divisor = 5;
   if (c.like == std::string_view("gemma3_text")) {
@@ -263,11 +270,11 @@ Prepared prepare(const LlamaCase& c, const Path& folder) {
           R"({{"D": {}, "L": {}, "H": {}, "G": {}, "F": {}, "V": {}, "B": {}, "S": {}, )"
           R"("norm_eps": {}, "rope_theta": {}, "tied": {}, "halves": {}, "scaling_factor": {}, )"
           R"("original_seq_len": {}, "causal": {}, "documents": [{}], "dialect": "{}", "K": {}, "family": "{}", "R": {}, )"
-          R"("rope": {}, "window": {}, "multipliers": [{}, {}, {}, {}]}})",
+          R"("rope": {}, "window": {}, "multipliers": [{}, {}, {}, {}], "qkv_bias": {}}})",
           s.D, s.L(), s.H, s.G, s.F(), s.V, B, S, s.norm.eps, s.rope.theta, s.tied, s.rope.halves,
           s.rope.scaling_factor, s.rope.original_seq_len, s.causal, fmt::join(c.documents, ", "), c.dialect, s.K,
           *c.like != 0 ? c.like : c.family, s.rope.rotary_width(s.K), c.rope, c.window, s.embedding_multiplier,
-          s.residual_multiplier, s.attention_multiplier, s.logits_divisor));
+          s.residual_multiplier, s.attention_multiplier, s.logits_divisor, s.qkv_bias));
   return p;
 }
 

@@ -94,6 +94,7 @@ class ConfigReader {
     const FieldRule rule = hugging_face_field(name);
     if (rule.effect == FieldEffect::kNone || rule.effect == FieldEffect::kRead) return;
     // A field of the family has the family's value: its blocks compute that one. A null is false.
+    if (means_the_only_value(type(), name, value)) return;
     const std::vector<config::Setting>& writes = type().writes;
     const auto own = std::find_if(writes.begin(), writes.end(), [&](const auto& field) { return field.key == name; });
     if (own != writes.end()) {
@@ -336,9 +337,9 @@ class ConfigReader {
     require("query_pre_attn_scalar", type().query_pre_attn_scalar > 0);
     require(kMup, type().has_mup);
     for (const char* name : kWindowPatterns) require(name, name == type().window_pattern);
-    if (type().has_mup && flag(kMup, false)) m.embedding_multiplier = std::sqrt(static_cast<double>(m.dim));
-    if (type().query_pre_attn_scalar > 0) {
+    if (type().scales_embeddings || (type().has_mup && flag(kMup, false)))
       m.embedding_multiplier = std::sqrt(static_cast<double>(m.dim));
+    if (type().query_pre_attn_scalar > 0) {
       const int64_t scalar = integer("query_pre_attn_scalar", type().query_pre_attn_scalar);
       if (scalar == 0) refuse("query_pre_attn_scalar = 0", {});
       m.attention_multiplier = scalar == head_width(m) ? 0 : 1 / std::sqrt(static_cast<double>(scalar));

@@ -110,26 +110,25 @@ bool scales_by_root_of_width(const config::Model& m) {
   return std::abs(m.embedding_multiplier - root) <= 1e-6 * root;
 }
 
-// Trinity's class scales embeddings by sqrt(dim), or not.
-void add_mup(OutJson& j, const config::Model& m) {
-  j["mup_enabled"] = m.embedding_multiplier != 1;
-  if (m.embedding_multiplier == 1 || scales_by_root_of_width(m)) return;
-  throw user_error(
-      fmt::format("model.embedding_multiplier = {} has no home in Trinity's format", m.embedding_multiplier), {},
-      "keep the model native");
+[[noreturn]] void refuse_multiplier(std::string_view key, double value, std::string_view model_type) {
+  throw user_error(fmt::format("model.{} = {} has no home in {}'s format", key, value, model_type), {},
+                   "keep the model native");
 }
 
-// Gemma's class scales embeddings by sqrt(dim), and scores by one over the root of a whole number.
-void add_query_scalar(OutJson& j, const config::Model& m) {
-  const auto refuse = [](std::string_view key, double value) {
-    throw user_error(fmt::format("model.{} = {} has no home in Gemma's format", key, value), {},
-                     "keep the model native");
-  };
-  if (!scales_by_root_of_width(m)) refuse("embedding_multiplier", m.embedding_multiplier);
+// Classes that scale embeddings by sqrt(dim), always or if mup_enabled says so.
+void add_embedding_scale(OutJson& j, const config::HuggingFaceClass& type, const config::Model& m) {
+  const bool is_scaled = m.embedding_multiplier != 1;
+  if (type.has_mup) j["mup_enabled"] = is_scaled;
+  if (scales_by_root_of_width(m) || (type.has_mup && !is_scaled)) return;
+  refuse_multiplier("embedding_multiplier", m.embedding_multiplier, type.model_type);
+}
+
+// Gemma's class scales scores by one over the root of a whole number.
+void add_query_scalar(OutJson& j, const config::HuggingFaceClass& type, const config::Model& m) {
   const double given = m.attention_multiplier;
   const int64_t scalar = given > 0 ? std::llround(1 / (given * given)) : head_width(m);
   if (given > 0 && std::abs(given * std::sqrt(static_cast<double>(scalar)) - 1) > 1e-6)
-    refuse("attention_multiplier", given);
+    refuse_multiplier("attention_multiplier", given, type.model_type);
   j["query_pre_attn_scalar"] = scalar;
 }
 
@@ -171,8 +170,8 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
     std::visit([&](const auto& value) { j[key.field] = value; }, config::key_of(m, key.key));
   if (type.has_prediction_layers) j["num_nextn_predict_layers"] = 0;
   if (type.has_multipliers) add_multipliers(j, m);
-  if (type.has_mup) add_mup(j, m);
-  if (type.query_pre_attn_scalar > 0) add_query_scalar(j, m);
+  if (type.has_mup || type.scales_embeddings) add_embedding_scale(j, type, m);
+  if (type.query_pre_attn_scalar > 0) add_query_scalar(j, type, m);
   write_experts(j, type, m);
   if (d.objective == config::ObjectiveKind::kMaskedLm) j["is_causal"] = false;
   if (d.mask) j["mask_token_id"] = *d.mask;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of a config.json; Json is nlohmann::json. `refuse(what)` is called for another value, and does not return.
+// Values of a config.json; Json is nlohmann::json. `refuse(what)` is called for another value, and does not return.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <variant>
+#include <vector>
+
+#include "config/families.h"
 
 namespace hearth::convert {
 
@@ -24,6 +29,17 @@ double positive_in(const Json& value, const std::string& name, const Refuse& ref
   if (!value.is_number() || !std::isfinite(value.template get<double>()) || value.template get<double>() <= 0)
     refuse(fmt::format("{} = {} is not a positive number", name, value.dump()));
   return value.template get<double>();
+}
+
+// Whether a class with one value of this field takes a text, or null, for it.
+template <class Json>
+bool means_the_only_value(const config::HuggingFaceClass& type, const std::string& name, const Json& value) {
+  for (const config::Setting& field : type.reads) {
+    if (field.key != name) continue;
+    const auto& texts = std::get<std::vector<std::string>>(field.value);
+    return value.is_null() || std::any_of(texts.begin(), texts.end(), [&](const auto& text) { return value == text; });
+  }
+  return false;
 }
 
 }  // namespace hearth::convert

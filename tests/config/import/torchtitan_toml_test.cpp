@@ -353,8 +353,8 @@ TEST_F(ImportTest, OptionsOfTorchtitansCommandWinOverItsFile) {
 TEST_F(ImportTest, AModelThatIsNotGivenIsTorchtitansOwn) {
   EXPECT_THAT(import_text({{"run.toml", "[training]\nsteps = 10\n"}}, {.ranks = 1}),
               HasSubstr("flavor = \"debugmodel\""));
-  EXPECT_THAT(error({{"run.toml", "[model]\nname = \"gemma\"\n[training]\nsteps = 10\n"}}, {.ranks = 1}),
-              HasSubstr("run.toml:2: model.name = \"gemma\": Hearth has no family gemma"));
+  EXPECT_THAT(error({{"run.toml", "[model]\nname = \"mamba\"\n[training]\nsteps = 10\n"}}, {.ranks = 1}),
+              HasSubstr("run.toml:2: model.name = \"mamba\": Hearth has no family mamba"));
 }
 
 TEST_F(ImportTest, ATomlFileWithoutItsEndingOrBlanksIsNoScript) {
