@@ -24,13 +24,13 @@ ProgressLine::~ProgressLine() {
   }
   wake_.notify_one();
   thread_.join();
-  fmt::print(stderr, "\r\033[K");
+  std::fputs("\r\033[K", stderr);  // fmt::print throws if the terminal is gone
 }
 
 void ProgressLine::draw_until_done() {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, std::chrono::milliseconds(100), [this] { return done_; })) {
-    fmt::print(stderr, "\r\033[K{}", text_());
+    std::fputs(("\r\033[K" + text_()).c_str(), stderr);
     std::fflush(stderr);
   }
 }

@@ -26,7 +26,7 @@ ProgressDisplay::ProgressDisplay(std::string what, std::string unit, int64_t bef
 
 ProgressDisplay::~ProgressDisplay() {
   if (drawn_s_ == 0) return;
-  fmt::print(stderr, "\r\x1b[K");
+  std::fputs("\r\x1b[K", stderr);  // fmt::print throws if the terminal is gone
   std::fflush(stderr);
 }
 
@@ -34,7 +34,7 @@ void ProgressDisplay::show(int64_t done, int64_t all, std::string_view more) {
   const double now_s = metrics::monotonic_seconds();
   if (::isatty(STDERR_FILENO) != 1 || now_s - drawn_s_ < 0.2) return;
   drawn_s_ = now_s;
-  fmt::print(stderr, "\r{}\x1b[K", progress_text(what_, unit_, {done, all, before_}, seconds(), more));
+  std::fputs(("\r" + progress_text(what_, unit_, {done, all, before_}, seconds(), more) + "\x1b[K").c_str(), stderr);
   std::fflush(stderr);
 }
 
