@@ -4,10 +4,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <numeric>
 #include <thread>
 
 #include "comm/device_order.h"
@@ -72,43 +74,47 @@ TEST(EmulatedGroups, AddInNcclToo) {
 }
 
 // A training's pattern: gathers ahead, reductions beside the computation, buffers in turn. Says whether the results
-// were right on every rank.
+// were right on every rank. It begins again every few steps, while the numbers are exact. With one such round a planted
+// fault shows in few orders of some machines' threads.
 bool steps_are_right(const EmulatedRanks& how) {
   std::atomic<bool> right = true;
   test::run_emulated_ranks(how, [&](Group& group, at::Device device) {
-    constexpr int64_t n = 64;
+    constexpr int64_t n = 64, kRound = 6, kSteps = 4 * kRound;
     const int64_t R = group.size();
     const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
-    const at::Tensor master = at::full({n}, static_cast<double>(group.rank()), options);
+    const at::Tensor master = at::empty({n}, options);
     const at::Tensor slots[] = {at::empty({R * n}, options), at::empty({R * n}, options)};
     Work gathering[2], reducing;
-    const at::Tensor sum = at::empty({n}, options), whole = at::empty({R * n}, options);
-    for (int64_t step = 0; step < 6; ++step) {
+    const at::Tensor total = at::zeros({n}, options), sum = at::empty({n}, options),
+                     whole = at::empty({R * n}, options);
+    for (int64_t step = 0; step < kSteps; ++step) {
       const at::Tensor& slot = slots[step % 2];
+      if (step % kRound == 0) master.fill_(static_cast<double>(group.rank()));
       master.add_(1);
       gathering[step % 2] = group.start([&group, slot, master] { group.all_gather(slot, master); });
       reducing.wait();
       gathering[step % 2].wait();
-      if (step > 0) master.add_(sum, 0.25);
+      if (step % kRound > 0) master.add_(sum, 0.25);
       whole.copy_(slot);
       whole.mul_(2);
       reducing = group.start([&group, sum, whole] { group.reduce_scatter(sum, whole); });
       if (step % 2 == 1) reducing.wait();
+      if (step % kRound == kRound - 1) total.add_(sum);
     }
-    reducing.wait();
-    const at::Tensor seen = sum.cpu();
+    const at::Tensor seen = total.cpu();
     // The same on one rank's host.
-    std::vector<double> masters, sums(static_cast<size_t>(R));
-    for (int64_t r = 0; r < R; ++r) masters.push_back(static_cast<double>(r));
-    for (int64_t step = 0; step < 6; ++step) {
+    double expected = 0;
+    std::vector<double> masters(static_cast<size_t>(R)), sums(static_cast<size_t>(R));
+    for (int64_t step = 0; step < kSteps; ++step) {
+      if (step % kRound == 0) std::iota(masters.begin(), masters.end(), 0.0);
       for (double& m : masters) m += 1;
       const std::vector<double> gathered = masters;
       for (size_t r = 0; r < masters.size(); ++r)
-        if (step > 0) masters[r] += 0.25 * sums[r];
+        if (step % kRound > 0) masters[r] += 0.25 * sums[r];
       for (size_t r = 0; r < masters.size(); ++r) sums[r] = 2 * static_cast<double>(R) * gathered[r];
+      if (step % kRound == kRound - 1) expected += sums[static_cast<size_t>(group.rank())];
     }
-    const at::Tensor expected = at::full({n}, sums[static_cast<size_t>(group.rank())], at::kFloat);
-    if (!seen.equal(expected)) right = false;
+    if (!seen.equal(at::full({n}, expected, at::kFloat))) right = false;
   });
   return right;
 }
@@ -118,13 +124,13 @@ TEST(EmulatedGroups, TakeBuffersInTurnAsATrainingDoes) {
     EXPECT_TRUE(steps_are_right({.ranks = 2 + static_cast<int64_t>(seed % 2), .seed = seed})) << seed;
 }
 
-// Each fault is one that the program could have. A seed must show it, and none does without it.
+// Each fault is one that the program could have. Some seeds must show it, and none does without it.
 TEST(PlantedFaults, OfADeviceAreFound) {
   for (const Fault fault : {Fault::kNoWaitForTheCaller, Fault::kNoWaitForTheTransfer, Fault::kMarkOfTheWrongStream,
                             Fault::kFreedForAnotherStream, Fault::kNoSynchronize}) {
-    EXPECT_TRUE(
-        test::seed_that_shows(100, [&](uint64_t seed) { return steps_are_right({.seed = seed, .fault = fault}); }))
-        << "fault " << static_cast<int>(fault);
+    const int64_t shown =
+        test::seeds_that_show(20, [&](uint64_t seed) { return steps_are_right({.seed = seed, .fault = fault}); });
+    EXPECT_GE(shown, 5) << "fault " << static_cast<int>(fault) << ", of 20 seeds";
   }
 }
 
@@ -132,7 +138,7 @@ TEST(PlantedFaults, OfADeviceAreFound) {
 // caller again at once, and so it must live until the call's end was waited for.
 TEST(PlantedFaults, ABufferThatIsGivenBackBeforeItsCallEndsIsFound) {
   for (const bool kept : {true, false}) {
-    const auto shown = test::seed_that_shows(kept ? 20 : 100, [&](uint64_t seed) {
+    const int64_t shown = test::seeds_that_show(20, [&](uint64_t seed) {
       std::atomic<bool> right = true;
       on_device({.seed = seed}, [&](Group& group) {
         const at::Tensor whole = tensor_of<float>(2 * 256);
@@ -146,7 +152,11 @@ TEST(PlantedFaults, ABufferThatIsGivenBackBeforeItsCallEndsIsFound) {
       });
       return right.load();
     });
-    EXPECT_EQ(shown.has_value(), !kept) << "seed " << shown.value_or(0);
+    if (kept) {
+      EXPECT_EQ(shown, 0);
+    } else {
+      EXPECT_GE(shown, 5);
+    }
   }
 }
 

@@ -123,8 +123,9 @@ TEST(PlantedFaults, OfADeviceAreFoundByShardedWeights) {
   const Masters expected = in_host_memory(of);
   for (const Fault fault : {Fault::kNoWaitForTheCaller, Fault::kNoWaitForTheTransfer, Fault::kMarkOfTheWrongStream,
                             Fault::kFreedForAnotherStream, Fault::kNoSynchronize}) {
-    EXPECT_TRUE(test::seed_that_shows(100, [&](uint64_t seed) { return on_devices(of, seed, fault) == expected; }))
-        << "fault " << static_cast<int>(fault);
+    const int64_t shown =
+        test::seeds_that_show(20, [&](uint64_t seed) { return on_devices(of, seed, fault) == expected; });
+    EXPECT_GE(shown, 5) << "fault " << static_cast<int>(fault) << ", of 20 seeds";
   }
 }
 

@@ -193,8 +193,9 @@ class FaultsOfSteps : public testing::TestWithParam<Fault> {};
 TEST_P(FaultsOfSteps, AreFoundInAPipeline) {
   const Layout layout = {"pp2", {.pipeline_parallel_degree = 2}};
   const Numbers expected = on_devices(layout, 0);
-  EXPECT_TRUE(
-      test::seed_that_shows(40, [&](uint64_t seed) { return on_devices(layout, seed, GetParam()) == expected; }));
+  const int64_t shown =
+      test::seeds_that_show(8, [&](uint64_t seed) { return on_devices(layout, seed, GetParam()) == expected; });
+  EXPECT_GE(shown, 1) << "of 8 seeds";
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, FaultsOfSteps,
