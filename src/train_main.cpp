@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/program.h"
 #include "bench/comm.h"
 #include "bench/gemm.h"
@@ -132,8 +133,8 @@ int train_locally(config::TrainOptions options, const config::LoadResult& loaded
     if (lease > lease_before + 1) return end.code;
     ++restarts;
     options.restart = false;  // the run that failed goes on
-    fmt::print(stderr, "warning: the ranks start again, from {}; restart {} of {} without a new checkpoint\n",
-               after > 0 ? fmt::format("step {}", after) : "the beginning", restarts, options.max_restarts);
+    log_info("warning: the ranks start again, from {}; restart {} of {} without a new checkpoint",
+             after > 0 ? fmt::format("step {}", after) : "the beginning", restarts, options.max_restarts);
   }
 }
 

@@ -2,6 +2,9 @@
 #include "base/log.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -17,6 +20,17 @@ TEST(Log, MessagesGoToStderrAsTheyStandAndThoseForFilesDoNot) {
   log_message(LogLevel::kDebug, "for files");
   log_error("damaged: {}", "x");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "100 % of {} in two\n  lines\n3 bytes became U+FFFD\ndamaged: x\n");
+}
+
+// fmt::print throws there, and would end what goes on without a reader: a training whose ranks start again.
+TEST(Log, AStreamThatTakesNothingEndsNothing) {
+  EXPECT_EXIT(
+      {
+        if (std::freopen("/dev/full", "w", stderr) == nullptr) ::_exit(2);
+        log_info("the disk is {}", "full");
+        ::_exit(0);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 // A job's script says which of its starts a process belongs to.

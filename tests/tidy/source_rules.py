@@ -314,6 +314,12 @@ def test_hooks(tree):
             if (match := TEST_HOOKS.search(line))]
 
 
+def prints_that_throw(tree):
+    """fmt::print throws where stderr takes nothing (a closed terminal, a full disk), and ends a run that should go on."""
+    return [f"{path}:{number}: fmt::print(stderr) can throw: log_info of base/log.h, or std::fputs"
+            for path, number, line in tree.lines((".cpp", ".h"), "src/") if "fmt::print(stderr" in line]
+
+
 # The parts of a transformer's block belong to src/models: what a model has is a question to its program
 # (models/program.h), its parameters (plan/parameters.h), or its family's files (config/families.h).
 BLOCK_WORDS = re.compile(r"\b(w[qkvo]|wqkv|w13|w[123]|[qk]_norm|qk_norm\w*|qkv_bias|norm_placement)\b")
@@ -351,4 +357,5 @@ def run_files(tree):
 
 
 RULES = [block_words, run_files, include_order, room_sizes, heavy_headers, license_line, file_length, function_length,
-         line_width, plain_text, promises_and_machines, names, build_flags, readers_that_leave, silent_skips, test_hooks]
+         line_width, plain_text, promises_and_machines, names, build_flags, readers_that_leave, silent_skips,
+         test_hooks, prints_that_throw]

@@ -213,6 +213,10 @@ class Sources(Case):
         self.finds(rule, {"src/ops/a.h": "class EmulatedGpu;\n"}, "Emulat")
         self.none(rule(Tree({"tests/support/a.h": "namespace failpoint {\n"})))
 
+    def test_a_print_that_throws_is_found(self):
+        self.finds(source_rules.prints_that_throw, {"src/a/a.cpp": 'x();\nfmt::print(stderr, "a");\n'}, "a.cpp:2: fmt")
+        self.none(source_rules.prints_that_throw(Tree({"src/a/a.cpp": 'fmt::print("{}", 1);\n'})))
+
     def test_a_skipped_case_that_nobody_would_name_is_found(self):
         rule = source_rules.silent_skips
         skip = 'self.skip' + 'Test("no GPU")\n'

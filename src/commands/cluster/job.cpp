@@ -98,8 +98,7 @@ int before_start(const JobOptions& options) {
   cluster::append_start(
       options.run,
       {.name = "start", .host = options.host, .job = options.job, .step = step, .requeues = options.requeues});
-  if (!options.start.empty())
-    fmt::print(stderr, "hearth: job {} begins start {} at step {}\n", options.job, options.start, step);
+  if (!options.start.empty()) log_info("hearth: job {} begins start {} at step {}", options.job, options.start, step);
   return 0;
 }
 
@@ -129,7 +128,7 @@ int after_end(const JobOptions& options) {
   const std::string host = cluster::started_elsewhere(events, options.job, options.host, options.requeues);
   if (!host.empty()) {
     // The run's history is that of the newer start.
-    fmt::print(stderr, "hearth: job {} leaves: it was started again on {}\n", options.job, host);
+    log_info("hearth: job {} leaves: it was started again on {}", options.job, host);
     fmt::print("{}\n", name_of(cluster::Next::kLeave));
     return 0;
   }
@@ -142,8 +141,7 @@ int after_end(const JobOptions& options) {
                                       .signal = ended.signal,
                                       .next = std::string(name_of(decision.next)),
                                       .why = decision.why});
-  fmt::print(stderr, "hearth: job {} at step {}: {}; next: {}\n", options.job, ended.step, decision.why,
-             name_of(decision.next));
+  log_info("hearth: job {} at step {}: {}; next: {}", options.job, ended.step, decision.why, name_of(decision.next));
   // Where somebody asked for the end, the job has not failed.
   fmt::print("{} {}\n", decision.is_asked ? "cancel" : name_of(decision.next), decision.wait_s);
   return 0;
@@ -216,7 +214,7 @@ int try_node(const JobOptions& options) {
   if (wrong.empty())
     for (const std::string& text : found) fmt::print("found {} {}\n", node, text);
   else
-    fmt::print(stderr, "hearth: node {}: {}\n", node, wrong);
+    log_info("hearth: node {}: {}", node, wrong);
   fmt::print("{}{} {}\n", folder, wrong.empty() ? "fine" : "off", node);
   return 0;
 }
@@ -226,12 +224,12 @@ int compare_nodes(const JobOptions& options) {
   std::set<std::string> odd;
   const cluster::OtherFolder other = cluster::nodes_with_another_folder(reports);
   for (const std::string& node : other.nodes) {
-    fmt::print(stderr, "hearth: node {}: {} is another folder there than on {}: not mounted, stale, or local\n", node,
-               options.run.string(), other.usual);
+    log_info("hearth: node {}: {} is another folder there than on {}: not mounted, stale, or local", node,
+             options.run.string(), other.usual);
     odd.insert("fine " + node);
   }
   for (const cluster::OddNode& found : cluster::odd_nodes(reports)) {
-    fmt::print(stderr, "hearth: node {}: has {}, and most nodes have {}\n", found.node, found.has, found.usual);
+    log_info("hearth: node {}: has {}, and most nodes have {}", found.node, found.has, found.usual);
     odd.insert("fine " + found.node);
   }
   for (const std::string& line : split_lines(reports))

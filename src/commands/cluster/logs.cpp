@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/log.h"
 #include "cluster/run_status.h"
 #include "commands/commands.h"
 #include "runfolder/names.h"
@@ -73,7 +74,7 @@ int logs(CommandLine& line) {
   if (!line.parse()) return 0;
   const Path folder = cluster::run_folder_of(run);
   Path log = log_of(folder, rank);
-  fmt::print(stderr, "{}\n", log.string());
+  log_info("{}", log.string());
   size_t end = print_from(log, tail_of(read_file(log), lines));
   for (int64_t quiet = 0; follow;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
@@ -82,7 +83,7 @@ int logs(CommandLine& line) {
     if (quiet < 10 || quiet % 10 != 0) continue;
     if (const Path next = log_of(folder, rank); next != log) {  // another job goes on
       log = next;
-      fmt::print(stderr, "{}\n", log.string());
+      log_info("{}", log.string());
       end = print_from(log, 0);
       continue;
     }

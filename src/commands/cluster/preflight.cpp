@@ -2,6 +2,7 @@
 // The options of `hearth preflight`, with the cluster file's figures.
 #include <cstdlib>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "cluster/cluster_file.h"
 #include "cluster/slurm.h"
@@ -47,7 +48,7 @@ void hand_on_bad_nodes(const config::PreflightOptions& options, const std::vecto
   if (!options.bad_nodes.empty()) write_file_atomic(options.bad_nodes, lines);
   if (!options.exclude_bad || nodes.empty()) return;
   const std::string job = std::getenv("SLURM_JOB_ID");
-  fmt::print(stderr, "hearth: job {} goes back to the queue, to start without {}\n", job, join(nodes));
+  log_info("hearth: job {} goes back to the queue, to start without {}", job, join(nodes));
   cluster::requeue_without(job, nodes);
 }
 

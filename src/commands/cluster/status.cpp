@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hearth status`: the state of a run, or a line for each run of a folder.
+#include "base/log.h"
 #include "cluster/run_status.h"
 #include "commands/commands.h"
 #include "runfolder/names.h"
@@ -36,7 +37,7 @@ int status(CommandLine& line) {
                      "for example: hearth status runs/quickstart");
   const std::vector<Path> runs =
       all.empty() ? std::vector<Path>{cluster::run_folder_of(run)} : runs_in(normal_path(all));
-  if (runs.empty()) fmt::print(stderr, "no run in {}\n", all.string());
+  if (runs.empty()) log_info("no run in {}", all.string());
   for (const Path& folder : runs) {
     const cluster::RunStatus found = cluster::run_status(folder);
     fmt::print("{}", json ? status_json(found) : all.empty() ? status_text(found) : status_line(found) + "\n");

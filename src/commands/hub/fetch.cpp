@@ -31,7 +31,7 @@ hub::FetchRequest requested(const std::string& name, const std::string& out) {
 bool is_confirmed() {
   if (::isatty(STDIN_FILENO) != 1)
     throw user_error("nobody confirmed the download", "there is no terminal to ask on", "give --yes");
-  fmt::print(stderr, "Download? [y/N] ");
+  std::fputs("Download? [y/N] ", stderr);
   std::string answer;
   std::getline(std::cin, answer);
   return answer == "y" || answer == "Y" || answer == "yes";

@@ -2,6 +2,7 @@
 // `hearth compare`: where two trainings differ.
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "commands/commands.h"
 #include "report/run_difference.h"
 #include "report/run_facts.h"
@@ -53,7 +54,7 @@ int compare(CommandLine& line) {
   };
   const report::PageRun a = read(first), b = read(second);
   for (const report::PageRun* run : {&a, &b})
-    for (const std::string& note : run->notes) fmt::print(stderr, "note: {}: {}\n", run->name, note);
+    for (const std::string& note : run->notes) log_info("note: {}: {}", run->name, note);
   const report::RunDifference found = report::difference(a, b);
   if (json)
     fmt::print("{}\n", json_of(found).dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace));
