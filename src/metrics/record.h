@@ -30,8 +30,8 @@ inline constexpr LossPart kZLoss{"z_loss", "Loss of large logits"};             
 inline constexpr LossPart kMoeAuxLoss{"moe_aux_loss", "Loss that balances experts"};   // model.moe_aux_loss_coeff
 inline constexpr LossPart kMoeZLoss{"moe_z_loss", "Loss of large scores of experts"};  // model.moe_z_loss_coeff
 inline constexpr LossPart kLossParts[] = {kZLoss, kMoeAuxLoss, kMoeZLoss};
-// By name, those whose keys are given.
-using LossParts = std::map<std::string, double, std::less<>>;
+// By name, the parts that have a factor.
+using LossParts = std::map<std::string, double>;
 
 struct StepRecord {
   int64_t step = 0;

@@ -102,16 +102,12 @@ int64_t longest(const std::vector<int32_t>& starts, int64_t T) {
 }  // namespace
 
 StepOptions step_options(const config::RunConfig& config) {
-  StepOptions options{.max_norm = config.training.max_norm,
-                      .z_factor = config.objective.z_loss,
-                      .per_rank = config.numerics.loss_average == config::LossAverage::kPerRank,
-                      .graph = config.training.cuda_graph,
-                      .load_balance_coeff = config.model.load_balance_coeff,
-                      .freeze = config.checkpoint.freeze};
-  if (config.objective.z_loss > 0) options.loss_parts.push_back(metrics::kZLoss.name);
-  if (config.model.moe_aux_loss_coeff > 0) options.loss_parts.push_back(metrics::kMoeAuxLoss.name);
-  if (config.model.moe_z_loss_coeff > 0) options.loss_parts.push_back(metrics::kMoeZLoss.name);
-  return options;
+  return {config.training.max_norm,
+          config.objective.z_loss,
+          config.numerics.loss_average == config::LossAverage::kPerRank,
+          config.training.cuda_graph,
+          config.model.load_balance_coeff,
+          config.checkpoint.freeze};
 }
 
 double counted_weight(const data::Batch& batch) {
@@ -151,9 +147,9 @@ model::MicroBatch to_tensors(const data::Batch& batch, at::Device device, const 
   return result;
 }
 
-// If the step reports this part.
-void set_part(StepResult& result, const metrics::LossPart& part, double value) {
-  if (const auto it = result.loss_parts.find(part.name); it != result.loss_parts.end()) it->second = value;
+// A part without a factor is exactly 0. Others are above 0.
+void add_part(StepResult& result, const metrics::LossPart& part, double value) {
+  if (value != 0) result.loss_parts[part.name] = value;
 }
 
 // `routers_LX`: Transformer::no_router_metrics after the step. Loads are relative to the mean of the layer. A layer
@@ -174,8 +170,8 @@ void add_router_metrics(StepResult& result, const at::Tensor& routers_LX) {
     balance += all[ops::kBalanceLoss];
     z += all[ops::kZLoss];
   }
-  set_part(result, metrics::kMoeAuxLoss, balance);
-  set_part(result, metrics::kMoeZLoss, z);
+  add_part(result, metrics::kMoeAuxLoss, balance);
+  add_part(result, metrics::kMoeZLoss, z);
 }
 
 StepResult PendingStep::result() {
@@ -183,7 +179,7 @@ StepResult PendingStep::result() {
   const trace::SpanScope span(trace::SpanKind::kWait, "wait for the step");
   const kernels::Decision decision = ops::read_decision(decision_->wait());
   result_.loss = decision.loss;
-  set_part(result_, metrics::kZLoss, decision.z_loss);
+  add_part(result_, metrics::kZLoss, decision.z_loss);
   result_.grad_norm = decision.grad_norm;
   result_.loss_deviations = decision.loss_deviations;
   result_.norm_deviations = decision.norm_deviations;
@@ -247,7 +243,6 @@ PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double>
     times.loss = times.grad_norm = std::numeric_limits<double>::quiet_NaN();
     return {std::nullopt, std::nullopt, times};
   }
-  for (const std::string& part : options_.loss_parts) times.loss_parts[part] = 0;
   const at::Tensor scales_A = ops::from_float64(scales, device);
   Stopwatch watch;
   const at::Tensor sums_A2 = ops::zeros({A, 2}, DType::kFloat64, device);

@@ -25,9 +25,8 @@ struct StepOptions {
   double z_factor = 0;    // objective.z_loss
   bool per_rank = false;  // numerics.loss_average: the mean of the micro-batches' means, with equal weights
   bool graph = false;     // training.cuda_graph: forward and backward are recorded as a graph (micro_batch_graph.h)
-  std::vector<std::string> loss_parts = {};  // what StepResult::loss_parts has, of metrics::kLossParts
-  double load_balance_coeff = 0;             // of model.expert_bias
-  std::vector<std::string> freeze = {};      // checkpoint.freeze, for biases of experts
+  double load_balance_coeff = 0;         // of model.expert_bias
+  std::vector<std::string> freeze = {};  // checkpoint.freeze, for biases of experts
 };
 StepOptions step_options(const config::RunConfig& config);
 

@@ -93,8 +93,8 @@ class ConfigReader {
     if (is_key(type(), name)) return;
     const FieldRule rule = hugging_face_field(name);
     if (rule.effect == FieldEffect::kNone || rule.effect == FieldEffect::kRead) return;
-    // A field of the family has the family's value: its blocks compute that one. A null is false.
     if (means_the_only_value(type(), name, value)) return;
+    // A field of the family has the family's value: its blocks compute that one. A null is false.
     const std::vector<config::Setting>& writes = type().writes;
     const auto own = std::find_if(writes.begin(), writes.end(), [&](const auto& field) { return field.key == name; });
     if (own != writes.end()) {
