@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
-
-#include <cstdio>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -26,7 +25,7 @@ TEST(Log, MessagesGoToStderrAsTheyStandAndThoseForFilesDoNot) {
 TEST(Log, AStreamThatTakesNothingEndsNothing) {
   EXPECT_EXIT(
       {
-        if (std::freopen("/dev/full", "w", stderr) == nullptr) ::_exit(2);
+        if (::dup2(::open("/dev/full", O_WRONLY), STDERR_FILENO) < 0) ::_exit(2);
         log_info("the disk is {}", "full");
         ::_exit(0);
       },
