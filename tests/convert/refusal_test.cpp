@@ -51,7 +51,7 @@ TEST(Refusal, FieldsOfConfigThatChangeTheComputation) {
   EXPECT_THAT(added("\"sliding_window\": 8"), HasSubstr("sliding_window = 8"));
   EXPECT_THAT(with("\"model_type\": \"llama\"", "\"model_type\": \"mistral\", \"sliding_window\": 0"),
               HasSubstr("sliding_window = 0"));
-  EXPECT_THAT(with("\"model_type\": \"llama\"", "\"model_type\": \"gemma\""), HasSubstr("model_type \"gemma\""));
+  EXPECT_THAT(with("\"model_type\": \"llama\"", "\"model_type\": \"bloom\""), HasSubstr("model_type \"bloom\""));
   EXPECT_THAT(with("\"model_type\": \"llama\",", ""), HasSubstr("has no model_type"));
   EXPECT_THAT(with("\"head_dim\": 16", "\"head_dim\": 32"),
               HasSubstr("model.layers.0.self_attn.q_proj.weight: float32 [96, 96], expected [192"));

@@ -7,6 +7,8 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "compare.h"
@@ -114,7 +116,11 @@ TEST(MatmulEdge, AWeightGradientReplacesAllElements) {
       for (const Products& products : kProducts) {
         const at::Tensor dw = at::full({N, 11}, std::nan(""), sum_type(type));
         products.weight_gradient(dw, dy, x, false);
-        EXPECT_LE(relative_error(dw, product), bound(type, 5e-7)) << products.name << " " << type << " " << M;
+        // M terms that are added one after another, as on a processor without AVX-512, have this error (Higham,
+        // Accuracy and Stability of Numerical Algorithms, 2.8: rounding errors of random sign).
+        const double sum_error = 0x1p-24 * std::sqrt(static_cast<double>(M));
+        EXPECT_LE(relative_error(dw, product), bound(type, std::max(5e-7, sum_error)))
+            << products.name << " " << type << " " << M;
       }
     }
   }
