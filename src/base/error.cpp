@@ -29,7 +29,8 @@ std::string safe(const std::string& text) {
 }  // namespace
 
 Error::Error(ExitCode code, std::string what, std::string why, std::string fix)
-    : code_(code), what_(safe(what)), why_(std::move(why)), fix_(std::move(fix)) {
+    : code_(code), what_(std::move(what)), why_(std::move(why)), fix_(std::move(fix)) {
+  what_ = safe(what_);
   full_ = "error: " + what_;
   if (!why_.empty()) full_ += "\n  why: " + why_;
   if (!fix_.empty()) full_ += "\n  fix: " + fix_;

@@ -96,7 +96,7 @@ std::vector<int64_t> list_steps(const Path& checkpoints) {
 }
 
 Path step_folder(const Path& checkpoints, int64_t step) {
-  const Path plain = checkpoints / step_name_of(step);
+  Path plain = checkpoints / step_name_of(step);
   if (!is_object(checkpoints) && path_exists(plain)) return plain;
   const std::vector<StepFolder> folders = list_all_step_folders(checkpoints);
   const auto found = std::find_if(folders.rbegin(), folders.rend(), [step](const StepFolder& folder) {

@@ -190,7 +190,7 @@ int64_t seconds_of_time_limit(std::string_view text) {
   } else {
     seconds += parts[0] * 60 + std::max<int64_t>(parts[1], 0);
   }
-  return seconds <= 366 * 86400 ? seconds : -1;
+  return seconds <= int64_t{366} * 86400 ? seconds : -1;
 }
 
 ClusterFile read_cluster_file(const Path& path, const std::string& name) {

@@ -70,7 +70,7 @@ std::string submit_batch(const Path& script, const std::string& cluster) {
         "sbatch refused the job", one_line(outcome.errors),
         fmt::format("correct the cluster file {} or the options; the script is {}", cluster, script.string()));
   const std::vector<std::string> lines = split_lines(outcome.output);
-  const std::string job = lines.empty() ? "" : lines.back().substr(0, lines.back().find(';'));  // "12;cluster"
+  std::string job = lines.empty() ? "" : lines.back().substr(0, lines.back().find(';'));  // "12;cluster"
   if (job.empty() || job.find_first_not_of("0123456789") != std::string::npos)
     throw Error(ExitCode::kHardware,
                 fmt::format("sbatch did not say the job's number, but \"{}\"", one_line(outcome.output)), {},

@@ -20,7 +20,7 @@ constexpr const char* kName = "hearth-train";
 
 // Empty if it is missing.
 Path find_hearth_train() {
-  const Path beside = own_program().parent_path() / kName;
+  Path beside = own_program().parent_path() / kName;
   if (::access(beside.c_str(), X_OK) == 0) return beside;
   return hub::find_program(kName);
 }

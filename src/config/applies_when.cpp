@@ -57,8 +57,7 @@ bool Condition::holds(const RunConfig& config) const {
 }
 
 std::string Condition::text() const {
-  const std::string names =
-      joined(keys, " or ", [](std::string_view key) { return fmt::format("`{}`", written(key)); });
+  std::string names = joined(keys, " or ", [](std::string_view key) { return fmt::format("`{}`", written(key)); });
   if (kind == Kind::kGiven) return names;
   return fmt::format("{} {} {}", names, kind == Kind::kIs ? "=" : "other than", values_text(*this));
 }

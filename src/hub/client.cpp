@@ -108,7 +108,8 @@ void run_install(const std::vector<std::string>& words) {
 
 // The client in `folder`/hf. A mark, written last, says that the installation is whole.
 Path install(const Path& deps) {
-  const Path folder = deps / "hf", program = folder / "bin" / "hf", mark = folder / "hearth.txt";
+  const Path folder = deps / "hf", mark = folder / "hearth.txt";
+  Path program = folder / "bin" / "hf";
   make_folders(deps);
   std::unique_ptr<FileLock> lock;
   for (int waited = 0; (lock = FileLock::try_lock(deps / ".hf.lock")) == nullptr; ++waited) {

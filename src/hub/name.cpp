@@ -89,7 +89,7 @@ Path folder_of(const Name& name) {
 Path find_fetched(const std::string& text) {
   if (!is_name(text)) return text;
   const Name name = parse_name(text);
-  const Path folder = folder_of(name);
+  Path folder = folder_of(name);
   const std::optional<FetchManifest> manifest = read_manifest(folder);
   if (manifest && manifest->is_checked) return folder;
   throw user_error(

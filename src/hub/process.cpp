@@ -169,7 +169,7 @@ Outcome run_process(const Process& process) {
 
 Path find_program(std::string_view name) {
   for (const std::string& folder : split(environment_variable("PATH"), ':')) {
-    const Path candidate = Path(folder) / name;
+    Path candidate = Path(folder) / name;
     if (!folder.empty() && ::access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate))
       return candidate;
   }

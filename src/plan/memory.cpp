@@ -172,7 +172,8 @@ namespace {
 int64_t rope_tables_of(const ModelShape& s) {
   const bool has_local =
       std::any_of(s.layers.begin(), s.layers.end(), [](const models::Layer& layer) { return layer.local_rope; });
-  return (s.rope.scales_queries() ? 2 : 1) * (has_local ? 2 : 1);
+  const int64_t ropes = has_local ? 2 : 1;
+  return s.rope.scales_queries() ? 2 * ropes : ropes;
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ class Layout {
 
 int64_t feed_forward_width(const config::Model& model) {
   if (model.hidden_dim > 0) return model.hidden_dim;
-  auto width = static_cast<int64_t>(2 * 4 * model.dim / 3);
+  int64_t width = 2 * (4 * model.dim) / 3;
   if (model.ffn_dim_multiplier > 0) width = static_cast<int64_t>(model.ffn_dim_multiplier * static_cast<double>(width));
   return round_up(width, model.multiple_of);
 }

@@ -2,6 +2,11 @@
 #include "plan/scratch.h"
 
 namespace hearth::plan {
+namespace {
+
+constexpr int64_t kCacheLine = 16;  // floats
+
+}  // namespace
 
 // Both functions count products of floats. Products of bfloat16 pairs need less: operands are half as large. This saves
 // more than their extras need: a sixth number per query, and keys and score gradients in two orders.
@@ -10,15 +15,15 @@ int64_t AttentionCut::forward_task_floats() const {
   const int64_t width = round_up(K, kLanes);
   // Scaled queries, output and five numbers per query. Seven parts per panel and three others are padded to a cache
   // line.
-  const int64_t queries = kTaskQueries * (K + width + 5) + kPanels * 7 * 16;
-  return queries + kForwardKeys * (2 * width + kTileColumns) + 3 * 16;
+  const int64_t queries = kTaskQueries * (K + width + 5) + kPanels * 7 * kCacheLine;
+  return queries + kForwardKeys * (2 * width + kTileColumns) + 3 * kCacheLine;
 }
 
 int64_t AttentionCut::backward_task_floats() const {
   const int64_t rows = round_up(S, kTileRows), width = round_up(K, kLanes);
   // The number of joint blocks depends on the instruction set's block: as many as kQueryFloats holds, at least one and
   // at most kMaxTogether.
-  const int64_t block = kBlockQueries * (2 * K + 3 * width + 4) + 9 * 16;
+  const int64_t block = kBlockQueries * (2 * K + 3 * width + 4) + 9 * kCacheLine;
   const int64_t blocks = std::clamp<int64_t>(kQueryFloats, block, kMaxTogether * block);
   // Two blocks of scores; keys, values and their gradients.
   return blocks + 2 * kBackwardKeys * kBlockQueries + 4 * rows * width;

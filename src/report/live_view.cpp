@@ -32,7 +32,7 @@ std::string cut(std::string text, int64_t columns) {
 
 std::string filled_bar(double part, int64_t columns) {
   const double shown = part > 0 ? std::min(part, 1.0) : 0;  // NaN: nothing
-  const auto full = static_cast<size_t>(shown * static_cast<double>(columns) + 0.5);
+  const auto full = static_cast<size_t>(std::lround(shown * static_cast<double>(columns)));
   return fmt::format("[{}{}]", std::string(full, '#'), std::string(static_cast<size_t>(columns) - full, '.'));
 }
 

@@ -90,7 +90,7 @@ std::vector<NamedText> configuration_texts(const config::RunConfig& config) {
 }
 
 Path metrics_file_of(const Path& run) {
-  const Path file = std::filesystem::is_directory(run) ? run / runfolder::kMetricsFile : run;
+  Path file = std::filesystem::is_directory(run) ? run / runfolder::kMetricsFile : run;
   if (!path_exists(file))
     throw user_error(fmt::format("{} does not exist", file.string()), "a training writes it at its first step",
                      "name a run folder, or its metrics.jsonl");

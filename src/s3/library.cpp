@@ -49,7 +49,7 @@ class Connections {
     // A rank may be forked from a process that has used the store already. It opens connections of its own: two
     // processes on one would read each other's answers. The old ones are never closed: they are the parent's.
     if (std::exchange(owner_, ::getpid()) != ::getpid())
-      for (std::unique_ptr<Connection>& parents : std::exchange(free_, {})) parents.release();
+      for (std::unique_ptr<Connection>& parents : std::exchange(free_, {})) static_cast<void>(parents.release());
     if (free_.empty()) return std::make_unique<Connection>();
     std::unique_ptr<Connection> connection = std::move(free_.back());
     free_.pop_back();
@@ -74,12 +74,12 @@ class Store final : public ObjectStore {
   StoreResult find(const std::string& name, ObjectInfo& info) const override {
     Answer answer;
     const bool is_bucket = key_of(name).empty();
-    const StoreResult head = send({.method = "HEAD", .name = name}, answer);
+    StoreResult head = send({.method = "HEAD", .name = name}, answer);
     info = {.name = last_part(name), .is_folder = is_bucket, .bytes = 0};
     if (head.is_done() && !is_bucket) return size_of(answer, info.bytes);
     if (head.kind != Kind::kMissing || is_bucket) return head;
     Listing listing;
-    const StoreResult listed = list_objects(place(name), bucket_of(name), prefix_of(name), /*flat=*/true, 1, listing);
+    StoreResult listed = list_objects(place(name), bucket_of(name), prefix_of(name), /*flat=*/true, 1, listing);
     if (!listed.is_done()) return listed;
     if (listing.objects.empty()) return {Kind::kMissing, name};
     info.is_folder = true;
@@ -103,7 +103,7 @@ class Store final : public ObjectStore {
   }
 
   StoreResult put_new(const std::string& name, std::string_view content) const override {
-    const StoreResult result = s3::put(place(name), name, content, {});
+    StoreResult result = s3::put(place(name), name, content, {});
     // A lost answer: the first try may have created it.
     if (result.kind == Kind::kThere && holds(name, content)) return {};
     return result;

@@ -104,7 +104,7 @@ StoreResult send_if(const StoreAccess& place, StoreCall call, const Precondition
 
 StoreResult find_ours(const StoreAccess& place, const std::string& name, int64_t bytes, const StoreResult& otherwise) {
   Answer there;
-  const StoreResult found = Connection().send(place, {.method = "HEAD", .name = name}, there);
+  StoreResult found = Connection().send(place, {.method = "HEAD", .name = name}, there);
   if (found.kind == Kind::kUnreachable) return found;
   return found.is_done() && there.headers["content-length"] == std::to_string(bytes) ? StoreResult{} : otherwise;
 }
@@ -174,7 +174,7 @@ StoreResult complete_upload(const StoreAccess& place, const std::string& name, c
     body += "<Part><PartNumber>" + std::to_string(i + 1) + "</PartNumber><ETag>" + escaped(tags[i]) + "</ETag></Part>";
   body += "</CompleteMultipartUpload>";
   Answer answer;
-  const StoreResult result =
+  StoreResult result =
       send_if(place, {.method = "POST", .name = name, .query = {{"uploadId", upload}}, .headers = {}, .body = body},
               condition, answer);
   if (result.kind == Kind::kThere) return find_ours(place, name, bytes, result);

@@ -31,7 +31,7 @@ bool needs_no_file(std::string_view name) {
 
 // The file of tokenizer `name`, which is a file or a folder.
 Path file_of(const std::string& name) {
-  const Path path = name;
+  Path path = name;
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (std::filesystem::is_directory(status)) {

@@ -30,7 +30,7 @@ Path newest_job_log(const Path& logs) {
 Path log_of(const Path& run, int64_t rank) {
   const Path logs = run / runfolder::kLogsFolder;
   if (rank >= 0) {
-    const Path log = logs / fmt::format("rank-{:05}.log", rank);
+    Path log = logs / fmt::format("rank-{:05}.log", rank);
     if (!path_exists(log))
       throw user_error(fmt::format("there is no {}", log.string()), "a rank writes it when it starts",
                        "give a rank of this run, or leave out --rank");

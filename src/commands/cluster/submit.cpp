@@ -206,8 +206,7 @@ std::string start_job(const cluster::JobScript& job, const std::string& text) {
   const Path script = job.run / "job.sh";
   write_file_atomic(script, text);
   std::filesystem::permissions(script, std::filesystem::perms::owner_exec, std::filesystem::perm_options::add);
-  const std::string id =
-      job.cluster.has_slurm() ? cluster::submit_batch(script, job.cluster.name) : start_locally(job.run);
+  std::string id = job.cluster.has_slurm() ? cluster::submit_batch(script, job.cluster.name) : start_locally(job.run);
   try {
     cluster::append_start(
         job.run, {.name = "submit", .job = id, .cluster = job.cluster.name, .nodes = job.nodes, .ranks = job.ranks()});

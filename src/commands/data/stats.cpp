@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hearth data stats`: the content of a dataset, as numbers and as a picture.
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "commands/commands.h"
@@ -61,7 +62,7 @@ void print_split(const SplitStats& s, const tokenizer::Tokenizer& tokenizer, int
   fmt::print("  length, tokens        documents          tokens\n");
   constexpr int kBar = 40;
   for (const data::LengthBin& bin : s.lengths) {
-    const auto bar = static_cast<size_t>(percent(bin.tokens, s.tokens) / 100 * kBar + 0.5);
+    const auto bar = static_cast<size_t>(std::lround(percent(bin.tokens, s.tokens) / 100 * kBar));
     fmt::print("  {:>9} to {:<9}{:>9}{:>16} {:5.1f} %  {}\n", bin.least, bin.most, bin.documents, bin.tokens,
                percent(bin.tokens, s.tokens), std::string(bar, '#'));
   }

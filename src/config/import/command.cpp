@@ -161,17 +161,13 @@ class Reader {
     std::vector<CommandWord> words;
     while (!at_end() && peek() != '\n') {
       const char c = peek();
-      if (c == ' ' || c == '\t' || c == '\r') {
+      if (c == ' ' || c == '\t' || c == '\r' || (c == '&' && ends_line(1))) {
         take();
       } else if (c == '\\' && (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n'))) {
         while (take() != '\n') {
         }
-      } else if (c == '#') {
+      } else if (c == '#' || (c == '|' && peek(1) != '|')) {  // after a pipe: what reads the training's output
         skip_line();
-      } else if (c == '|' && peek(1) != '|') {  // a pipe: what follows reads what the training prints
-        skip_line();
-      } else if (c == '&' && ends_line(1)) {
-        take();
       } else if (!redirection()) {
         words.push_back(read_word());
       }

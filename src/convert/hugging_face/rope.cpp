@@ -123,7 +123,7 @@ class RopeReader {
     if (!place.is_object()) refuse(fmt::format("{} is not an object", name), {});
     const bool is_layered = place.contains(kFull) || place.contains(kSliding);
     if (!type_.layered_rope || (!is_layered && name == "rope_scaling")) {
-      const config::Model one = read_style(place, name);
+      config::Model one = read_style(place, name);
       bases_.push_back(one.rope_theta);
       return one;
     }

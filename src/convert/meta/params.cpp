@@ -28,7 +28,7 @@ double scaling_factor(const config::Model& m) {
 
 // Meta's rule (model.py, FeedForward).
 int64_t feed_forward(int64_t dim, double multiplier, int64_t multiple_of) {
-  auto width = 2 * 4 * dim / 3;
+  auto width = 2 * (4 * dim) / 3;
   if (multiplier > 0) width = static_cast<int64_t>(multiplier * static_cast<double>(width));
   return round_up(width, multiple_of);
 }

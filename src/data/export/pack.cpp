@@ -88,7 +88,7 @@ PackResult pack_split(const Dataset& dataset, const Split& split, const PackRule
                    {"attention_mask", SavedType::kInt8List},
                    {"labels", SavedType::kInt64List}};
   table.rows = result.rows;
-  table.bytes = 3 * 4 * result.rows + (4 + 1 + 8) * positions;
+  table.bytes = 3 * (4 * result.rows) + (4 + 1 + 8) * positions;
   table.made_from =
       fmt::format("{}/{}/packed {} {}", split.dataset_identity(), split.name(), rules.length, rules.drop_tails);
   table.split = split.name();

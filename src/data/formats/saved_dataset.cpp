@@ -25,7 +25,7 @@ json parse(const Path& path) {
 // Accepts only the name of an entry of the folder itself.
 std::string plain_name(const json& value, const Path& list) {
   if (!value.is_string()) refuse_list(list, "a name is not a string");
-  const auto name = value.get<std::string>();
+  auto name = value.get<std::string>();
   if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos)
     refuse_list(list, fmt::format("\"{}\" is not the name of a file in its folder", name));
   return name;

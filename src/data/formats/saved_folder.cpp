@@ -44,7 +44,7 @@ class FileSink final : public ByteSink {
 
 ordered_json feature_of(const SavedColumn& column) {
   constexpr std::array kTypes = {"string", "int8", "int32", "int64", "float32"};  // in the order of the enum
-  const ordered_json value = {{"dtype", kTypes.at(static_cast<size_t>(column.type))}, {"_type", "Value"}};
+  ordered_json value = {{"dtype", kTypes.at(static_cast<size_t>(column.type))}, {"_type", "Value"}};
   if (column.type == SavedType::kText) return value;
   // Versions before 4 call lists Sequence, and later versions read that too.
   return {{"feature", value}, {"_type", "Sequence"}};

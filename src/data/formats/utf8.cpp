@@ -49,12 +49,11 @@ constexpr State after(unsigned state, unsigned byte) {
 
 // For each byte six bits a state: where the next state's bits are. So a step is one shift by the state, which waits for
 // no memory but the entry of the byte (Per Vognsen, "Shift-based DFAs", 2020).
-constexpr unsigned kBits = 6;
+constexpr uint64_t kBits = 6;
 constexpr std::array<uint64_t, 256> kNext = [] {
   std::array<uint64_t, 256> table{};
   for (unsigned byte = 0; byte < 256; ++byte)
-    for (unsigned state = 0; state < kNumStates; ++state)
-      table[byte] |= uint64_t{kBits * after(state, byte)} << (kBits * state);
+    for (unsigned state = 0; state < kNumStates; ++state) table[byte] |= kBits * after(state, byte) << (kBits * state);
   return table;
 }();
 

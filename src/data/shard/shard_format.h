@@ -29,7 +29,7 @@ inline constexpr uint32_t kShardVersion = 1;
 inline constexpr uint32_t kOutsideVersion = 2;  // of shards whose tokens are in another file
 inline constexpr uint64_t kColumnAlignment = 64;
 // Small enough that a window's first read loads little else; large enough that the table is 1/8192 of the data.
-inline constexpr uint64_t kDefaultBlockBytes = 64 * 1024;
+inline constexpr uint64_t kDefaultBlockBytes = uint64_t{64} * 1024;
 
 // The axis of a column's rows. Stored on disk: never renumber.
 enum class ColumnAxis : uint32_t {

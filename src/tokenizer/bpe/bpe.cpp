@@ -98,7 +98,7 @@ void Bpe::Tables::set_merges(std::span<const Merge> merges, std::span<const uint
     pairs[i] = pair << kRankBits | ranks[m];
     num_ranks = std::max(num_ranks, ranks[m] + 1);
   }
-  byte_pairs.assign(256 * 256, kNoRank);
+  byte_pairs.assign(size_t{256} * 256, kNoRank);
   for (size_t left = 0; left < 256; ++left) {
     for (size_t right = 0; right < 256; ++right) {
       if (byte_ids[left] != kNoToken && byte_ids[right] != kNoToken)

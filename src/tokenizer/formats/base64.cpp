@@ -9,9 +9,9 @@ namespace {
 
 constexpr auto kSextets = [] {
   constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::array<int8_t, 256> sextets{};
+  std::array<int, 256> sextets{};
   sextets.fill(-1);
-  for (size_t i = 0; i < kAlphabet.size(); ++i) sextets[static_cast<uint8_t>(kAlphabet[i])] = static_cast<int8_t>(i);
+  for (size_t i = 0; i < kAlphabet.size(); ++i) sextets[static_cast<uint8_t>(kAlphabet[i])] = static_cast<int>(i);
   return sextets;
 }();
 

@@ -9,7 +9,8 @@ namespace hearth::tokenizer {
 
 class NoEncoder final : public Encoder {
  public:
-  explicit NoEncoder(Error refusal) : refusal_(std::move(refusal)) {}
+  explicit NoEncoder(Error refusal)
+      : refusal_(std::move(refusal)) {}  // NOLINT(bugprone-throw-keyword-missing): it is kept
   void encode(std::string_view text, std::vector<uint32_t>&) override {
     if (!text.empty()) throw refusal_;
   }
