@@ -7,7 +7,7 @@
 #   shell         shellcheck, on every shell script
 #   clang-tidy    the checks of .clang-tidy, on the sources that need no LibTorch
 #   --fix         format changes the files that it would complain about
-#   --all         clang-tidy reads tests and what needs LibTorch, too (15 minutes on two cores)
+#   --all         clang-tidy reads tests and what needs LibTorch, too (30 minutes on two cores)
 #   --help        this text
 #
 # Without a CHECK all four run, and each runs even where one before it failed. With FILE... a check looks at these files
