@@ -20,14 +20,14 @@ using Json = nlohmann::ordered_json;
 
 // The file begins with these bytes, then the 16 digits of its own checksum: the XXH3-64 of the whole file with these
 // digits set to zeros. The place is fixed: damage cannot hide it.
-constexpr std::string_view kPrefix = "{\n\"checksum\": \"";
+constexpr std::string_view kChecksumPrefix = "{\n\"checksum\": \"";
 constexpr size_t kDigits = 16;
 
 std::string self_checksum(std::string_view text) {
   StreamingHash hash;
-  hash.update(kPrefix);
+  hash.update(kChecksumPrefix);
   hash.update(std::string(kDigits, '0'));
-  hash.update(text.substr(kPrefix.size() + kDigits));
+  hash.update(text.substr(kChecksumPrefix.size() + kDigits));
   return to_hex64(hash.digest_64());
 }
 
@@ -178,7 +178,7 @@ void stamp(Manifest& manifest) {
 
 std::string format_manifest(const Manifest& manifest) {
   // One line per field and per item, for people and for diff.
-  std::string text(kPrefix);
+  std::string text(kChecksumPrefix);
   text += std::string(kDigits, '0') + "\"";
   const Json fields = header(manifest);
   for (const auto& [key, value] : fields.items()) text += fmt::format(",\n\"{}\": {}", key, dump(value));
@@ -195,15 +195,15 @@ std::string format_manifest(const Manifest& manifest) {
     text += (i == 0 ? "\n" : ",\n") + dump(j);
   }
   text += "\n]\n}\n";
-  text.replace(kPrefix.size(), kDigits, self_checksum(text));
+  text.replace(kChecksumPrefix.size(), kDigits, self_checksum(text));
   return text;
 }
 
 Manifest parse_manifest(std::string_view text, const Path& path) {
-  if (text.size() < kPrefix.size() + kDigits || !text.starts_with(kPrefix))
+  if (text.size() < kChecksumPrefix.size() + kDigits || !text.starts_with(kChecksumPrefix))
     throw damaged(fmt::format("{} is damaged", path.string()), "it does not begin with its checksum");
   const std::string found = self_checksum(text);
-  const std::string_view expected = text.substr(kPrefix.size(), kDigits);
+  const std::string_view expected = text.substr(kChecksumPrefix.size(), kDigits);
   if (found != expected)
     throw damaged(fmt::format("{} is damaged", path.string()),
                   fmt::format("checksum {}, expected {}", found, expected));

@@ -12,7 +12,7 @@
 namespace hearth::checkpoint {
 namespace {
 
-constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kStepPrefix = "step-";
 
 // Digits from the begin of `text`, which then begins after them; -1 without any.
 int64_t take_number(std::string_view& text) {
@@ -38,8 +38,8 @@ bool is_newer(const StepFolder& a, const StepFolder& b) {
 std::string step_name_of(int64_t step) { return fmt::format("step-{:08}", step); }
 
 std::optional<StepName> parse_step_name(std::string_view name) {
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  std::string_view rest = name.substr(kPrefix.size());
+  if (!name.starts_with(kStepPrefix)) return std::nullopt;
+  std::string_view rest = name.substr(kStepPrefix.size());
   StepName found{.step = take_number(rest), .number = {}};
   std::string written = step_name_of(found.step);
   for (int64_t* number : {&found.number.start, &found.number.save}) {

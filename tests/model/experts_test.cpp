@@ -11,10 +11,10 @@
 #include <cmath>
 
 #include "config/families.h"
-#include "local_weights.h"
 #include "model/transformer.h"
 #include "oracle_files.h"
 #include "parameter_view.h"
+#include "prepared.h"
 #include "support/distance.h"
 #include "support/environment.h"
 #include "support/python.h"
@@ -42,7 +42,6 @@ constexpr ExpertsCase kCases[] = {{"Qwen3's experts", "qwen3_moe", 8, 3},
                                   {"GLM-4.5's larger one", "glm4_moe", 6, 2, 0, 0, 0, 2, 1, 1, 2.5},
                                   {"experts of two of four groups", "glm4_moe", 8, 3, 0, 0.2, 0, 1, 4, 2},
                                   {"Trinity", "afmoe", 8, 3, 1, 0.2, 0, 2, 1, 1, 1.7}};
-constexpr int64_t B = 2, S = 29;
 
 config::Model model_of(const ExpertsCase& c) {
   config::Model m;
@@ -61,13 +60,6 @@ config::Model model_of(const ExpertsCase& c) {
   }
   return m;
 }
-
-struct Prepared {
-  plan::ModelShape shape;
-  plan::ParameterPlan plan;
-  std::unique_ptr<test::LocalWeights> weights;
-  at::Tensor tokens, labels;
-};
 
 // Random weights and tokens, also written to `folder` for the oracle.
 Prepared prepare(const ExpertsCase& c, const Path& folder) {

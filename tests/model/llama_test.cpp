@@ -13,10 +13,10 @@
 
 #include "base/error.h"
 #include "config/families.h"
-#include "local_weights.h"
 #include "model/transformer.h"
 #include "oracle_files.h"
 #include "parameter_view.h"
+#include "prepared.h"
 #include "support/distance.h"
 #include "support/environment.h"
 #include "support/python.h"
@@ -200,14 +200,6 @@ LlamaCase encoder(const char* name, bool tied, int64_t window) {
 }
 const std::vector<LlamaCase> kEncoders = {encoder("ModernBERT", true, 10), encoder("a window of one token", true, 1),
                                           encoder("untied, without a window", false, 0)};
-constexpr int64_t B = 2, S = 29;
-
-struct Prepared {
-  plan::ModelShape shape;
-  plan::ParameterPlan plan;
-  std::unique_ptr<test::LocalWeights> weights;
-  at::Tensor tokens, labels;
-};
 
 // Numbers that a family's models choose, and options that no family has.
 void set_options(const LlamaCase& c, config::Model& m) {
