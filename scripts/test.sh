@@ -44,10 +44,12 @@ set_up=$SECONDS
 build release ${CI:+-DHEARTH_WERROR=ON}
 built=$SECONDS
 
-say "tests: $(nproc) at a time; log in build/release/tests.log"
+# One more than there are processors: tests wait for programs that they start, and for hangs to be noticed.
+at_a_time=$(($(nproc) + 1))
+say "tests: $at_a_time at a time; log in build/release/tests.log"
 log=build/release/tests.log
 passed=yes
-ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "$(nproc)" "${selection[@]}" "$@" </dev/null 2>&1 |
+ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "$at_a_time" "${selection[@]}" "$@" </dev/null 2>&1 |
   tee "$log" || passed=no
 
 printf '\nslowest:\n'
