@@ -110,13 +110,14 @@ TEST(Program, EveryCommandHasHelpAndTakesEveryOptionThatItLists) {
 }
 
 TEST(Program, EveryExampleInTheHelpIsUnderstood) {
-  // The binary alone: it ends soon, without such files and without hearth-train. Only the usage must be right.
+  // The binary alone: it ends soon, without such files, hearth-train and a network. Only the usage must be right.
   const test::ScratchFolder folder;
   std::filesystem::copy_file(test::hearth_binary(), folder / "hearth");
   for (const Command& command : all_commands()) {
     for (const std::string& example : split_lines(command.example)) {
       const std::string words = example.substr(0, example.find(" > "));
-      const test::CommandResult result = run_command("cd " + folder.path().string() + " && ./hearth " + words);
+      const test::CommandResult result =
+          run_command(fmt::format("cd {} && HF_HUB_OFFLINE=1 ./hearth {}", folder.path().string(), words));
       EXPECT_FALSE(result.output.starts_with(fmt::format("error: hearth {} ", command.name))) << result.output;
       EXPECT_FALSE(result.output.starts_with("error: --")) << example << "\n" << result.output;
       EXPECT_NE(result.exit_code, 5) << example << "\n" << result.output;

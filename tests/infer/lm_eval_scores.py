@@ -96,11 +96,14 @@ def score(folder, task, examples, shots, out):
     from lm_eval import simple_evaluate
     from lm_eval.api.task import ConfigurableTask
     from lm_eval.models.huggingface import HFLM
+    from lm_eval.tasks import TaskManager
 
     logging.disable(logging.WARNING)
     config = config_of(task, examples) | {"num_fewshot": int(shots)}
     result = simple_evaluate(model=HFLM(pretrained=folder, device="cpu", dtype="float32", batch_size=3),
-                             tasks=[ConfigurableTask(config=config)], log_samples=True, bootstrap_iters=0)
+                             tasks=[ConfigurableTask(config=config)], log_samples=True, bootstrap_iters=0,
+                             # Otherwise it reads the files of all its 13,000 tasks.
+                             task_manager=TaskManager(include_defaults=False))
     samples = sorted(result["samples"]["local"], key=lambda sample: sample["doc_id"])
     numbers = {key.removesuffix(",none"): value for key, value in result["results"]["local"].items()}
     with open(out, "w", encoding="utf-8") as file:

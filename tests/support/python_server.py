@@ -2,14 +2,21 @@
 """Runs scripts for the tests of one binary (support/python.h). Python's libraries take seconds to import.
 
 The server imports what a script imports, then runs the script in a fork. A second script with the same imports
-starts at once. A request is a line with a length in bytes, then the words of a command line, quoted as for a shell:
-SCRIPT ARGUMENT... or -c CODE ARGUMENT... A reply is a line "EXIT_CODE LENGTH", then the bytes of standard output and
-standard error together.
+starts at once: the server also imports what the first one imported while it ran. For example, transformers imports
+the module of a model where the model is used.
+
+A request is a line with a length in bytes, then the words of a command line, quoted as for a shell: SCRIPT ARGUMENT...
+or -c CODE ARGUMENT... A reply is a line "EXIT_CODE LENGTH", then the bytes of standard output and standard error
+together.
 """
 import ast
+import gc
+import importlib
 import os
 import shlex
 import sys
+import sysconfig
+import tempfile
 import traceback
 import types
 
@@ -30,6 +37,21 @@ def import_what_it_imports(code, folder):
             continue
         try:
             exec(ast.unparse(node), {})
+        except Exception:
+            pass
+
+
+def installed_modules():
+    """The names of the modules that are loaded from installed libraries, in the order of their imports."""
+    folder = sysconfig.get_paths()["purelib"]
+    return [name for name, module in list(sys.modules.items())
+            if (getattr(module, "__file__", None) or "").startswith(folder)]
+
+
+def import_what_was_imported(names):
+    for name in names:
+        try:
+            importlib.import_module(name)
         except Exception:
             pass
 
@@ -63,13 +85,18 @@ def answer(words):
             code = file.read()
     import_what_it_imports(code, os.path.dirname(path))
     reader, writer = os.pipe()
+    imported = tempfile.TemporaryFile()
+    gc.freeze()  # the child's garbage collector would copy every page that it looks at
     child = os.fork()
     if child == 0:
         os.dup2(writer, 1)
         os.dup2(writer, 2)
         os.close(reader)
         os.close(writer)
+        known = set(sys.modules)
         exit_code = run(code, path, arguments)
+        imported.write("\n".join(name for name in installed_modules() if name not in known).encode())
+        imported.flush()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(exit_code & 0xFF)
@@ -77,6 +104,9 @@ def answer(words):
     with open(reader, "rb") as file:
         output = file.read()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with imported:
+        imported.seek(0)
+        import_what_was_imported(imported.read().decode().splitlines())
     return (status if status >= 0 else 128 - status), output
 
 

@@ -7,6 +7,7 @@ OUT has the files of reference_tokenizers.py, and for each normalizer OUT/text/N
 `tokenizers` makes of each text in OUT/texts.bin.
 """
 
+import functools
 import io
 import itertools
 import json
@@ -20,11 +21,11 @@ from reference_tokenizers import SPECIAL, encode_documents, make_documents, trai
 TOOL = "\ufb01\u00c9 Tool"  # a ligature, an accent and capitals: normalizers change it
 
 
-def random_texts(seed, count):
-    """Texts of what normalizers change: marks, Hangul, ligatures, letters with cases, white space, any code point."""
+@functools.cache
+def kinds_of_points():
+    """What normalizers change: marks, Hangul, ligatures, letters with cases, white space; and any code point."""
     import unicodedata
 
-    rng = random.Random(seed)
     points = [c for c in range(1, 0x110000) if not 0xD800 <= c < 0xE000]
     marks = [c for c in points if unicodedata.combining(chr(c)) or unicodedata.category(chr(c)).startswith("M")]
     compatible = [c for c in points if unicodedata.decomposition(chr(c))]
@@ -33,9 +34,21 @@ def random_texts(seed, count):
     hangul = [*range(0x1100, 0x1200), *range(0xA960, 0xA97D), *range(0xAC00, 0xD7A4, 7), *range(0xD7B0, 0xD7FC)]
     pictures = [0xA9, 0xAE, 0x203C, 0x2764, 0x1F600, 0x1F468, 0x1F1E9, 0x1F1EA, 0x1F3FD, 0x200D, 0xFE0F, 0x20E3]
     indic = [*range(0x900, 0x980), *range(0x1000, 0x1040), *range(0xD00, 0xD80), 0x300, 0x301, 0x600, 0x6DD]
-    kinds = [marks, compatible, cased, white, hangul, pictures, indic, list(range(1, 128)), list(b"aeiouAEI  "), points]
+    return [marks, compatible, cased, white, hangul, pictures, indic, list(range(1, 128)), list(b"aeiouAEI  "), points]
+
+
+def random_texts(seed, count):
+    rng = random.Random(seed)
+    kinds = kinds_of_points()
     for _ in range(count):
         yield "".join(chr(rng.choice(rng.choice(kinds))) for _ in range(rng.randint(1, 12)))
+
+
+def is_special(c):
+    import unicodedata
+
+    category = unicodedata.category(c)
+    return category[0] in "MZ" or category in ("Cc", "Cf") or c.lower() != c or bool(unicodedata.decomposition(c))
 
 
 def charsmap(**options):
@@ -163,7 +176,10 @@ def main():
     # All planes that have characters, and some points of the others.
     points = [chr(c) for c in [*range(1, 0xD800), *range(0xE000, 0x20000), *range(0x2F800, 0x2FA20),
                                *range(0xE0000, 0xE0200), *range(0x20000, 0x110000, 97)]]
-    texts = ["", *points, *("a" + c for c in points), *random_texts(1, 60_000)]
+    # Each of them behind a letter, 16 in a text: a text of its own for each would take a minute. A point that
+    # normalizers treat in a way of its own also stands alone.
+    texts = ["", *(c for c in points if is_special(c)), *random_texts(1, 40_000)]
+    texts += ["".join("a" + c for c in points[i:i + 16]) for i in range(0, len(points), 16)]
     # Clusters of all kinds: consonant, linker, mark, joiner, pictograph, prefix, Hangul.
     texts += ["".join(parts) for parts in itertools.product("\u0915\u094d\u0300\u200da\u00a9\u0600\u1100", repeat=4)]
     write_rows(f"{out}/texts.bin", texts)

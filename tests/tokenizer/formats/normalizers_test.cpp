@@ -28,7 +28,7 @@ std::vector<std::string> styles() {
 TEST(Normalizers, EveryCodePointAndRandomTextBecomeWhatTokenizersMakesOfThem) {
   HEARTH_NEEDS_ORACLE();
   const auto texts = test::read_texts(normalizers_folder() / "texts.bin");
-  ASSERT_GT(texts.size(), 300'000u);
+  ASSERT_GT(texts.size(), 60'000u);
   int num_normalizers = 0;
   for (const std::string& name : list_folder(normalizers_folder() / "text")) {
     if (!name.ends_with(".json")) continue;
@@ -43,8 +43,10 @@ TEST(Normalizers, EveryCodePointAndRandomTextBecomeWhatTokenizersMakesOfThem) {
     size_t num_changed = 0;
     for (size_t i = 0; i < texts.size(); ++i) {
       num_changed += texts[i] == expected[i] ? 0 : 1;
-      ASSERT_EQ(testing::PrintToString(std::string(runner.run(texts[i]))), testing::PrintToString(expected[i]))
-          << testing::PrintToString(texts[i]);
+      const std::string_view ours = runner.run(texts[i]);
+      if (ours == expected[i]) continue;  // ASSERT_EQ would print a million texts
+      FAIL() << testing::PrintToString(texts[i]) << " becomes " << testing::PrintToString(std::string(ours)) << ", not "
+             << testing::PrintToString(expected[i]);
     }
     EXPECT_GT(num_changed, 20u);
   }
