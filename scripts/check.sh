@@ -73,29 +73,35 @@ check_shell() {
   chosen '\.sh$|^\.ci/run$' scripts examples .ci | xargs --null --no-run-if-empty shellcheck --external-sources
 }
 
-# CMake lists what is compiled, and how. Nothing is built, and preset debug has no precompiled headers of g++.
+# CMake lists what is compiled, and how. Nothing is built, and preset debug has no precompiled headers of g++. Without
+# FILE... up to 16 sources are read together, as they are compiled: most of the time goes to headers that all of them
+# include.
 check_clang_tidy() {
-  local program torch=OFF folders=src folder="$root/build/clang-tidy" log
+  local program torch=OFF folders=src folder="$root/build/clang-tidy" together=1 log
   program="$(llvm_14 clang-tidy)" || exit 2
   if [ "$all" = yes ]; then torch=ON folders='src|tests' folder="$folder-all"; fi
+  if [ ${#files[@]} = 0 ]; then together=16 folder="$folder-together"; fi
   mkdir -p "$folder"
   log="$folder/log"
-  cmake --preset debug -B "$folder" -DHEARTH_TORCH="$torch" >"$log" 2>&1 || {
+  cmake --preset debug -B "$folder" -DHEARTH_TORCH="$torch" -DHEARTH_UNITY="$together" >"$log" 2>&1 || {
     tail -n 20 "$log" >&2
     fail 2 "clang-tidy: cmake failed" "the lines above; all of them are in $log" "scripts/setup.sh, or remove $folder"
   }
   local compiled=() sources=()
   mapfile -t compiled < <(sed -n 's/^ *"file": "\(.*\)",\?$/\1/p' "$folder/compile_commands.json")
   compiled=("${compiled[@]#"$root"/}")
-  mapfile -t sources < <(printf '%s\n' "${compiled[@]}" | grep --extended-regexp "^($folders)/" | sort --unique)
+  mapfile -t sources < <(printf '%s\n' "${compiled[@]}" |
+    grep --extended-regexp "^($folders)/|^${folder#"$root"/}/($folders)/.*/Unity/" | sort --unique)
   if [ ${#files[@]} -gt 0 ]; then
     mapfile -t sources < <(printf '%s\n' "${files[@]}" | sort --unique | comm -12 <(printf '%s\n' "${sources[@]}") -)
   fi
   say "clang-tidy: ${#sources[@]} files, $(nproc) at a time"
   if [ ${#sources[@]} = 0 ]; then return; fi
-  # Its standard error counts the warnings about system headers that it does not show.
+  # Its standard error counts the warnings about system headers that it does not show. Sources that are read together are
+  # included, which is what bugprone-suspicious-include looks for.
   printf '%s\0' "${sources[@]}" |
-    xargs --null --max-args=4 --max-procs="$(nproc)" "$program" -p "$folder" --quiet 2>"$log" || {
+    xargs --null --max-args=1 --max-procs="$(nproc)" "$program" -p "$folder" --quiet \
+      --checks=-bugprone-suspicious-include 2>"$log" || {
     tail -n 3 "$log"
     return 1
   }
