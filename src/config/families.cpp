@@ -52,6 +52,7 @@ Setting setting_of(const FamilyFile& file, const TomlEntry& entry) {
 SlidingWindowUse window_named(const std::string& name) {
   if (name == "always") return SlidingWindowUse::kAlways;
   if (name == "switched") return SlidingWindowUse::kSwitched;
+  if (name == "from_layer") return SlidingWindowUse::kFromLayer;
   HEARTH_CHECK(name == "by_layer", "window = {}", name);
   return SlidingWindowUse::kByLayer;
 }
@@ -70,16 +71,16 @@ void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& ent
       set("original_max_position_embeddings", c.original_max_position_embeddings) ||
       set("full_attention_interval", c.full_attention_interval) ||
       set("first_full_attention_layer", c.first_full_attention_layer) ||
-      set("no_rope_layer_interval", c.no_rope_layer_interval) || set("has_multipliers", c.has_multipliers) ||
-      set("window_pattern", c.window_pattern) || set("full_layers_rotate", c.full_layers_rotate) ||
-      set("query_pre_attn_scalar", c.query_pre_attn_scalar) || set("window", window) || set("rope_pairs", pairs) ||
-      set("rope_types", c.rope_types) || set("partial_rotary", c.partial_rotary) ||
-      set("query_position_scale", c.query_position_scale) || set("layered_rope", c.layered_rope) ||
-      set("rope_local_theta", c.rope_local_theta) || set("experts", c.experts.count_field) ||
-      set("num_experts", c.experts.count) || set("num_experts_per_tok", c.experts.top_k) ||
-      set("moe_intermediate_size", c.experts.width) || set("mlp_only_layers", c.experts.has_dense_layers) ||
-      set("mup_enabled", c.has_mup) || set("scales_embeddings", c.scales_embeddings) ||
-      set("prediction_layers", c.has_prediction_layers);
+      set("max_window_layers", c.max_window_layers) || set("no_rope_layer_interval", c.no_rope_layer_interval) ||
+      set("has_multipliers", c.has_multipliers) || set("window_pattern", c.window_pattern) ||
+      set("full_layers_rotate", c.full_layers_rotate) || set("query_pre_attn_scalar", c.query_pre_attn_scalar) ||
+      set("window", window) || set("rope_pairs", pairs) || set("rope_types", c.rope_types) ||
+      set("partial_rotary", c.partial_rotary) || set("query_position_scale", c.query_position_scale) ||
+      set("layered_rope", c.layered_rope) || set("rope_local_theta", c.rope_local_theta) ||
+      set("experts", c.experts.count_field) || set("num_experts", c.experts.count) ||
+      set("num_experts_per_tok", c.experts.top_k) || set("moe_intermediate_size", c.experts.width) ||
+      set("mlp_only_layers", c.experts.has_dense_layers) || set("mup_enabled", c.has_mup) ||
+      set("scales_embeddings", c.scales_embeddings) || set("prediction_layers", c.has_prediction_layers);
   HEARTH_CHECK(is_known, "src/models/{}/{}:{}: [hugging_face] has no {}", file.family, file.name, entry.line,
                entry.key);
   if (!window.empty()) c.window = window_named(window);
@@ -176,10 +177,6 @@ bool is_expert_number(std::string_view key) {
   return std::find(std::begin(kNumbers), std::end(kNumbers), key) != std::end(kNumbers);
 }
 
-bool names_windowed_layers(SlidingWindowUse window) {
-  return window == SlidingWindowUse::kSwitched || window == SlidingWindowUse::kByLayer;
-}
-
 // A choice, a switch, or one of a few numbers: others are sizes.
 bool is_option(const Field& field) {
   const Value value = field.default_value();
@@ -199,6 +196,10 @@ bool is_field_of(const HuggingFaceClass& type, std::string_view key) {
 }
 
 }  // namespace
+
+bool names_windowed_layers(SlidingWindowUse window) {
+  return window != SlidingWindowUse::kNever && window != SlidingWindowUse::kAlways;
+}
 
 std::vector<TomlEntry> entries_of(const FamilyFile& file) {
   std::vector<TomlEntry> entries;
@@ -297,13 +298,16 @@ std::vector<std::string> differences(const Family& family, const Model& model) {
 const Family& nearest_family(const Model& model) {
   RunConfig config;
   config.model = model;
-  // Where several are equally near: more keys of its own that the model has, then the model's name, then Llama.
+  // Where several are equally near: the model's name if its family computes the model, then more keys of its own that
+  // the model has, then the name, then Llama. A GLM-4.5 with norms of heads stays one, although dots.llm1 computes it.
   const Family& named = family_of(model);
   const auto nearness = [&](const Family& family) {
     const auto own = std::count_if(family.model.begin(), family.model.end(), [&](const Setting& setting) {
       return find_field("model." + setting.key)->value(config) == setting.value;
     });
-    return std::tuple(-std::ssize(differences(family, model)), own, &family == &named, family.name == "llama");
+    const int64_t different = std::ssize(differences(family, model));
+    const bool is_named = &family == &named;
+    return std::tuple(-different, is_named && different == 0, own, is_named, family.name == "llama");
   };
   return *std::max_element(families().begin(), families().end(),
                            [&](const Family& a, const Family& b) { return nearness(a) < nearness(b); });

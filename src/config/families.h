@@ -55,8 +55,10 @@ enum class SlidingWindowUse {
   kNever,
   kAlways,    // all layers: sliding_window
   kSwitched,  // use_sliding_window switches it on, for the layers that layer_types or max_window_layers names
-  kByLayer    // the layers that layer_types names
+  kByLayer,   // the layers that layer_types names
+  kFromLayer  // the layers from max_window_layers on, unless layer_types names them
 };
+bool names_windowed_layers(SlidingWindowUse window);
 
 // A field of a class's config.json that is a key of [model], with its value where config.json lacks it.
 struct FieldKey {
@@ -88,6 +90,7 @@ struct HuggingFaceClass {
   bool tie_word_embeddings = false;
   int64_t full_attention_interval = 0;      // where the file lacks layer_types; 0: all layers have the window
   int64_t first_full_attention_layer = -1;  // as the key of [model]
+  int64_t max_window_layers = 28;           // the first layer with a window (kSwitched, kFromLayer)
   int64_t no_rope_layer_interval = 0;       // 0: its layers all rotate, and it has no such fields
   // The field that says that every n-th layer has no window: "sliding_window_pattern" (Gemma 3, EXAONE 4),
   // "global_attn_every_n_layers" (Trinity). Empty: it has none.

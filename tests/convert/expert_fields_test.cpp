@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "config/derived.h"
 #include "convert/hugging_face/config.h"
 #include "convert/names.h"
 #include "support/errors.h"
@@ -20,6 +21,9 @@ config::Model read(const std::string& type, const std::string& fields) {
                                    "config.json", notes)
       .model;
 }
+// What the class has no default for, and a number of heads that divides 8.
+constexpr const char* kDots = R"(, "num_key_value_heads": 8, "n_routed_experts": 16, "num_experts_per_tok": 2)";
+
 std::string error(const std::string& type, const std::string& fields) {
   return test::error_of([&] { read(type, fields); }).message();
 }
@@ -59,6 +63,13 @@ TEST(ExpertFields, AreThoseOfTheClass) {
   EXPECT_EQ(larger.num_shared_experts, 0);
   EXPECT_EQ(larger.partial_rotary_factor, 1);
   EXPECT_TRUE(!larger.route_norm && larger.qkv_bias && larger.qk_norm);
+  const config::Model dots = read("dots1", kDots);
+  EXPECT_TRUE(dots.qk_norm && dots.expert_bias && dots.score_func == config::ScoreFunc::kSigmoid);
+  EXPECT_FALSE(dots.route_norm || dots.qkv_bias);
+  EXPECT_EQ(dots.n_dense_layers, 0);
+  EXPECT_EQ(dots.num_shared_experts, 0);
+  EXPECT_EQ(dots.moe_hidden_dim, 1408);
+  EXPECT_EQ(dots.sliding_window, 0);  // the class's begins at the layer after its last
   // transformers 5 writes Qwen's number of experts by Mixtral's name.
   EXPECT_EQ(read("qwen3_moe", R"(, "num_local_experts": 6, "num_experts_per_tok": 2)").num_experts, 6);
 }
@@ -82,11 +93,44 @@ TEST(ExpertFields, ThatHearthDoesNotComputeAreRefused) {
                             "first_k_dense_replace", "use_qk_norm", "num_nextn_predict_layers"})
     EXPECT_THAT(error("qwen3_moe", fmt::format(R"(, "{}": 1)", field)),
                 HasSubstr(fmt::format("field \"{}\" is not one of qwen3_moe", field)));
+  EXPECT_THAT(error("dots1", R"(, "num_key_value_heads": 8, "num_experts_per_tok": 2)"),
+              HasSubstr("has no n_routed_experts"));
+  EXPECT_THAT(error("dots1", R"(, "num_key_value_heads": 8, "n_routed_experts": 4)"),
+              HasSubstr("has no num_experts_per_tok"));
+  for (const char* field : {R"("attention_bias": true)", R"("moe_layer_freq": 2)", R"("scoring_func": "softmax")",
+                            R"("topk_method": "greedy")", R"("use_qk_norm": true)", R"("partial_rotary_factor": 0.5)"})
+    EXPECT_THAT(error("dots1", fmt::format("{}, {}", kDots, field)),
+                HasSubstr(std::string(field).substr(1, std::string(field).find('"', 1) - 1)))
+        << field;
   EXPECT_THAT(error("mixtral", R"(, "router_jitter_noise": 0.1)"), HasSubstr("router_jitter_noise = 0.1"));
   for (const char* field : {"num_experts", "num_local_experts", "num_experts_per_tok", "moe_intermediate_size"})
     EXPECT_THAT(error("llama", fmt::format(R"(, "{}": 8)", field)),
                 HasSubstr(fmt::format("field \"{}\" is not one of llama", field)));
   EXPECT_THAT(error("mixtral", R"(, "moe_intermediate_size": 8)"), HasSubstr("is not one of mixtral"));
+}
+
+TEST(ExpertFields, WindowsOfDotsAreInTheLayersFromOneOn) {
+  const auto dots = [](const std::string& fields) {
+    return std::string(kDots) + R"(, "max_position_embeddings": 32)" + fields;
+  };
+  const auto windows = [&](const std::string& fields) {
+    const config::Model m = read("dots1", dots(fields));
+    std::vector<int64_t> all;
+    for (int64_t layer = 0; layer < m.n_layers; ++layer) all.push_back(config::window_of_layer(m, layer));
+    return all;
+  };
+  EXPECT_THAT(windows(R"(, "sliding_window": 7, "max_window_layers": 1)"), testing::ElementsAre(0, 7, 7));
+  EXPECT_THAT(windows(R"(, "sliding_window": 7, "max_window_layers": 0)"), testing::ElementsAre(7, 7, 7));
+  EXPECT_THAT(windows(R"(, "sliding_window": null, "max_window_layers": 1)"), testing::ElementsAre(0, 0, 0));
+  EXPECT_THAT(windows(R"(, "max_window_layers": 2)"), testing::ElementsAre(0, 0, 4096));
+  // The class does not read the switch of Qwen's files, and a list says more than a number.
+  EXPECT_THAT(windows(R"(, "sliding_window": 7, "max_window_layers": 1, "use_sliding_window": false)"),
+              testing::ElementsAre(0, 7, 7));
+  const char* types = R"(, "layer_types": ["sliding_attention", "full_attention", "full_attention"])";
+  EXPECT_THAT(windows(fmt::format(R"(, "sliding_window": 7, "max_window_layers": 1{})", types)),
+              testing::ElementsAre(7, 0, 0));
+  EXPECT_THAT(error("dots1", dots(fmt::format(R"(, "sliding_window": null{})", types))),
+              HasSubstr("sliding_window is null"));
 }
 
 TEST(Names, OfExpertsHaveTwoNumbers) {

@@ -50,6 +50,17 @@ TEST(Families, HaveTheDefaultsOfTheirClasses) {
   }
 }
 
+// Both classes have norms of heads: dots.llm1 always, and GLM-4.5 by a field.
+TEST(Families, AModelStaysOneOfItsNameIfTheClassComputesIt) {
+  config::Model model;
+  config::apply(config::find_family("glm4_moe"), model);
+  model.num_experts = 8;
+  model.qk_norm = true;
+  EXPECT_EQ(config::nearest_family(model).name, "glm4_moe");
+  model.name = "llama3";
+  EXPECT_EQ(config::nearest_family(model).name, "dots1");
+}
+
 TEST(HuggingFaceConfig, AStyleOfRotationWithoutABaseHasTheFilesOrTheClassesOwn) {
   const auto theta = [](const std::string& fields) {
     std::vector<std::string> notes;

@@ -56,6 +56,11 @@ def config_of(a):
         return made(**keys, head_dim=a["K"] or 16, num_experts=6, num_experts_per_tok=2, num_shared_experts=1,
                     moe_intermediate_size=a["F"] // 2, num_dense_layers=1, route_scale=1.7, sliding_window=7,
                     global_attn_every_n_layers=2, mup_enabled=True, pad_token_id=None)
+    if a["type"] == "dots1":  # windows from the third layer on
+        return made(**keys, head_dim=a["K"] or 16, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2,
+                    moe_intermediate_size=a["F"] // 2, first_k_dense_replace=1, routed_scaling_factor=1.7,
+                    n_group=3, topk_group=2, norm_topk_prob=True, sliding_window=7, max_window_layers=2,
+                    pad_token_id=None)
     if a["type"] == "glm4_moe":
         return made(**keys, head_dim=a["K"] or 16, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2,
                     moe_intermediate_size=a["F"] // 2, first_k_dense_replace=1, routed_scaling_factor=1.7,

@@ -59,19 +59,18 @@ TEST_P(Converted, ModelsComputeTheLogitsOfTransformers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Converted,
-                         testing::Values("V=130", "tied=1 scaled=1 positions=40", "D=160 H=2 G=2 theta=10000 V=202 L=1",
-                                         "type=olmo meta=0 V=131", "type=mistral meta=0 K=24", "type=qwen2 meta=0",
-                                         "type=qwen3 meta=0 K=24 tied=1", "type=olmo2 meta=0 tied=1",
-                                         "type=smollm3 meta=0 L=5", "type=seed_oss meta=0 K=24",
-                                         "type=ernie4_5 meta=0 K=24 tied=1", "type=granite meta=0 tied=1",
-                                         "type=arcee meta=0", "type=olmo3 meta=0 L=5", "type=phi3 meta=0",
-                                         "type=phi3 meta=0 tied=1 G=6", "type=ministral3 meta=0 K=24",
-                                         "type=gemma meta=0 K=24 tied=1", "type=glm4 meta=0 K=24",
-                                         "type=gemma3_text meta=0 K=24 tied=1", "type=exaone4 meta=0 K=24",
-                                         "type=qwen3_moe meta=0 K=24", "type=glm4_moe meta=0 K=24",
-                                         "type=afmoe meta=0 K=24 L=5", "type=olmoe meta=0", "type=mixtral meta=0"),
-                         [](const auto& info) { return fmt::format("Model{}", info.index); });
+INSTANTIATE_TEST_SUITE_P(
+    Models, Converted,
+    testing::Values("V=130", "tied=1 scaled=1 positions=40", "D=160 H=2 G=2 theta=10000 V=202 L=1",
+                    "type=olmo meta=0 V=131", "type=mistral meta=0 K=24", "type=qwen2 meta=0",
+                    "type=qwen3 meta=0 K=24 tied=1", "type=olmo2 meta=0 tied=1", "type=smollm3 meta=0 L=5",
+                    "type=seed_oss meta=0 K=24", "type=ernie4_5 meta=0 K=24 tied=1", "type=granite meta=0 tied=1",
+                    "type=arcee meta=0", "type=olmo3 meta=0 L=5", "type=phi3 meta=0", "type=phi3 meta=0 tied=1 G=6",
+                    "type=ministral3 meta=0 K=24", "type=gemma meta=0 K=24 tied=1", "type=glm4 meta=0 K=24",
+                    "type=gemma3_text meta=0 K=24 tied=1", "type=exaone4 meta=0 K=24", "type=qwen3_moe meta=0 K=24",
+                    "type=glm4_moe meta=0 K=24", "type=afmoe meta=0 K=24 L=5", "type=dots1 meta=0 K=24 L=4",
+                    "type=olmoe meta=0", "type=mixtral meta=0"),
+    [](const auto& info) { return fmt::format("Model{}", info.index); });
 
 // An encoder has logits at all positions at once; the file has those of the last one.
 TEST(ConvertedEncoder, ComputesTheLogitsOfTransformers) {

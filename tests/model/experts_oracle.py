@@ -11,7 +11,8 @@ import torch
 import transformers
 
 CLASSES = {"qwen3_moe": "Qwen3Moe", "olmoe": "Olmoe", "mixtral": "Mixtral", "glm4_moe": "Glm4Moe",
-           "afmoe": "Afmoe"}
+           "afmoe": "Afmoe", "dots1": "Dots1"}
+SIGMOID = ("glm4_moe", "afmoe", "dots1")
 
 
 def names_of(case):
@@ -41,7 +42,7 @@ def names_of(case):
             continue
         router = "mlp.router.gate.weight" if afmoe else "mlp.gate.weight"
         names[ours + "moe.router.gate.weight"] = (theirs + router, None, None)
-        if glm or afmoe:
+        if case["family"] in SIGMOID:
             bias = "mlp.expert_bias" if afmoe else "mlp.gate.e_score_correction_bias"
             names[ours + "moe.expert_bias"] = (theirs + bias, None, None)
             for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
@@ -63,6 +64,10 @@ def model_of(case):
                          "n_routed_experts": case["E"], "first_k_dense_replace": case["dense"], "attention_bias": True,
                          "use_qk_norm": True, "n_shared_experts": case["shared"], "n_group": case["groups"],
                          "topk_group": case["limited_groups"], "routed_scaling_factor": float(case["scale"]), **norm},
+            "dots1": {"head_dim": case["K"], "moe_intermediate_size": F, "intermediate_size": case["F_dense"],
+                      "n_routed_experts": case["E"], "first_k_dense_replace": case["dense"], "sliding_window": 7,
+                      "max_window_layers": 1, "n_shared_experts": case["shared"], "n_group": case["groups"],
+                      "topk_group": case["limited_groups"], "routed_scaling_factor": float(case["scale"]), **norm},
             "afmoe": {"head_dim": case["K"], "moe_intermediate_size": F, "intermediate_size": case["F_dense"],
                       "num_dense_layers": case["dense"], "num_shared_experts": case["shared"], **count,
                       "route_scale": float(case["scale"]), "sliding_window": 7, "global_attn_every_n_layers": 2,
@@ -108,7 +113,7 @@ def run(folder):
     assert len(routers) == case["L"] - case["dense"]
     for of_layer, experts in routers:
         scores = of_layer.softmax(-1)
-        if case["family"] in ("glm4_moe", "afmoe"):
+        if case["family"] in SIGMOID:
             scores = of_layer.sigmoid()
             scores = scores / scores.sum(-1, keepdim=True)
         chosen = torch.zeros_like(scores).scatter(1, experts, 1.0)

@@ -41,7 +41,9 @@ constexpr ExpertsCase kCases[] = {{"Qwen3's experts", "qwen3_moe", 8, 3},
                                   {"GLM-4.5", "glm4_moe", 8, 3, 1, 0.5, 0, 1},
                                   {"GLM-4.5's larger one", "glm4_moe", 6, 2, 0, 0, 0, 2, 1, 1, 2.5},
                                   {"experts of two of four groups", "glm4_moe", 8, 3, 0, 0.2, 0, 1, 4, 2},
-                                  {"Trinity", "afmoe", 8, 3, 1, 0.2, 0, 2, 1, 1, 1.7}};
+                                  {"Trinity", "afmoe", 8, 3, 1, 0.2, 0, 2, 1, 1, 1.7},
+                                  {"dots.llm1", "dots1", 8, 3, 1, 0.2, 0, 2, 4, 2, 2.5},
+                                  {"its class without a division", "dots1", 6, 2, 0, 0, 0, 1, 1, 1, 1.3}};
 
 config::Model model_of(const ExpertsCase& c) {
   config::Model m;
@@ -54,6 +56,10 @@ config::Model model_of(const ExpertsCase& c) {
   m.route_scale = c.scale;
   if (std::string_view(c.family) == "glm4_moe")
     m.route_norm = m.qkv_bias = m.qk_norm = true, m.partial_rotary_factor = 0.5;
+  if (std::string_view(c.family) == "dots1") {
+    m.route_norm = c.dense > 0;
+    m.sliding_window = 7, m.layer_types = {"full_attention", "sliding_attention"};
+  }
   if (std::string_view(c.family) == "afmoe") {
     m.sliding_window = 7, m.full_attention_interval = m.no_rope_layer_interval = 2;
     m.embedding_multiplier = std::sqrt(48.0);

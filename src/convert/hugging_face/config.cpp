@@ -30,7 +30,6 @@ using HfJson = nlohmann::json;
 
 constexpr const char* kOtherModel = "Hearth would compute something else than this model";
 
-constexpr int64_t kMaxWindowLayers = 28;  // of classes whose window is switched
 constexpr const char* kMup = "mup_enabled";
 constexpr const char* kWindowPatterns[] = {"sliding_window_pattern", kGlobalInterval};
 
@@ -222,8 +221,8 @@ class ConfigReader {
     }
     const int64_t interval = full_interval(), of_class = type().first_full_attention_layer;
     const int64_t full = of_class < 0 ? interval - 1 : of_class;  // within each interval
-    const int64_t first =
-        type().window == config::SlidingWindowUse::kSwitched ? integer("max_window_layers", kMaxWindowLayers) : 0;
+    const bool counts_layers = type().window != config::SlidingWindowUse::kByLayer;
+    const int64_t first = counts_layers ? integer("max_window_layers", type().max_window_layers) : 0;
     for (int64_t layer = 0; layer < L; ++layer)
       windowed.push_back(layer >= first && (interval == 0 || layer % interval != full));
     return windowed;
@@ -232,7 +231,7 @@ class ConfigReader {
   // Tokens that a position sees back to, itself included; 0: all.
   int64_t window() const {
     using enum config::SlidingWindowUse;
-    const bool is_switched = type().window == kSwitched, by_layer = is_switched || type().window == kByLayer;
+    const bool is_switched = type().window == kSwitched, by_layer = config::names_windowed_layers(type().window);
     const std::vector<bool> windowed = by_layer || has("layer_types") ? windowed_layers() : std::vector<bool>{};
     const bool some = std::find(windowed.begin(), windowed.end(), true) != windowed.end();
     const bool used = is_switched ? flag("use_sliding_window", false)
@@ -242,6 +241,8 @@ class ConfigReader {
              is_switched ? "use_sliding_window is false, and transformers refuses both together" : kOtherModel);
     if (!used || (by_layer && !some)) return 0;
     const int64_t length = json_.contains("sliding_window") ? integer("sliding_window", 0) : type().sliding_window;
+    if (length == 0 && has("layer_types") && some && !has("sliding_window"))
+      refuse("layer_types has a layer with a window, and sliding_window is null", "transformers fails");
     if (length == 0 && has("sliding_window") && type().window != kNever)
       refuse("sliding_window = 0", "no position would see a token: write null for no window");
     return length;

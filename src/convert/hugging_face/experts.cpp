@@ -57,6 +57,8 @@ void read_experts(const Json& fields, const config::HuggingFaceClass& type, conf
     m.num_experts = size(found = count, 0);
   }
   m.moe_top_k = size(kTopK, e.top_k);
+  if (m.num_experts == 0) refuse(fmt::format("has no {}", e.count_field));
+  if (m.moe_top_k == 0) refuse(fmt::format("has no {}", kTopK));
   if (has_width) m.moe_hidden_dim = size(kWidth, e.width);
   if (!has_dense) return;
   if (size(kStep, 1) != 1) refuse(fmt::format("{} = {}", kStep, fields.at(kStep).dump()));
