@@ -99,12 +99,13 @@ struct HuggingFaceClass {
   bool has_mup = false;                 // mup_enabled: embeddings are scaled by sqrt(dim)
   bool full_layers_rotate = true;       // false: layers without a window do not rotate, if others have one (EXAONE 4)
   int64_t query_pre_attn_scalar = 0;    // scores are divided by its root (Gemma 3); 0: it has no such field
-  bool has_prediction_layers = false;   // num_nextn_predict_layers: further layers that predict tokens beyond the next
+  std::string prediction_layers;        // the field that counts further layers, which predict tokens beyond the next
   bool has_multipliers = false;         // Granite's four, of embeddings, branches, scores and logits, are fields
   std::vector<std::string> rope_types;  // of rope_parameters; empty: all that Hearth computes
   int64_t original_max_position_embeddings =
       0;                              // a field of the file, with this default (Phi-3); 0: of its styles alone
   double partial_rotary = 0;          // partial_rotary_factor where config.json lacks it; 0: it has no such field
+  bool has_rotary_dim = false;        // rotary_dim: the number of a head's elements that rotate (MiniMax-M2)
   bool query_position_scale = false;  // it has rope_parameters.llama_4_scaling_beta
   bool layered_rope = false;          // layers with a window have a rope of their own
   double rope_local_theta = 0;        // with layered_rope: the base of theirs, where config.json lacks it

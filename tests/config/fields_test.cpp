@@ -295,8 +295,8 @@ TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
 }
 
 TEST(Flavors, AreOfTheNamesThatModelNameMayHave) {
-  std::set<std::string_view> names = {"afmoe", "arcee",   "dots1", "exaone4",
-                                      "glm4",  "mistral", "olmo"};  // without flavors
+  std::set<std::string_view> names = {"afmoe", "arcee",      "dots1",   "exaone4",
+                                      "glm4",  "minimax_m2", "mistral", "olmo"};  // without flavors
   for (const Flavor& flavor : flavors()) names.insert(flavor.model_name);
   const std::vector<std::string_view>& choices = find_field("model.name")->limits.choices;
   EXPECT_EQ(names, std::set<std::string_view>(choices.begin(), choices.end()));

@@ -109,6 +109,37 @@ TEST(ExpertFields, ThatHearthDoesNotComputeAreRefused) {
   EXPECT_THAT(error("mixtral", R"(, "moe_intermediate_size": 8)"), HasSubstr("is not one of mixtral"));
 }
 
+// The fields of its published files.
+TEST(ExpertFields, OfMiniMaxSayHowManyElementsOfAHeadRotate) {
+  const std::string published = R"(, "head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2,
+      "attn_type_list": [1, 1, 1], "mtp_transformer_layers": 1, "num_mtp_modules": 3, "qk_norm_type": "per_layer",
+      "scoring_func": "sigmoid", "shared_intermediate_size": 0, "use_mtp": true, "use_qk_norm": true,
+      "use_routing_bias": true)";
+  const config::Model m = read("minimax_m2", published + R"(, "rotary_dim": 8)");
+  EXPECT_TRUE(m.qk_norm && m.qk_norm_scope == config::QkNormScope::kAllHeads && m.route_norm && m.expert_bias);
+  EXPECT_EQ(m.partial_rotary_factor, 0.5);
+  EXPECT_EQ(m.rope_theta, 5e6);
+  EXPECT_EQ(m.moe_hidden_dim, 0);
+  EXPECT_EQ(m.num_shared_experts, 0);
+  EXPECT_EQ(read("minimax_m2", published).partial_rotary_factor, 1);  // the class's
+  const std::string half = R"(, "rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5})";
+  EXPECT_EQ(read("minimax_m2", published + half).partial_rotary_factor, 0.5);
+  EXPECT_EQ(read("minimax_m2", published + half + R"(, "rotary_dim": 8)").partial_rotary_factor, 0.5);
+  EXPECT_THAT(error("minimax_m2", published + half + R"(, "rotary_dim": 16)"),
+              HasSubstr("rotary_dim = 16, and partial_rotary_factor = 0.5"));
+  EXPECT_THAT(error("minimax_m2", published + R"(, "rotary_dim": 32)"), HasSubstr("partial_rotary_factor"));
+  EXPECT_THAT(error("glm4_moe", R"(, "rotary_dim": 4)"), HasSubstr("field \"rotary_dim\" is not one of glm4_moe"));
+  EXPECT_THAT(error("glm4_moe", R"(, "num_mtp_modules": 1)"), HasSubstr("field \"num_mtp_modules\" is not one of"));
+  EXPECT_THAT(error("minimax_m2", R"(, "num_nextn_predict_layers": 1)"), HasSubstr("num_nextn_predict_layers"));
+  for (const char* field :
+       {R"("attn_type_list": [1, 0, 1])", R"("qk_norm_type": "per_head")", R"("scoring_func": "softmax")",
+        R"("shared_intermediate_size": 8)", R"("use_qk_norm": false)", R"("use_routing_bias": false)",
+        R"("n_shared_experts": 1)", R"("norm_topk_prob": false)", R"("first_k_dense_replace": 1)"})
+    EXPECT_THAT(error("minimax_m2", fmt::format(", {}", field)),
+                HasSubstr(std::string(field).substr(1, std::string(field).find('"', 1) - 1)))
+        << field;
+}
+
 TEST(ExpertFields, WindowsOfDotsAreInTheLayersFromOneOn) {
   const auto dots = [](const std::string& fields) {
     return std::string(kDots) + R"(, "max_position_embeddings": 32)" + fields;

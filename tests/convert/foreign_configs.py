@@ -36,7 +36,7 @@ def config_of(a):
                 num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope_of(a), bos_token_id=1,
                 max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), eos_token_id=2)
     names = {"smollm3": "SmolLM3", "seed_oss": "SeedOss", "gemma3_text": "Gemma3Text", "qwen3_moe": "Qwen3Moe",
-             "glm4_moe": "Glm4Moe"}
+             "glm4_moe": "Glm4Moe", "minimax_m2": "MiniMaxM2"}
     made = getattr(transformers, names.get(a["type"], a["type"].capitalize()) + "Config")
     more = {"smollm3": {"no_rope_layer_interval": 2}, "olmo3": {"sliding_window": 7},
             "olmoe": {"num_experts": 6, "num_experts_per_tok": 2}}.get(a["type"], {})
@@ -65,6 +65,10 @@ def config_of(a):
         return made(**keys, head_dim=a["K"] or 16, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2,
                     moe_intermediate_size=a["F"] // 2, first_k_dense_replace=1, routed_scaling_factor=1.7,
                     n_group=3, topk_group=2, attention_bias=True, use_qk_norm=True, pad_token_id=None)
+    if a["type"] == "minimax_m2":  # half of a head rotates
+        return made(**keys, head_dim=a["K"] or 16, num_local_experts=6, num_experts_per_tok=2,
+                    rotary_dim=(a["K"] or 16) // 2, attn_type_list=[1] * a["L"], num_mtp_modules=3,
+                    use_routing_bias=True, scoring_func="sigmoid", pad_token_id=None)
     if a["type"].startswith(("qwen", "seed", "ernie", "ministral")):
         return made(**keys, rms_norm_eps=1e-6, head_dim=a["K"] or 16, pad_token_id=None)
     if a["type"].startswith(("olmo", "smollm")):

@@ -104,13 +104,13 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();
   // Heads that are not 96 / 6.
-  const std::set<std::string_view> wide = {"afmoe",       "dots1",     "ernie4_5", "exaone4",    "gemma",
-                                           "gemma3_text", "glm4",      "glm4_moe", "ministral3", "mistral",
-                                           "qwen3",       "qwen3_moe", "seed_oss"};
-  for (const char* type :
-       {"afmoe",    "arcee",   "dots1",      "ernie4_5", "exaone4", "gemma",      "gemma3_text", "glm4",
-        "glm4_moe", "granite", "ministral3", "mistral",  "mixtral", "modernbert", "olmo",        "olmo2",
-        "olmo3",    "olmoe",   "phi3",       "qwen2",    "qwen3",   "qwen3_moe",  "seed_oss",    "smollm3"}) {
+  const std::set<std::string_view> wide = {"afmoe",       "dots1", "ernie4_5",  "exaone4",    "gemma",
+                                           "gemma3_text", "glm4",  "glm4_moe",  "minimax_m2", "ministral3",
+                                           "mistral",     "qwen3", "qwen3_moe", "seed_oss"};
+  for (const char* type : {"afmoe",      "arcee",     "dots1",    "ernie4_5",   "exaone4",    "gemma",   "gemma3_text",
+                           "glm4",       "glm4_moe",  "granite",  "minimax_m2", "ministral3", "mistral", "mixtral",
+                           "modernbert", "olmo",      "olmo2",    "olmo3",      "olmoe",      "phi3",    "qwen2",
+                           "qwen3",      "qwen3_moe", "seed_oss", "smollm3"}) {
     foreign(fmt::format("make {0}/{1} type={1} meta=0 V=131 K={2}", at, type, wide.contains(type) ? 24 : 0));
     converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/native", at, type));
     converted(fmt::format("--to hf {0}/{1}/native {0}/{1}/back", at, type));

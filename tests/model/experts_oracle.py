@@ -11,8 +11,9 @@ import torch
 import transformers
 
 CLASSES = {"qwen3_moe": "Qwen3Moe", "olmoe": "Olmoe", "mixtral": "Mixtral", "glm4_moe": "Glm4Moe",
-           "afmoe": "Afmoe", "dots1": "Dots1"}
-SIGMOID = ("glm4_moe", "afmoe", "dots1")
+           "afmoe": "Afmoe", "dots1": "Dots1", "minimax_m2": "MiniMaxM2"}
+SIGMOID = ("glm4_moe", "afmoe", "dots1", "minimax_m2")
+BIASES = {"afmoe": "mlp.expert_bias", "minimax_m2": "mlp.e_score_correction_bias"}
 
 
 def names_of(case):
@@ -43,8 +44,9 @@ def names_of(case):
         router = "mlp.router.gate.weight" if afmoe else "mlp.gate.weight"
         names[ours + "moe.router.gate.weight"] = (theirs + router, None, None)
         if case["family"] in SIGMOID:
-            bias = "mlp.expert_bias" if afmoe else "mlp.gate.e_score_correction_bias"
+            bias = BIASES.get(case["family"], "mlp.gate.e_score_correction_bias")
             names[ours + "moe.expert_bias"] = (theirs + bias, None, None)
+        if case["shared"] > 0:
             for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
                 names[f"{ours}moe.shared_experts.{a}.weight"] = (f"{theirs}mlp.shared_experts.{b}.weight", None, None)
         for e in range(case["E"]):
@@ -72,6 +74,8 @@ def model_of(case):
                       "num_dense_layers": case["dense"], "num_shared_experts": case["shared"], **count,
                       "route_scale": float(case["scale"]), "sliding_window": 7, "global_attn_every_n_layers": 2,
                       "mup_enabled": True},
+            "minimax_m2": {"head_dim": case["K"], "intermediate_size": F, "num_local_experts": case["E"],
+                           "rotary_dim": case["K"] // 2},
             "mixtral": {"intermediate_size": F, "num_local_experts": case["E"], "sliding_window": None}}
     name = CLASSES[case["family"]]
     config = getattr(transformers, name + "Config")(

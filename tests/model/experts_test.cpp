@@ -43,7 +43,8 @@ constexpr ExpertsCase kCases[] = {{"Qwen3's experts", "qwen3_moe", 8, 3},
                                   {"experts of two of four groups", "glm4_moe", 8, 3, 0, 0.2, 0, 1, 4, 2},
                                   {"Trinity", "afmoe", 8, 3, 1, 0.2, 0, 2, 1, 1, 1.7},
                                   {"dots.llm1", "dots1", 8, 3, 1, 0.2, 0, 2, 4, 2, 2.5},
-                                  {"its class without a division", "dots1", 6, 2, 0, 0, 0, 1, 1, 1, 1.3}};
+                                  {"its class without a division", "dots1", 6, 2, 0, 0, 0, 1, 1, 1, 1.3},
+                                  {"MiniMax-M2", "minimax_m2", 8, 3, 0, 0.2}};
 
 config::Model model_of(const ExpertsCase& c) {
   config::Model m;
@@ -56,6 +57,7 @@ config::Model model_of(const ExpertsCase& c) {
   m.route_scale = c.scale;
   if (std::string_view(c.family) == "glm4_moe")
     m.route_norm = m.qkv_bias = m.qk_norm = true, m.partial_rotary_factor = 0.5;
+  if (std::string_view(c.family) == "minimax_m2") m.partial_rotary_factor = 0.5;
   if (std::string_view(c.family) == "dots1") {
     m.route_norm = c.dense > 0;
     m.sliding_window = 7, m.layer_types = {"full_attention", "sliding_attention"};

@@ -30,6 +30,7 @@ using HfJson = nlohmann::json;
 
 constexpr const char* kOtherModel = "Hearth would compute something else than this model";
 
+constexpr const char* kAttentionTypes = "attn_type_list";
 constexpr const char* kMup = "mup_enabled";
 constexpr const char* kWindowPatterns[] = {"sliding_window_pattern", kGlobalInterval};
 
@@ -108,7 +109,7 @@ class ConfigReader {
       refuse(fmt::format("field \"{}\" is not known", name), "it could change what the model computes",
              "remove it from a copy of the file, if you know that it does not");
     const HfJson allowed = HfJson::parse(rule.values);
-    if (value.is_null() || std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
+    if (value.is_null() || is_allowed(value, allowed, /*is_of_layers=*/name == kAttentionTypes)) return;
     refuse(fmt::format("{} = {}", name, value.dump()),
            fmt::format("Hearth computes this model only with {}", allowed.empty() ? "null" : allowed[0].dump()),
            name == "quantization_config" ? "take the model as it was before, or what transformers' dequantize() gives"
@@ -190,10 +191,12 @@ class ConfigReader {
       const auto value = std::visit([&](const auto& missing) { return read(key.field, missing); }, key.missing);
       config::set_key(found_.model, key.key, value);
     }
-    constexpr const char* kPrediction = "num_nextn_predict_layers";
-    if (has(kPrediction) && !type().has_prediction_layers)
-      refuse(fmt::format("field \"{}\" is not one of {}", kPrediction, type().model_type));
-    if (type().has_prediction_layers) found_.prediction_layers = integer(kPrediction, 0);
+    for (const char* name : {"num_nextn_predict_layers", "num_mtp_modules"}) {
+      if (name == type().prediction_layers)
+        found_.prediction_layers = integer(name, 0);
+      else if (has(name))
+        refuse(fmt::format("field \"{}\" is not one of {}", name, type().model_type));
+    }
   }
 
   int64_t full_interval() const {

@@ -17,15 +17,15 @@ constexpr std::string_view kIgnored =
     "do_sample dtype embd_pdrop"
     " early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty finetuning_task"
     " forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label initializer_range label2id"
-    " length_penalty load_balance_coeff max_length max_sequence_length min_length neftune_noise_alpha model_type "
-    "no_repeat_ngram_size"
+    " length_penalty load_balance_coeff max_length max_sequence_length min_length mtp_transformer_layers "
+    "neftune_noise_alpha model_type no_repeat_ngram_size"
     " num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states output_router_logits"
     " output_scores router_aux_loss_coef"
     " pad_token_id prefix pretraining_tp problem_type remove_invalid_values repetition_penalty resid_pdrop "
     "residual_dropout"
     " return_dict return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss"
     " tokenizer_class top_k top_p torch_dtype torchscript transformers.js_config transformers_version typical_p"
-    " unsloth_version use_return_dict use_bfloat16 use_cache use_grouped_mm ";
+    " unsloth_version use_return_dict use_bfloat16 use_cache use_grouped_mm use_mtp ";
 
 // Fields that this reader uses.
 constexpr std::string_view kUsed =
@@ -36,7 +36,7 @@ constexpr std::string_view kUsed =
     " attention_multiplier logits_scaling partial_rotary_factor original_max_position_embeddings rope_local_base_freq"
     " query_pre_attn_scalar sliding_window_pattern _sliding_window_pattern num_experts num_local_experts"
     " num_experts_per_tok moe_intermediate_size mlp_only_layers decoder_sparse_step n_routed_experts"
-    " num_nextn_predict_layers global_attn_every_n_layers mup_enabled ";
+    " num_nextn_predict_layers num_mtp_modules rotary_dim global_attn_every_n_layers mup_enabled ";
 
 // Fields that must have one of these values, or null.
 struct Fixed {
@@ -49,6 +49,7 @@ constexpr Fixed kFixed[] = {
     {"attention_bias", "[false]"},
     {"mlp_bias", "[false]"},
     {"clip_qkv", "[]"},
+    {"attn_type_list", "[1]"},  // MiniMax-M2: of each layer; 1: softmax attention
     {"is_decoder", "[false, true]"},
     {"is_encoder_decoder", "[false]"},
     {"is_llama_config", "[true]"},  // SmolLM2

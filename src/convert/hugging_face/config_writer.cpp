@@ -168,7 +168,7 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
   if (!type.full_layers_rotate) check_rotation_by_window(type, m);
   for (const config::FieldKey& key : type.keys)
     std::visit([&](const auto& value) { j[key.field] = value; }, config::key_of(m, key.key));
-  if (type.has_prediction_layers) j["num_nextn_predict_layers"] = 0;
+  if (!type.prediction_layers.empty()) j[type.prediction_layers] = 0;
   if (type.has_multipliers) add_multipliers(j, m);
   if (type.has_mup || type.scales_embeddings) add_embedding_scale(j, type, m);
   if (type.query_pre_attn_scalar > 0) add_query_scalar(j, type, m);

@@ -31,6 +31,13 @@ double positive_in(const Json& value, const std::string& name, const Refuse& ref
   return value.template get<double>();
 }
 
+// Whether a value is in a list. A field of layers has a list of such values.
+template <class Json>
+bool is_allowed(const Json& value, const Json& allowed, bool is_of_layers) {
+  const auto is_one = [&](const Json& one) { return std::find(allowed.begin(), allowed.end(), one) != allowed.end(); };
+  return is_of_layers && value.is_array() ? std::all_of(value.begin(), value.end(), is_one) : is_one(value);
+}
+
 // Whether a class with one value of this field takes a text, or null, for it.
 template <class Json>
 bool means_the_only_value(const config::HuggingFaceClass& type, const std::string& name, const Json& value) {

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "config/derived.h"
+#include "convert/description.h"
 #include "convert/hugging_face/field_values.h"
 #include "models/rope.h"
 
@@ -26,6 +28,7 @@ constexpr const char* kOtherRotation = "Hearth would compute something else than
 constexpr const char* kTwoModels = "transformers 4 and 5 would compute different models";
 constexpr const char* kOriginal = "original_max_position_embeddings";
 constexpr const char* kPartial = "partial_rotary_factor";
+constexpr const char* kRotaryDim = "rotary_dim";
 constexpr const char* kLocalBase = "rope_local_base_freq";
 constexpr const char* kFull = "full_attention";
 constexpr const char* kSliding = "sliding_attention";
@@ -71,6 +74,7 @@ class RopeReader {
     if (has("rope_theta")) bases_.push_back(plain_.rope_theta = number(json_.at("rope_theta"), "rope_theta"));
     if (type_.partial_rotary > 0) plain_.partial_rotary_factor = type_.partial_rotary;
     if (has(kPartial)) plain_.partial_rotary_factor = share(json_.at(kPartial), kPartial);
+    const int64_t rotary_dim = read_rotary_dim(model);
     if (has(kLocalBase) && !type_.layered_rope)
       refuse(fmt::format("field \"{}\" is not one of {}", kLocalBase, type_.model_type));
     std::optional<config::Model> found;
@@ -88,6 +92,9 @@ class RopeReader {
     if (!found && type_.query_position_scale)
       refuse("has no rope_parameters", fmt::format("{}'s class scales queries by them", type_.model_type));
     model = found.value_or(plain_);
+    if (rotary_dim > 0 && config::rotary_width(model.partial_rotary_factor, head_width(model)) != rotary_dim)
+      refuse(fmt::format("{} = {}, and {} = {}", kRotaryDim, rotary_dim, kPartial, model.partial_rotary_factor),
+             "not all programs would compute one model");
     model.rope_theta = base();
     if (type_.layered_rope) model.rope_local_theta = local_base(model);
   }
@@ -107,6 +114,17 @@ class RopeReader {
   double share(const HfJson& value, const std::string& name) const {
     if (value != 1 && type_.partial_rotary == 0) refuse(fmt::format("{} = {}", name, value.dump()));
     return number(value, name);
+  }
+
+  // MiniMax-M2's number of a head's elements that rotate, in place of their share; 0: not given.
+  int64_t read_rotary_dim(const config::Model& model) {
+    if (!has(kRotaryDim)) return 0;
+    if (!type_.has_rotary_dim) refuse(fmt::format("field \"{}\" is not one of {}", kRotaryDim, type_.model_type));
+    const int64_t found =
+        size_in(json_.at(kRotaryDim), kRotaryDim, 1, [this](const std::string& what) { refuse(what, {}); });
+    if (!has(kPartial))
+      plain_.partial_rotary_factor = static_cast<double>(found) / static_cast<double>(head_width(model));
+    return found;
   }
 
   // Without a base of its own a style has the file's, or the class's: transformers computes by one style alone.

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "config/derived.h"
+#include "convert/description.h"
 #include "convert/hugging_face/rope.h"
 #include "models/rope.h"
 
@@ -87,6 +89,7 @@ void write_rope(OutJson& fields, const config::HuggingFaceClass& type, const con
   }
   if (m.partial_rotary_factor != 1 || (type.partial_rotary > 0 && type.partial_rotary < 1))
     style["partial_rotary_factor"] = fields["partial_rotary_factor"] = m.partial_rotary_factor;
+  if (type.has_rotary_dim) fields["rotary_dim"] = config::rotary_width(m.partial_rotary_factor, head_width(m));
   fields["rope_theta"] = m.rope_theta;
   fields["rope_scaling"] = is_scaled || type.query_position_scale ? style : OutJson();
   fields["rope_parameters"] = style;
