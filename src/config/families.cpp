@@ -81,7 +81,8 @@ void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& ent
       set("num_experts_per_tok", c.experts.top_k) || set("moe_intermediate_size", c.experts.width) ||
       set("mlp_only_layers", c.experts.has_dense_layers) || set("mup_enabled", c.has_mup) ||
       set("scales_embeddings", c.scales_embeddings) || set("prediction_layers", c.prediction_layers) ||
-      set("rotary_dim", c.has_rotary_dim);
+      set("rotary_dim", c.has_rotary_dim) || set("top_k_field", c.experts.top_k_field) ||
+      set("moe_layer_end_index", c.experts.has_end_index);
   HEARTH_CHECK(is_known, "src/models/{}/{}:{}: [hugging_face] has no {}", file.family, file.name, entry.line,
                entry.key);
   if (!window.empty()) c.window = window_named(window);

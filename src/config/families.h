@@ -68,10 +68,12 @@ struct FieldKey {
 
 // The fields of a class that has experts, with what it takes where config.json lacks them.
 struct ExpertFields {
-  std::string count_field;        // the name of the number of experts; empty: the class has no experts
-  int64_t count = 0, top_k = 0;   // num_experts_per_tok
+  std::string count_field;  // the name of the number of experts; empty: the class has no experts
+  int64_t count = 0, top_k = 0;
+  std::string top_k_field = "num_experts_per_tok";
   int64_t width = 0;              // moe_intermediate_size; 0: it has no such field, and intermediate_size is it
   bool has_dense_layers = false;  // mlp_only_layers and decoder_sparse_step
+  bool has_end_index = false;     // moe_layer_end_index: the last layer with experts; -1: the model's
   bool exist() const { return !count_field.empty(); }
 };
 

@@ -18,7 +18,7 @@ namespace {
 struct NameRow {
   std::string hearth, hugging_face, torchtitan, llada, heads;
   int64_t dimension = -1;
-  bool is_rotated = false, is_joined = false;
+  bool is_rotated = false, is_joined = false, is_row = false;
 };
 using NameTable = std::vector<NameRow>;
 
@@ -34,7 +34,8 @@ NameTable read_table(const config::FamilyFile& file) {
     NameRow& row = table.back();
     const bool is_known = set("hugging_face", row.hugging_face) || set("torchtitan", row.torchtitan) ||
                           set("llada", row.llada) || set("dimension", row.dimension) || set("heads", row.heads) ||
-                          set("is_rotated", row.is_rotated) || set("is_joined", row.is_joined);
+                          set("is_rotated", row.is_rotated) || set("is_joined", row.is_joined) ||
+                          set("is_row", row.is_row);
     HEARTH_CHECK(is_known, "src/models/{}/{}:{}: {}", file.family, file.name, entry.line, entry.key);
   }
   return table;
@@ -145,6 +146,12 @@ std::vector<std::string> joined_in_hugging_face(std::string_view name, std::stri
     break;
   }
   return names.empty() ? std::vector{std::string(name)} : names;
+}
+
+bool is_row_in_hugging_face(std::string_view name, std::string_view family) {
+  const NameTable& table = names_of(family);
+  return std::any_of(table.begin(), table.end(),
+                     [name](const NameRow& row) { return row.is_row && matched(row.hearth, name); });
 }
 
 std::optional<std::string> from_torchtitan(std::string_view name) {

@@ -28,6 +28,9 @@ std::optional<std::string> to_hugging_face(std::string_view name, std::string_vi
 // tensor, in its order: of the weight alone for all other weights. `name`: Hearth's.
 std::vector<std::string> joined_in_hugging_face(std::string_view name, std::string_view family);
 
+// Whether the vector is a matrix of one row there (ERNIE 4.5's biases of experts). `name`: Hearth's.
+bool is_row_in_hugging_face(std::string_view name, std::string_view family);
+
 // The same for torchtitan 0.3 (2026). Hearth's names are torchtitan's of 2025.
 std::optional<std::string> from_torchtitan(std::string_view name);
 std::optional<std::string> to_torchtitan(std::string_view name);

@@ -273,6 +273,7 @@ TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
                              // With the biases of experts, which are buffers in transformers.
                              {"glm4_moe", "106B-A12B", 151552, 106'852'245'504 + 45 * 128},
                              {"glm4_moe", "355B-A32B", 151552, 352'797'814'784 + 89 * 160},
+                             {"ernie4_5_moe", "21B-A3B", 103424, 21'825'437'888},
                              {"olmoe", "1B-7B", 50304, 6'919'161'856},
                              {"mixtral", "8x7B", 32000, 46'702'792'704},
                              {"mixtral", "8x22B", 32768, 140'630'071'296}}) {

@@ -140,6 +140,40 @@ TEST(ExpertFields, OfMiniMaxSayHowManyElementsOfAHeadRotate) {
         << field;
 }
 
+TEST(ExpertFields, OfErnieHaveNamesOfTheirOwn) {
+  const config::Model plain = read("ernie4_5_moe", "");
+  EXPECT_EQ(plain.num_experts, 64);
+  EXPECT_EQ(plain.moe_top_k, 6);
+  EXPECT_EQ(plain.moe_hidden_dim, 1536);
+  EXPECT_EQ(plain.num_shared_experts, 2);
+  EXPECT_EQ(plain.n_dense_layers, 1);
+  EXPECT_EQ(plain.rope_pairs, config::RopePairs::kInterleaved);
+  EXPECT_TRUE(plain.expert_bias && plain.route_norm && plain.enable_weight_tying);
+  EXPECT_EQ(plain.score_func, config::ScoreFunc::kSoftmax);
+  // The fields of its published files, and what transformers' class writes.
+  const config::Model given = read("ernie4_5_moe", R"(, "moe_num_experts": 8, "moe_k": 3, "moe_layer_start_index": 2,
+      "moe_layer_end_index": 2, "moe_layer_interval": 1, "moe_num_shared_experts": 0, "moe_norm_min": 1e-12,
+      "moe_capacity": [64, 64, 64], "moe_gate": "topk", "moe_use_aux_free": true, "use_rmsnorm": true,
+      "num_nextn_predict_layers": 1, "use_bias": false, "is_quantized": false, "tie_word_embeddings": false)");
+  EXPECT_EQ(given.num_experts, 8);
+  EXPECT_EQ(given.moe_top_k, 3);
+  EXPECT_EQ(given.n_dense_layers, 2);
+  EXPECT_EQ(given.num_shared_experts, 0);
+  EXPECT_EQ(read("ernie4_5_moe", R"(, "num_experts": 8, "num_experts_per_tok": 3)").moe_top_k, 3);
+  EXPECT_EQ(read("ernie4_5_moe", R"(, "moe_layer_end_index": -1)").n_dense_layers, 1);
+  EXPECT_THAT(error("ernie4_5_moe", R"(, "moe_k": 2, "num_experts_per_tok": 3)"),
+              HasSubstr("num_experts_per_tok and moe_k differ"));
+  for (const char* field : {R"("moe_layer_end_index": 1)", R"("moe_layer_end_index": -2)", R"("moe_layer_interval": 2)",
+                            R"("moe_norm_min": 0.5)", R"("use_bias": true)", R"("moe_use_aux_free": false)",
+                            R"("moe_gate": "top2")", R"("norm_topk_prob": true)", R"("n_routed_experts": 8)"})
+    EXPECT_THAT(error("ernie4_5_moe", fmt::format(", {}", field)),
+                HasSubstr(std::string(field).substr(1, std::string(field).find('"', 1) - 1)))
+        << field;
+  for (const char* field : {"moe_num_experts", "moe_k", "moe_layer_end_index", "moe_layer_start_index"})
+    EXPECT_THAT(error("qwen3_moe", fmt::format(R"(, "{}": 2)", field)),
+                HasSubstr(fmt::format("field \"{}\" is not one of qwen3_moe", field)));
+}
+
 TEST(ExpertFields, WindowsOfDotsAreInTheLayersFromOneOn) {
   const auto dots = [](const std::string& fields) {
     return std::string(kDots) + R"(, "max_position_embeddings": 32)" + fields;
@@ -170,6 +204,8 @@ TEST(Names, OfExpertsHaveTwoNumbers) {
   EXPECT_EQ(from_hugging_face("model.layers.12.mlp.experts.7.down_proj.weight", "qwen3_moe"), ours);
   EXPECT_EQ(to_hugging_face(ours, "mixtral"), "model.layers.12.block_sparse_moe.experts.7.w2.weight");
   EXPECT_EQ(to_torchtitan(ours), std::nullopt);
+  EXPECT_TRUE(is_row_in_hugging_face("layers.12.moe.expert_bias", "ernie4_5_moe"));
+  EXPECT_FALSE(is_row_in_hugging_face("layers.12.moe.expert_bias", "glm4_moe"));
   EXPECT_EQ(cut_of(ours), (RankCut{1, HeadKind::kNone}));
   for (const char* other : {"layers.*.a.*", "layers.1.a.01", "layers.1.a.", "layers.1.a.2.b", "layers..a.2"})
     EXPECT_EQ(matched("layers.*.a.*", other), std::nullopt) << other;

@@ -36,7 +36,7 @@ def config_of(a):
                 num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope_of(a), bos_token_id=1,
                 max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), eos_token_id=2)
     names = {"smollm3": "SmolLM3", "seed_oss": "SeedOss", "gemma3_text": "Gemma3Text", "qwen3_moe": "Qwen3Moe",
-             "glm4_moe": "Glm4Moe", "minimax_m2": "MiniMaxM2"}
+             "glm4_moe": "Glm4Moe", "minimax_m2": "MiniMaxM2", "ernie4_5_moe": "Ernie4_5_Moe"}
     made = getattr(transformers, names.get(a["type"], a["type"].capitalize()) + "Config")
     more = {"smollm3": {"no_rope_layer_interval": 2}, "olmo3": {"sliding_window": 7},
             "olmoe": {"num_experts": 6, "num_experts_per_tok": 2}}.get(a["type"], {})
@@ -69,6 +69,10 @@ def config_of(a):
         return made(**keys, head_dim=a["K"] or 16, num_local_experts=6, num_experts_per_tok=2,
                     rotary_dim=(a["K"] or 16) // 2, attn_type_list=[1] * a["L"], num_mtp_modules=3,
                     use_routing_bias=True, scoring_func="sigmoid", pad_token_id=None)
+    if a["type"] == "ernie4_5_moe":
+        return made(**keys, head_dim=a["K"] or 16, moe_num_experts=6, moe_k=2, moe_num_shared_experts=1,
+                    moe_intermediate_size=a["F"] // 2, moe_layer_start_index=1, num_nextn_predict_layers=1,
+                    pad_token_id=None)
     if a["type"].startswith(("qwen", "seed", "ernie", "ministral")):
         return made(**keys, rms_norm_eps=1e-6, head_dim=a["K"] or 16, pad_token_id=None)
     if a["type"].startswith(("olmo", "smollm")):

@@ -104,13 +104,14 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();
   // Heads that are not 96 / 6.
-  const std::set<std::string_view> wide = {"afmoe",       "dots1", "ernie4_5",  "exaone4",    "gemma",
-                                           "gemma3_text", "glm4",  "glm4_moe",  "minimax_m2", "ministral3",
-                                           "mistral",     "qwen3", "qwen3_moe", "seed_oss"};
-  for (const char* type : {"afmoe",      "arcee",     "dots1",    "ernie4_5",   "exaone4",    "gemma",   "gemma3_text",
-                           "glm4",       "glm4_moe",  "granite",  "minimax_m2", "ministral3", "mistral", "mixtral",
-                           "modernbert", "olmo",      "olmo2",    "olmo3",      "olmoe",      "phi3",    "qwen2",
-                           "qwen3",      "qwen3_moe", "seed_oss", "smollm3"}) {
+  const std::set<std::string_view> wide = {"afmoe",      "dots1",       "ernie4_5", "ernie4_5_moe", "exaone4",
+                                           "gemma",      "gemma3_text", "glm4",     "glm4_moe",     "minimax_m2",
+                                           "ministral3", "mistral",     "qwen3",    "qwen3_moe",    "seed_oss"};
+  for (const char* type :
+       {"afmoe",       "arcee",      "dots1",     "ernie4_5", "ernie4_5_moe", "exaone4",    "gemma",
+        "gemma3_text", "glm4",       "glm4_moe",  "granite",  "minimax_m2",   "ministral3", "mistral",
+        "mixtral",     "modernbert", "olmo",      "olmo2",    "olmo3",        "olmoe",      "phi3",
+        "qwen2",       "qwen3",      "qwen3_moe", "seed_oss", "smollm3"}) {
     foreign(fmt::format("make {0}/{1} type={1} meta=0 V=131 K={2}", at, type, wide.contains(type) ? 24 : 0));
     converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/native", at, type));
     converted(fmt::format("--to hf {0}/{1}/native {0}/{1}/back", at, type));
@@ -118,8 +119,9 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
     EXPECT_EQ(foreign(fmt::format("logits {0}/{1} {0}/{1}/back", at, type)), "0.0");
   }
   // Queries and keys of the other order of pairs, with their biases and norms.
-  for (const char* type : {"ernie4_5", "glm4", "olmo2", "phi3", "qwen2", "qwen3", "seed_oss"}) {
-    const bool are_neighbours = std::set<std::string_view>{"ernie4_5", "glm4"}.contains(type);
+  for (const char* type :
+       {"ernie4_5", "ernie4_5_moe", "glm4", "minimax_m2", "olmo2", "phi3", "qwen2", "qwen3", "seed_oss"}) {
+    const bool are_neighbours = std::set<std::string_view>{"ernie4_5", "ernie4_5_moe", "glm4"}.contains(type);
     const char* other = are_neighbours ? "halves" : "interleaved";
     converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/pairs --rope-pairs {2}", at, type, other));
     EXPECT_NE(read_file(fmt::format("{}/{}/pairs/__R_0.distcp", at, type)),

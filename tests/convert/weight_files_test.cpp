@@ -265,31 +265,40 @@ TEST(Towers, TheTextModelIsReadAloneAndTheRestIsNamed) {
               HasSubstr("text_config is not an object"));
 }
 
-// GLM-4.5's files have a layer that predicts the token after the next. transformers' class leaves it out.
+// Files have layers that predict tokens after the next. transformers' classes leave them out.
 TEST(PredictionLayers, AreLeftOutAndNamed) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
-  const std::string at = scratch.path().string(), hf = at + "/f/hf";
-  foreign(fmt::format("make {}/f type=glm4_moe meta=0 K=24 V=131 size=1GB", at));
+  const std::string at = scratch.path().string();
   write_text(at + "/add.py", R"(
 import sys
 import torch
 from safetensors.torch import load_file, save_file
 path = sys.argv[1] + "/model.safetensors"
 weights = load_file(path)
-weights |= {f"model.layers.3.{name}.weight": torch.ones(96) for name in ("enorm", "hnorm", "shared_head.norm")}
+weights |= {f"model.{name}.weight": torch.ones(96) for name in sys.argv[2:]}
 save_file(weights, path, metadata={"format": "pt"})
 )");
-  ASSERT_EQ(test::run_python(fmt::format("{}/add.py {}", at, hf)).exit_code, 0);
-  const std::string config = hf + "/config.json";
-  EXPECT_THAT(read_file(config), HasSubstr("\"num_nextn_predict_layers\": 1,"));
-  EXPECT_THAT(converted(fmt::format("--to native {0} {1}/native", hf, at)),
-              HasSubstr("left out: 1 layer that predicts tokens beyond the next (3 tensors)"));
-  converted(fmt::format("--to hf {0}/native {0}/back", at));
-  EXPECT_EQ(foreign(fmt::format("logits {0}/f {0}/back", at)), "0.0");
-  edit(config, "\"num_nextn_predict_layers\": 1", "\"num_nextn_predict_layers\": 0");
-  EXPECT_THAT(refused(fmt::format("--to native {0} {1}/none", hf, at)),
-              HasSubstr("layers.3.enorm.weight: the model has no such weight"));
+  for (const auto& [type, field, names, left_out] :
+       {std::tuple("glm4_moe", "num_nextn_predict_layers\": 1",
+                   "layers.3.enorm layers.3.hnorm layers.3.shared_head.norm",
+                   "1 layer that predicts tokens beyond the next (3 tensors)"),
+        {"minimax_m2", "num_mtp_modules\": 3", "layers.3.enorm layers.4.hnorm layers.5.enorm",
+         "3 layers that predict tokens beyond the next (3 tensors)"},
+        {"ernie4_5_moe", "num_nextn_predict_layers\": 1", "mtp_block.0.input_layernorm mtp_emb_norm.0",
+         "1 layer that predicts tokens beyond the next (2 tensors)"}}) {
+    const std::string of_type = at + "/" + type, hf = of_type + "/hf", config = hf + "/config.json";
+    foreign(fmt::format("make {} type={} meta=0 K=24 V=131 size=1GB", of_type, type));
+    ASSERT_EQ(test::run_python(fmt::format("{}/add.py {} {}", at, hf, names)).exit_code, 0);
+    EXPECT_THAT(converted(fmt::format("--to native {0} {1}/native", hf, of_type)), HasSubstr(left_out));
+    converted(fmt::format("--to hf {0}/native {0}/back", of_type));
+    EXPECT_EQ(foreign(fmt::format("logits {0} {0}/back", of_type)), "0.0");
+    const std::string text = field;
+    edit(config, "\"" + text, "\"" + text.substr(0, text.size() - 1) + "0");
+    const std::string first = std::string(names).substr(0, std::string(names).find(' '));
+    EXPECT_THAT(refused(fmt::format("--to native {0} {1}/none", hf, of_type)),
+                HasSubstr(first + ".weight: the model has no such weight"));
+  }
 }
 
 TEST(Masked, ModelsOfTransformersAreReadWithTheirMask) {

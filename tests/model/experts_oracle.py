@@ -11,14 +11,16 @@ import torch
 import transformers
 
 CLASSES = {"qwen3_moe": "Qwen3Moe", "olmoe": "Olmoe", "mixtral": "Mixtral", "glm4_moe": "Glm4Moe",
-           "afmoe": "Afmoe", "dots1": "Dots1", "minimax_m2": "MiniMaxM2"}
+           "afmoe": "Afmoe", "dots1": "Dots1", "minimax_m2": "MiniMaxM2", "ernie4_5_moe": "Ernie4_5_Moe"}
 SIGMOID = ("glm4_moe", "afmoe", "dots1", "minimax_m2")
-BIASES = {"afmoe": "mlp.expert_bias", "minimax_m2": "mlp.e_score_correction_bias"}
+GATE = "mlp.gate.e_score_correction_bias"
+BIASES = {"glm4_moe": GATE, "dots1": GATE, "afmoe": "mlp.expert_bias", "minimax_m2": "mlp.e_score_correction_bias",
+          "ernie4_5_moe": "mlp.gate.moe_statics.e_score_correction_bias"}
 
 
 def names_of(case):
     """Our name -> (the class's parameter, the expert's index in it or None, its rows or None)."""
-    F, norms, glm = case["F"], case["family"] != "mixtral", case["family"] == "glm4_moe"
+    F, norms, glm = case["F"], case["family"] not in ("mixtral", "ernie4_5_moe"), case["family"] == "glm4_moe"
     afmoe = case["family"] == "afmoe"
     names = {"tok_embeddings.weight": ("model.embed_tokens.weight", None, None),
              "norm.weight": ("model.norm.weight", None, None), "output.weight": ("lm_head.weight", None, None)}
@@ -43,9 +45,8 @@ def names_of(case):
             continue
         router = "mlp.router.gate.weight" if afmoe else "mlp.gate.weight"
         names[ours + "moe.router.gate.weight"] = (theirs + router, None, None)
-        if case["family"] in SIGMOID:
-            bias = BIASES.get(case["family"], "mlp.gate.e_score_correction_bias")
-            names[ours + "moe.expert_bias"] = (theirs + bias, None, None)
+        if case["family"] in BIASES:
+            names[ours + "moe.expert_bias"] = (theirs + BIASES[case["family"]], None, None)
         if case["shared"] > 0:
             for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
                 names[f"{ours}moe.shared_experts.{a}.weight"] = (f"{theirs}mlp.shared_experts.{b}.weight", None, None)
@@ -76,6 +77,9 @@ def model_of(case):
                       "mup_enabled": True},
             "minimax_m2": {"head_dim": case["K"], "intermediate_size": F, "num_local_experts": case["E"],
                            "rotary_dim": case["K"] // 2},
+            "ernie4_5_moe": {"head_dim": case["K"], "intermediate_size": case["F_dense"], "moe_intermediate_size": F,
+                             "moe_num_experts": case["E"], "moe_layer_start_index": case["dense"],
+                             "moe_num_shared_experts": case["shared"]},
             "mixtral": {"intermediate_size": F, "num_local_experts": case["E"], "sliding_window": None}}
     name = CLASSES[case["family"]]
     config = getattr(transformers, name + "Config")(

@@ -44,13 +44,15 @@ constexpr ExpertsCase kCases[] = {{"Qwen3's experts", "qwen3_moe", 8, 3},
                                   {"Trinity", "afmoe", 8, 3, 1, 0.2, 0, 2, 1, 1, 1.7},
                                   {"dots.llm1", "dots1", 8, 3, 1, 0.2, 0, 2, 4, 2, 2.5},
                                   {"its class without a division", "dots1", 6, 2, 0, 0, 0, 1, 1, 1, 1.3},
-                                  {"MiniMax-M2", "minimax_m2", 8, 3, 0, 0.2}};
+                                  {"MiniMax-M2", "minimax_m2", 8, 3, 0, 0.2},
+                                  {"ERNIE 4.5", "ernie4_5_moe", 8, 3, 1, 0.2, 0.1, 2},
+                                  {"its class without shared experts", "ernie4_5_moe", 6, 2, 0, 0.3}};
 
 config::Model model_of(const ExpertsCase& c) {
   config::Model m;
   m.dim = 48, m.n_layers = 2, m.n_heads = 6, m.n_kv_heads = 2, m.hidden_dim = 56, m.moe_hidden_dim = 40;
-  m.rope_pairs = config::RopePairs::kHalves;
   config::apply(config::find_family(c.family), m);
+  m.rope_pairs = config::find_family(c.family).hugging_face.rope_pairs;
   m.num_experts = c.E, m.moe_top_k = c.k, m.n_dense_layers = c.dense;
   m.moe_aux_loss_coeff = c.balance, m.moe_z_loss_coeff = c.z_loss;
   m.num_shared_experts = c.shared, m.num_expert_groups = c.groups, m.num_limited_groups = c.limited_groups;

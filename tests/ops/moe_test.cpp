@@ -72,10 +72,10 @@ TEST(Routing, OfTheLoopsAndOfAtenAreTheSame) {
   for (const Types& types : kTypes) {
     for (const models::Router& router :
          {router_of(false), router_of(true), deepseek_router(false), deepseek_router(true)}) {
-      const bool is_softmax = router.score_func == config::ScoreFunc::kSoftmax;
+      const bool has_bias = router.score_func == config::ScoreFunc::kSigmoid || router.normalizes;  // as ERNIE 4.5 has
       const at::Tensor x = at::randn({T, D}).to(types.rows);
       const RouterWeights weights{at::randn({E, D}).to(types.rows) * 0.2,
-                                  is_softmax ? at::Tensor() : (at::randn({E}) * 0.1).to(types.rows)};
+                                  has_bias ? (at::randn({E}) * 0.1).to(types.rows) : at::Tensor()};
       const RoutingTensors ours = empty_routing(types.exact), theirs = empty_routing(types.exact);
       route(ours, x, weights, router, kSequences);
       aten::route(theirs, x, weights, router, kSequences);

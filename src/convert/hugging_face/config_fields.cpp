@@ -17,7 +17,8 @@ constexpr std::string_view kIgnored =
     "do_sample dtype embd_pdrop"
     " early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty finetuning_task"
     " forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label initializer_range label2id"
-    " length_penalty load_balance_coeff max_length max_sequence_length min_length mtp_transformer_layers "
+    " length_penalty load_balance_coeff max_length max_sequence_length min_length moe_capacity "
+    "mtp_transformer_layers "
     "neftune_noise_alpha model_type no_repeat_ngram_size"
     " num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states output_router_logits"
     " output_scores router_aux_loss_coef"
@@ -36,7 +37,8 @@ constexpr std::string_view kUsed =
     " attention_multiplier logits_scaling partial_rotary_factor original_max_position_embeddings rope_local_base_freq"
     " query_pre_attn_scalar sliding_window_pattern _sliding_window_pattern num_experts num_local_experts"
     " num_experts_per_tok moe_intermediate_size mlp_only_layers decoder_sparse_step n_routed_experts"
-    " num_nextn_predict_layers num_mtp_modules rotary_dim global_attn_every_n_layers mup_enabled ";
+    " num_nextn_predict_layers num_mtp_modules rotary_dim moe_num_experts moe_k moe_layer_end_index"
+    " global_attn_every_n_layers mup_enabled ";
 
 // Fields that must have one of these values, or null.
 struct Fixed {
@@ -63,6 +65,9 @@ constexpr Fixed kFixed[] = {
     {"full_attn_mod", "[1]"},  // Phi-4-mini; its class reads neither this nor the next two
     {"interpolate_factor", "[1]"},
     {"lm_head_bias", "[false]"},
+    {"is_quantized", "[false]"},  // ERNIE 4.5; its class reads neither this nor the next two
+    {"moe_gate", R"(["topk"])"},
+    {"use_rmsnorm", "[true]"},
     {"router_jitter_noise", "[0.0]"},  // Mixtral; its class reads it in trainings alone
     {"attn_logit_softcapping", "[]"},  // Gemma
     {"final_logit_softcapping", "[]"},

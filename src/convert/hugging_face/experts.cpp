@@ -14,9 +14,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kCounts[] = {"num_experts", "num_local_experts", "n_routed_experts"};
-constexpr const char *kTopK = "num_experts_per_tok", *kWidth = "moe_intermediate_size", *kDense = "mlp_only_layers",
-                     *kStep = "decoder_sparse_step";
+// Every class with experts reads the first two, whichever it writes: transformers 4 and 5 differ in it.
+constexpr const char* kCounts[] = {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"};
+constexpr size_t kCountsOfAll = 2;
+constexpr const char* kTopKs[] = {"num_experts_per_tok", "moe_k"};
+constexpr const char *kWidth = "moe_intermediate_size", *kDense = "mlp_only_layers", *kStep = "decoder_sparse_step",
+                     *kEnd = "moe_layer_end_index";
 
 bool has(const Json& fields, const char* name) { return fields.contains(name) && !fields.at(name).is_null(); }
 
@@ -39,26 +42,32 @@ void read_experts(const Json& fields, const config::HuggingFaceClass& type, conf
     if (!is_known && has(fields, name)) refuse(fmt::format("field \"{}\" is not one of {}", name, type.model_type));
     return is_known;
   };
-  for (const char* count : kCounts)
-    known(count, e.exist() && (std::string_view(count) != kCounts[2] || e.count_field == count));
+  for (size_t i = 0; i < std::size(kCounts); ++i)
+    known(kCounts[i], e.exist() && (i < kCountsOfAll || e.count_field == kCounts[i]));
+  known(kTopKs[1], e.top_k_field == kTopKs[1]);
+  known(kEnd, e.has_end_index);
   const bool has_width = known(kWidth, e.width > 0);
   const bool has_dense = known(kDense, e.has_dense_layers);
   known(kStep, e.has_dense_layers);
-  if (!known(kTopK, e.exist())) return;
+  if (!known(kTopKs[0], e.exist())) return;
   const auto size = [&](const char* name, int64_t missing) {
     return has(fields, name) ? size_in(fields.at(name), name, 1, refuse) : missing;
   };
-  // transformers 4 and 5 call it differently, and each of their classes reads both.
-  m.num_experts = e.count;
-  const char* found = nullptr;
-  for (const char* count : kCounts) {
-    if (!has(fields, count)) continue;
-    if (found != nullptr && size(count, 0) != m.num_experts) refuse(fmt::format("{} and {} differ", found, count));
-    m.num_experts = size(found = count, 0);
-  }
-  m.moe_top_k = size(kTopK, e.top_k);
-  if (m.num_experts == 0) refuse(fmt::format("has no {}", e.count_field));
-  if (m.moe_top_k == 0) refuse(fmt::format("has no {}", kTopK));
+  // The value of fields that mean the same.
+  const auto size_of_any = [&](const auto& names, const std::string& own, int64_t missing) {
+    const char* found = nullptr;
+    for (const char* name : names) {
+      if (!has(fields, name)) continue;
+      if (found != nullptr && size(name, 0) != missing) refuse(fmt::format("{} and {} differ", found, name));
+      missing = size(found = name, 0);
+    }
+    if (missing == 0) refuse(fmt::format("has no {}", own));
+    return missing;
+  };
+  m.num_experts = size_of_any(kCounts, e.count_field, e.count);
+  m.moe_top_k = size_of_any(kTopKs, e.top_k_field, e.top_k);
+  if (has(fields, kEnd) && fields.at(kEnd) != -1 && size_in(fields.at(kEnd), kEnd, 0, refuse) < m.n_layers - 1)
+    refuse(fmt::format("{} = {}: layers behind it have no experts", kEnd, fields.at(kEnd).dump()));
   if (has_width) m.moe_hidden_dim = size(kWidth, e.width);
   if (!has_dense) return;
   if (size(kStep, 1) != 1) refuse(fmt::format("{} = {}", kStep, fields.at(kStep).dump()));
@@ -69,7 +78,8 @@ void write_experts(nlohmann::ordered_json& fields, const config::HuggingFaceClas
   const config::ExpertFields& e = type.experts;
   if (!e.exist()) return;
   fields[e.count_field] = m.num_experts;
-  fields[kTopK] = m.moe_top_k;
+  fields[e.top_k_field] = m.moe_top_k;
+  if (e.has_end_index) fields[kEnd] = m.n_layers - 1;
   const int64_t width = m.moe_hidden_dim > 0 ? m.moe_hidden_dim : m.hidden_dim;
   fields[e.width > 0 ? kWidth : "intermediate_size"] = width;
   const bool is_field = std::any_of(type.keys.begin(), type.keys.end(),

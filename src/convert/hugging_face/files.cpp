@@ -79,11 +79,15 @@ void keep_text_tower(std::vector<checkpoint::OutsideTensor>& tensors, std::vecto
 }
 
 // Drops layers behind the model's, which predict tokens beyond the next (DeepSeek-V3, GLM-4.5). transformers leaves
-// them out, too.
+// them out, too. ERNIE 4.5 calls them by what they are: "mtp_block.0."
 void leave_out_prediction_layers(std::vector<checkpoint::OutsideTensor>& tensors, const Description& description,
                                  std::vector<std::string>& notes) {
   const int64_t begin = description.model.n_layers;
   const size_t before = tensors.size();
+  if (description.prediction_layers > 0)
+    std::erase_if(tensors, [](const checkpoint::OutsideTensor& tensor) {
+      return without_model(unwrapped(tensor.info.name)).starts_with("mtp_");
+    });
   for (int64_t layer = begin; layer < begin + description.prediction_layers; ++layer) {
     const std::string prefix = fmt::format("layers.{}.", layer);
     std::erase_if(tensors, [&](const checkpoint::OutsideTensor& tensor) {
@@ -176,6 +180,15 @@ std::vector<checkpoint::OutsideTensor> split_rows(const Path& folder, const conf
                    fmt::format("it has the rows of {}", join(names)), "get config.json and the weights of one model");
 }
 
+// A matrix of one row becomes a vector. Another shape stays, and is refused with the others that do not fit.
+void drop_row(checkpoint::OutsideTensor& tensor) {
+  if (tensor.info.shape.size() != 2 || tensor.info.shape[0] != 1) return;
+  checkpoint::OutsideTensor::Piece& piece = tensor.pieces.front();
+  for (std::vector<int64_t>* sizes :
+       {&tensor.info.shape, &piece.box.offsets, &piece.box.sizes, &piece.layout.sizes, &piece.layout.strides})
+    sizes->erase(sizes->begin());
+}
+
 }  // namespace
 
 std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, const Description& description,
@@ -202,6 +215,7 @@ std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, const 
         continue;
       }
       name = *ours;
+      if (is_row_in_hugging_face(name, family)) drop_row(tensor);
     } else if (const std::string plain = unwrapped(name);
                to_hugging_face(plain, family) || to_hugging_face(without_model(plain), family)) {
       throw user_error(fmt::format("{}: {} is a name of Meta's and torchtitan's formats", folder.string(), name),

@@ -48,7 +48,8 @@ std::vector<FileTensor> file_tensors(const TargetModel& model) {
       add_rows(tensors.back(), tensor);
       continue;
     }
-    tensors.push_back({{*name, tensor.to.dtype, tensor.to.shape}, {tensor}});
+    FileTensor& file = tensors.emplace_back(FileTensor{{*name, tensor.to.dtype, tensor.to.shape}, {tensor}});
+    if (is_row_in_hugging_face(tensor.to.name, family)) file.info.shape.insert(file.info.shape.begin(), 1);
   }
   return tensors;
 }
