@@ -97,8 +97,8 @@ check_clang_tidy() {
   fi
   say "clang-tidy: ${#sources[@]} files, $(nproc) at a time"
   if [ ${#sources[@]} = 0 ]; then return; fi
-  # Its standard error counts the warnings about system headers that it does not show. Sources that are read together are
-  # included, which is what bugprone-suspicious-include looks for.
+  # Its standard error counts the warnings about system headers that it does not show. Sources that are read together
+  # are included, which is what bugprone-suspicious-include looks for.
   printf '%s\0' "${sources[@]}" |
     xargs --null --max-args=1 --max-procs="$(nproc)" "$program" -p "$folder" --quiet \
       --checks=-bugprone-suspicious-include 2>"$log" || {
