@@ -148,8 +148,9 @@ try_it() {
     said="$(env --ignore-environment "$moved/bin/$program" --version 2>&1)" ||
       fail 5 "bundle.sh: bin/$program does not run from another place" "$said"
   done
-  library="$(env --ignore-environment ldd "$moved/bin/hearth-train" |
-    grep --extended-regexp 'torch|c10|cu[a-z]*\.so|not found' | grep --invert-match --fixed-strings "$moved" || true)"
+  said="$(env --ignore-environment ldd "$moved/bin/hearth-train" 2>&1)" || fail 5 "bundle.sh: ldd failed" "$said"
+  library="$(grep --extended-regexp 'torch|c10|cu[a-z]*\.so|not found' <<<"$said" |
+    grep --invert-match --fixed-strings "$moved" || true)"
   [ -z "$library" ] || fail 5 "bundle.sh: a library is not in the folder" "$library"
   mv "$moved" "$tree"
 }

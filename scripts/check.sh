@@ -53,7 +53,7 @@ chosen() {
   local pattern="$1"
   shift
   if [ ${#files[@]} -gt 0 ]; then printf '%s\0' "${files[@]}"; else find "$@" -type f -print0; fi |
-    { grep --null-data --extended-regexp "$pattern" || true; }
+    { grep --null-data --extended-regexp "$pattern" || [ $? = 1 ]; }  # 1: no path matches
 }
 
 check_format() {

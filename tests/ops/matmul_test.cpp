@@ -116,10 +116,11 @@ TEST(MatmulEdge, AWeightGradientReplacesAllElements) {
       for (const Products& products : kProducts) {
         const at::Tensor dw = at::full({N, 11}, std::nan(""), sum_type(type));
         products.weight_gradient(dw, dy, x, false);
-        // M terms that are added one after another, as on a processor without AVX-512, have this error (Higham,
-        // Accuracy and Stability of Numerical Algorithms, 2.8: rounding errors of random sign).
-        const double sum_error = 0x1p-24 * std::sqrt(static_cast<double>(M));
-        EXPECT_LE(relative_error(dw, product), bound(type, std::max(5e-7, sum_error)))
+        // Without AVX-512 ATen adds M terms one after another. Rounding errors of random sign (Higham, Accuracy and
+        // Stability of Numerical Algorithms, 2.8) add up to 0.41 of 2^-24 sqrt(M): each is uniform, of a growing sum.
+        const bool is_ours = &products == &kProducts[0];
+        const double of_sum = is_ours ? 0 : 0x1p-25 * std::sqrt(static_cast<double>(M));
+        EXPECT_LE(relative_error(dw, product), bound(type, std::max(5e-7, of_sum)))
             << products.name << " " << type << " " << M;
       }
     }

@@ -44,13 +44,6 @@ def random_texts(seed, count):
         yield "".join(chr(rng.choice(rng.choice(kinds))) for _ in range(rng.randint(1, 12)))
 
 
-def is_special(c):
-    import unicodedata
-
-    category = unicodedata.category(c)
-    return category[0] in "MZ" or category in ("Cc", "Cf") or c.lower() != c or bool(unicodedata.decomposition(c))
-
-
 def charsmap(**options):
     """SentencePiece's precompiled map, from a model that is trained for it."""
     import sentencepiece
@@ -176,10 +169,7 @@ def main():
     # All planes that have characters, and some points of the others.
     points = [chr(c) for c in [*range(1, 0xD800), *range(0xE000, 0x20000), *range(0x2F800, 0x2FA20),
                                *range(0xE0000, 0xE0200), *range(0x20000, 0x110000, 97)]]
-    # Each of them behind a letter, 16 in a text: a text of its own for each would take a minute. A point that
-    # normalizers treat in a way of its own also stands alone.
-    texts = ["", *(c for c in points if is_special(c)), *random_texts(1, 40_000)]
-    texts += ["".join("a" + c for c in points[i:i + 16]) for i in range(0, len(points), 16)]
+    texts = ["", *points, *("a" + c for c in points), *random_texts(1, 60_000)]
     # Clusters of all kinds: consonant, linker, mark, joiner, pictograph, prefix, Hangul.
     texts += ["".join(parts) for parts in itertools.product("\u0915\u094d\u0300\u200da\u00a9\u0600\u1100", repeat=4)]
     write_rows(f"{out}/texts.bin", texts)
