@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/program.h"
 #include "commands/commands.h"
 
 int main(int argc, char** argv) {

@@ -6,8 +6,6 @@
 #include <cstring>
 #include <iterator>
 
-#include "base/log.h"
-
 namespace hearth {
 namespace {
 
@@ -57,22 +55,6 @@ Error system_error(std::string what, int error_number, std::string fix) {
     fix = "free some space or choose another folder, then run the same command again";
   return {is_users ? ExitCode::kUser : ExitCode::kHardware, std::move(what), std::strerror(error_number),
           std::move(fix)};
-}
-
-int run_and_report(int (*body)(int argc, char** argv), int argc, char** argv) {
-  try {
-    return body(argc, argv);
-  } catch (const Error& e) {
-    log_message(LogLevel::kError, e.what());
-    return static_cast<int>(e.code());
-  } catch (const std::exception& e) {
-    log_error(
-        "error: {}\n  why: an internal error; this is a bug in Hearth\n  fix: please report it with the command line",
-        e.what());
-  } catch (...) {
-    log_message(LogLevel::kError, "error: an unknown exception; this is a bug in Hearth");
-  }
-  return static_cast<int>(ExitCode::kBug);
 }
 
 void check_failed(const char* condition, const char* file, int line, std::string_view detail) {

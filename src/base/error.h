@@ -55,10 +55,6 @@ Error damaged(std::string what, std::string why = {}, std::string fix = {});
 // EROFS, ENOTDIR and the like (a wrong path) are kUser.
 Error system_error(std::string what, int error_number, std::string fix = {});
 
-// Runs `body` and turns an exception into a message on stderr and an exit code. An exception that is not an Error, such
-// as std::exception, is our bug (5).
-int run_and_report(int (*body)(int argc, char** argv), int argc, char** argv);
-
 [[noreturn]] void check_failed(const char* condition, const char* file, int line, std::string_view detail);
 
 }  // namespace hearth

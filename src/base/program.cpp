@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/program.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/log.h"
 
 namespace hearth {
 namespace {
@@ -15,7 +23,50 @@ namespace {
 std::atomic<uint64_t> progress = 0;  // of the process
 thread_local int num_no_progress = 0;
 
+Error stdout_error(int error_number) {
+  const std::string what = "the result cannot be written to standard output";
+  const std::string fix = "give the command another output, and run it again";
+  return error_number == EBADF ? user_error(what, "it is closed", fix) : system_error(what, error_number, fix);
+}
+
+// Runs `body`, then writes what is left in stdout's buffer.
+int run_and_flush(int (*body)(int argc, char** argv), int argc, char** argv) {
+  try {
+    const int code = body(argc, argv);
+    if (std::fflush(stdout) != 0) throw stdout_error(errno);
+    if (std::ferror(stdout) != 0) throw stdout_error(EIO);  // an earlier write failed
+    return code;
+  } catch (const std::system_error& e) {  // fmt::print's
+    if (std::ferror(stdout) == 0) throw;
+    throw stdout_error(e.code().value());
+  }
+}
+
 }  // namespace
+
+int run_and_report(int (*body)(int argc, char** argv), int argc, char** argv) {
+  open_closed_streams();
+  try {
+    return run_and_flush(body, argc, argv);
+  } catch (const Error& e) {
+    log_message(LogLevel::kError, e.what());
+    return static_cast<int>(e.code());
+  } catch (const std::exception& e) {
+    log_error(
+        "error: {}\n  why: an internal error; this is a bug in Hearth\n  fix: please report it with the command line",
+        e.what());
+  } catch (...) {
+    log_message(LogLevel::kError, "error: an unknown exception; this is a bug in Hearth");
+  }
+  return static_cast<int>(ExitCode::kBug);
+}
+
+void open_closed_streams() {
+  // open() takes the smallest number that is free. Reading only: a result that is written to stdout is an error.
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF)
+      ::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+}
 
 void raise_open_files_limit() {
   constexpr rlim_t kMost = 1 << 20;  // some programs that are started close every number up to the limit

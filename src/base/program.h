@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// This program: what it was built from, its folder and the files next to it, and the signs that it is alive.
+// This program: its run from main() to its exit code, what it was built from, its folder and the files next to it, and
+// the signs that it is alive.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,17 @@
 #include "base/file.h"
 
 namespace hearth {
+
+// Runs `body` as main() does, and returns the process's exit code. An exception becomes a message on stderr. One that is
+// not an Error, such as std::exception, is our bug (5).
+//
+// What a command prints to stdout is its result, so an stdout that does not take it is an error: a script on a full disk
+// would go on with half a list. A training drops the lines that do not reach their reader (metrics/console.h).
+int run_and_report(int (*body)(int argc, char** argv), int argc, char** argv);
+
+// Opens /dev/null in place of stdin, stdout and stderr where the caller closed them, as in `hearth train RUN.toml >&-`.
+// The next file that is opened would have their number, and the lines of the training would be written into it.
+void open_closed_streams();
 
 // The commit of the sources: "257120cf1a2b", "257120cf1a2b with changes 90ab12cd34ef" (a hash of them) where files
 // differ from it, "unknown" where the sources are no git repository. The commit is linked into the programs and into no

@@ -2,6 +2,7 @@
 #include "metrics/console.h"
 
 #include <fmt/format.h>
+#include <stdio_ext.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -74,7 +75,12 @@ std::string format_summary(const RunSummary& s) {
   return text;
 }
 
-void write_text(std::FILE* stream, std::string_view text) { std::fwrite(text.data(), 1, text.size(), stream); }
+void write_text(std::FILE* stream, std::string_view text) {
+  const bool whole = std::fwrite(text.data(), 1, text.size(), stream) == text.size() && std::fflush(stream) == 0;
+  if (whole) return;
+  ::__fpurge(stream);  // or the process would try to write it again at its end
+  std::clearerr(stream);
+}
 
 Console::Style Console::style_of(std::FILE* stream, bool launched) {
   return !launched && ::isatty(::fileno(stream)) != 0 ? Style::kBar : Style::kLines;
@@ -115,7 +121,6 @@ void Console::step(const StepRecord& record) {
   for (const std::string& more : details(record)) line += more;
   if (record.data_wait_s > 0.001) line += fmt::format("  waited {} for data", format_duration(record.data_wait_s));
   write_text(stream_, fmt::format("{}  {} left\n", line, format_duration(seconds_left(record.step))));
-  std::fflush(stream_);
 }
 
 void Console::draw_bar() {
@@ -140,7 +145,6 @@ void Console::draw_bar() {
   bar += text;
   bar.resize(std::min(bar.size(), static_cast<size_t>(std::max(columns - 1, 1))));
   write_text(stream_, "\r\x1b[K" + bar);
-  std::fflush(stream_);
   bar_visible_ = true;
   drawn_s_ = monotonic_seconds();
 }
@@ -154,14 +158,12 @@ void Console::message(std::string_view text) {
   const bool redraw = bar_visible_;
   clear_bar();
   write_text(stream_, std::string(text) + "\n");
-  std::fflush(stream_);
   if (redraw) draw_bar();
 }
 
 void Console::finish() {
   if (bar_visible_) write_text(stream_, "\n");
   bar_visible_ = false;
-  std::fflush(stream_);
 }
 
 }  // namespace hearth::metrics

@@ -35,8 +35,8 @@ std::string format_parameters(int64_t all, int64_t active);
 
 std::string format_summary(const RunSummary& summary);
 
-// Writes to a stream. A closed pipe (`hearth train | head`) is no error, because the training continues without a
-// reader.
+// Writes to a stream at once. A stream that does not take the text (`hearth train | head`, a full disk) is no error,
+// because the training continues without a reader.
 void write_text(std::FILE* stream, std::string_view text);
 
 class Console {

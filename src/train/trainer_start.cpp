@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The beginning and end of a training: the run folder, the start, the ranks. trainer.cpp is between them.
 #include <atomic>
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,7 +29,6 @@ using Outcome = std::variant<ExitCode, checkpoint::DamagedCheckpoint>;
 void announce(const run::Start& start, Voice& voice) {
   for (const std::string& warning : start.warnings) voice.say(LogLevel::kWarning, warning);
   for (const std::string& note : start.notes) voice.say(LogLevel::kInfo, note);
-  std::fflush(stdout);
 }
 
 // Local.

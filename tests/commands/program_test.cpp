@@ -147,6 +147,20 @@ double start_ms() {
   return ms(used.ru_utime) + ms(used.ru_stime);
 }
 
+// A script would take half a list for the whole.
+TEST(Program, AResultThatStandardOutputDoesNotTakeIsAnError) {
+  for (const std::string& words : std::vector<std::string>{"--help", "config docs", "data build --help"}) {
+    const test::CommandResult full = run_command("(" + hearth() + words + " 2>&1 >/dev/full)");
+    EXPECT_EQ(full.exit_code, 4) << words;
+    EXPECT_THAT(full.output, HasSubstr("standard output")) << words;
+    EXPECT_THAT(full.output, HasSubstr("No space left on device")) << words;
+    const test::CommandResult closed = run_command("(" + hearth() + words + " 2>&1 >&-)");
+    EXPECT_EQ(closed.exit_code, 2) << words;
+    EXPECT_THAT(closed.output, HasSubstr("closed")) << words;
+  }
+  EXPECT_EQ(run_command("bash -o pipefail -c '" + hearth() + "config docs | head --lines=1'").exit_code, 128 + SIGPIPE);
+}
+
 TEST(Program, StartsWithinTwentyMilliseconds) {
   // The fastest of many: other work on the machine makes memory slower.
   double fastest = 1e9;
