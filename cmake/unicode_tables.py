@@ -7,7 +7,8 @@
 Categories are those of VERSION for a folder of any version. Code points of a later age count as unassigned. ADDED has
 the code points that a folder of 15.0 (Debian 12) lacks, measured on the engine of `tokenizers` 0.23
 (tests/tokenizer/unicode/unicode_test.cpp compares every code point). Normalization is that of NFC_VERSION, by age
-alone: the stability policy of Unicode fixes it for assigned characters. Lower case is that of 17.0, and GRAPHEME_RANGES
+alone: the stability policy of Unicode fixes it for assigned characters. What BertNormalizer removes, and what counts
+as punctuation, is that of BERT_VERSION. Lower case is that of 17.0, and GRAPHEME_RANGES
 (cmake/grapheme_ranges.txt) has the properties of 17.0 for grapheme clusters. Format of the files: UAX #44.
 """
 
@@ -16,6 +17,7 @@ import sys
 
 VERSION = (16, 0)     # kUnicodeVersion in src/tokenizer/unicode/unicode.h
 NFC_VERSION = (9, 0)  # kNormalFormVersion there
+BERT_VERSION = (8, 0)
 LOWER_VERSION = (17, 0)  # kLowerVersion there
 OLDEST = (15, 0)      # the oldest folder that ADDED completes
 BLOCK_BITS = 7     # unicode_tables::kBlockBits
@@ -37,9 +39,14 @@ A7DB:Ll A7DC:Lu 105C0-105F3:Lo 10D40-10D49:Nd 10D4A-10D4D:Lo 10D4E:Lm 10D4F:Lo 1
 """
 # Bits above the combining class, in kNormClasses. NFKC_QC=Maybe has the characters of NFC_QC=Maybe.
 NFC_NO, NFC_MAYBE, NFD_NO, NFKC_NO, NFKD_NO, MARK = 256, 512, 1024, 2048, 4096, 8192
+NONSPACING_OF_BERT, OTHER_OF_BERT = 16384, 32768
 QUICK_CHECKS = {"NFC_QC": NFC_NO, "NFD_QC": NFD_NO, "NFKC_QC": NFKC_NO, "NFKD_QC": NFKD_NO}
 # What StripAccents of `tokenizers` removes differs from the marks (M*) by age: these two are removed, this one is not.
 MARKS_OF_9, NO_MARKS_OF_9 = (0x1CF2, 0x1CF3), (0x111C9,)
+# BertNormalizer removes the characters that were Mn in 8.0. These two were, and the next four are since.
+NONSPACING_OF_8, NO_NONSPACING_OF_8 = (0x1734, 0x1171E), (0x1885, 0x1886, 0xA9BD, 0x111C9)
+# Punctuation is P* of 8.0, where these two were Po, and the symbols of ASCII.
+PUNCTUATION_OF_8, ASCII_SYMBOLS = (0x166D, 0x111C9), "$+<=>^`|~"
 # Lower case that 16.0 and 17.0 added: FIRST[-LAST]:LOWER_OF_FIRST.
 ADDED_LOWER = """
 1C89:1C8A A7CB:264 A7CC:A7CD A7CE:A7CF A7D2:A7D3 A7D4:A7D5 A7DA:A7DB A7DC:19B 10D50-10D65:10D70 16EA0-16EB8:16EBB
@@ -124,7 +131,7 @@ def classes(folder):
 
 def normalization(folder):
     """Combining classes with the bits above, full decompositions (canonical, compatibility), and pairs that compose."""
-    is_assigned = assigned(folder, NFC_VERSION)
+    is_assigned, is_of_bert = assigned(folder, NFC_VERSION), assigned(folder, BERT_VERSION)
     norm = [0] * SIZE
     direct, compatible = {}, {}
     for points, fields in characters(folder):
@@ -133,6 +140,10 @@ def normalization(folder):
         is_mark = fields[2].startswith("M")
         for point in points:
             norm[point] = int(fields[3]) | (MARK if (is_mark or point in MARKS_OF_9) and point not in NO_MARKS_OF_9 else 0)
+            if is_of_bert[point] and fields[2] in ("Cc", "Cf", "Co"):
+                norm[point] |= OTHER_OF_BERT
+            if is_of_bert[point] and (fields[2] == "Mn" or point in NONSPACING_OF_8) and point not in NO_NONSPACING_OF_8:
+                norm[point] |= NONSPACING_OF_BERT
         if fields[5]:
             parts = [int(part, 16) for part in fields[5].split(">")[-1].split()]
             compatible[points.start] = parts
@@ -154,6 +165,22 @@ def normalization(folder):
     pairs = sorted((parts[0], parts[1], point) for point, parts in direct.items() if len(parts) == 2
                    and point not in excluded)
     return norm, canonical, compatibility, pairs
+
+
+def punctuation(folder):
+    """Ranges (first, last) of what `tokenizers` cuts at as punctuation."""
+    is_of_bert = assigned(folder, BERT_VERSION)
+    found = {*PUNCTUATION_OF_8, *map(ord, ASCII_SYMBOLS)}
+    for points, fields in characters(folder):
+        if fields[2].startswith("P"):
+            found.update(point for point in points if is_of_bert[point])
+    ranges = []
+    for point in sorted(found):
+        if ranges and ranges[-1][1] == point - 1:
+            ranges[-1][1] = point
+        else:
+            ranges.append([point, point])
+    return ranges
 
 
 def lower_case(folder):
@@ -228,6 +255,9 @@ def main():
     text += table("char32_t", "kUpper", [point for point, _ in lower])
     text += table("char32_t", "kLower", [other for _, other in lower])
     text += f"extern const size_t kNumLower = {len(lower)};\n"
+    cuts = punctuation(folder)
+    text += table("char32_t", "kPunctuation", [point for pair in cuts for point in pair])
+    text += f"extern const size_t kNumPunctuation = {len(cuts)};\n"
     blocks, contents = two_stages(graphemes(folder, ranges))
     text += table("uint16_t", "kGraphemeBlocks", blocks) + table("uint8_t", "kGraphemes", contents)
     text += "}  // namespace hearth::tokenizer::unicode_tables\n"

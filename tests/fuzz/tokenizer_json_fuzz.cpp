@@ -68,6 +68,8 @@ std::vector<std::string> seeds() {
       test::small_unigram_file(),
       test::small_unigram_file(R"({"type": "NFKC"})", true),
       test::small_unigram_file(precompiled()),
+      test::small_word_file(),
+      test::small_word_file(R"({"type": "BertNormalizer", "clean_text": true, "lowercase": true})"),
       with(precompiled())};
   // Without the bytes that UTF-8 never has, and with a class in a class.
   std::string pythia = test::small_tokenizer_file();

@@ -21,7 +21,7 @@ FOLDERS = {
     "models": ["moe", "llama"],
     "plan": ["optimizer", "layouts"],
     "comm": ["notes"],
-    "tokenizer": ["unicode", "pretokenizer", "normalizer", "bpe", "unigram", "formats"],
+    "tokenizer": ["unicode", "pretokenizer", "normalizer", "bpe", "unigram", "wordpiece", "formats"],
     "data": ["formats", "source", "shard", "build", "order", "batch", "export", "study"],
     "convert": ["hugging_face", "meta", "neox", "nxd", "torch"],
     "ops": ["cpu", "gpu", "moe"],

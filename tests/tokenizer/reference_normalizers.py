@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tokenizers with normalizers and Unigram models, and encodes documents with them, for normalizers_test.cpp.
+"""Makes tokenizers with normalizers, Unigram and WordPiece models, and encodes documents with them, for
+normalizers_test.cpp.
 
   reference_normalizers.py OUT normalizers
 
@@ -106,6 +107,10 @@ def normalizers_by_name():
         "t5": n.Sequence([nmt_nfkc, n.Strip(False, True), n.Replace(Regex(" {2,}"), "\u2581")]),
         "albert": n.Sequence([n.Replace("``", '"'), n.Replace("''", '"'), n.NFKD(), n.StripAccents(), n.Lowercase(),
                               nmt_nfkc, n.Replace(Regex(" {2,}"), " ")]),
+        "bert-uncased": n.BertNormalizer(), "bert-cased": n.BertNormalizer(lowercase=False),
+        "bert-clean": n.BertNormalizer(True, False, False, False),
+        "bert-marks": n.BertNormalizer(False, False, True, False),
+        "bert-chinese": n.BertNormalizer(False, True, False, True),
     }
 
 
@@ -162,6 +167,30 @@ def unigram_styles(rules):
         yield f"unigram-{name}", file
 
 
+def word_piece_styles(rules):
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers as p, processors, trainers
+
+    styles = {  # normalizer, pre_tokenizer, decoder, most characters of a word, prefix
+        "uncased": (rules["bert-uncased"], p.BertPreTokenizer(), decoders.WordPiece(), 100, "##"),
+        "cased": (rules["bert-cased"], p.BertPreTokenizer(), decoders.WordPiece(cleanup=False), 12, "##"),
+        "spaces": (None, p.WhitespaceSplit(), None, 100, "@"),
+    }
+    for name, (normalizer, pre_tokenizer, decoder, most, prefix) in styles.items():
+        tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        if normalizer:
+            tokenizer.normalizer = normalizer
+        tokenizer.pre_tokenizer = pre_tokenizer
+        tokenizer.train_from_iterator(make_documents(1, 200, 150, odd=False), trainers.WordPieceTrainer(
+            vocab_size=3000, limit_alphabet=250, continuing_subword_prefix=prefix, show_progress=False,
+            special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *SPECIAL]))
+        tokenizer.add_tokens([TOOL, AddedToken("word", single_word=True, normalized=False)])
+        tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+        file = json.loads(tokenizer.to_str())
+        file["model"]["max_input_chars_per_word"] = most
+        file["decoder"] = decoder and json.loads(decoder.__getstate__())
+        yield f"words-{name}", file
+
+
 def main():
     out = sys.argv[1]
     os.makedirs(f"{out}/text")
@@ -177,12 +206,24 @@ def main():
         with open(f"{out}/text/{name}.json", "w", encoding="ascii") as file:
             file.write(normalizer_node(normalizer))
         write_rows(f"{out}/text/{name}.bin", [normalizer.normalize_str(text) for text in texts])
+    write_rows(f"{out}/punctuation.bin", [[ord(c) for c in cut_at()]])
     documents = [*make_documents(7, 60, 200, odd=True), *random_texts(2, 6000),
                  *(" ".join(random_texts(seed, 40)) for seed in range(3, 100)), TOOL, f"x {TOOL}y",
                  "\ufb01\u00c9 TOOL", "  two", "\u00a0\u0301a", "\u0301a", "''a", "\u2581\u2581\u2581a",
                  "a\r\nb", "\r\n", "<unk>a", "a<unk>"]
     write_rows(f"{out}/documents.bin", documents)
-    encode_documents(out, [*byte_level_styles(rules), *unigram_styles(rules)], documents)
+    encode_documents(out, [*byte_level_styles(rules), *unigram_styles(rules), *word_piece_styles(rules)], documents)
+
+
+def cut_at():
+    """The characters that are pieces of their own between two letters."""
+    from tokenizers import pre_tokenizers
+
+    cutter = pre_tokenizers.BertPreTokenizer()
+    assert all(len(cutter.pre_tokenize_str(f"a{c}b")) == len(pre_tokenizers.Punctuation().pre_tokenize_str(f"a{c}b"))
+               for c in "!$\u2e43\u111c9")
+    points = (chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000)
+    return [c for c in points if [piece for piece, _ in cutter.pre_tokenize_str(f"a{c}b")] == ["a", c, "b"]]
 
 
 def normalizer_node(normalizer):

@@ -38,6 +38,19 @@ inline std::string small_unigram_file(const std::string& normalizer = "null", bo
       normalizer, byte_fallback);
 }
 
+// A WordPiece model: words of a, b and e with an acute accent, "ab", and the full stop. `normalizer` as JSON.
+inline std::string small_word_file(const std::string& normalizer = "null") {
+  return fmt::format(
+      R"({{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": {},
+"pre_tokenizer": {{"type": "BertPreTokenizer"}},
+"post_processor": {{"type": "BertProcessing", "sep": ["[SEP]", 1], "cls": ["[CLS]", 0]}},
+"decoder": {{"type": "WordPiece", "prefix": "##", "cleanup": true}},
+"model": {{"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 5,
+"vocab": {{"[CLS]": 0, "[SEP]": 1, "[UNK]": 2, "a": 3, "##a": 4, "b": 5, "##b": 6, "ab": 7, ".": 8, "\u00e9": 9,
+"##\u00e9": 10}}}}}})",
+      normalizer);
+}
+
 // A template that puts token 257 before a text.
 inline std::string template_with(const std::string& special) {
   return fmt::format(

@@ -2,6 +2,7 @@
 #include "tokenizer/formats/huggingface.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "tokenizer/unicode/unicode.h"
@@ -11,6 +12,20 @@ namespace {
 
 constexpr size_t kSurroundings = 16;  // bytes before and after a cut
 constexpr int kCutTries = 1000;
+
+// What a token adds to a text. The first token of a text has no space before it, and keeps its prefix.
+std::string decode_word(const std::string& token, const WordDecoder& decoder, bool is_first) {
+  constexpr std::pair<const char*, const char*> kCleaned[] = {
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
+      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  const bool continues = !decoder.prefix.empty() && token.starts_with(decoder.prefix);
+  std::string text = is_first ? token : continues ? token.substr(decoder.prefix.size()) : " " + token;
+  if (!decoder.cleans) return text;
+  std::string changed;
+  for (const auto& [from, to] : kCleaned)
+    if (replace_all(text, from, to, changed)) text.swap(changed);
+  return text;
+}
 
 bool has_invalid_before(std::string_view text, size_t limit) {
   for (size_t at = 0; at < std::min(text.size(), limit);) {
@@ -33,6 +48,8 @@ class HuggingFaceEncoder final : public Encoder {
       stages_[i].cutter = std::make_unique<Pretokenizer::Cutter>(tokenizer.cuts_[i]);
     if (tokenizer.unigram_)
       unigram_ = std::make_unique<UnigramEncoder>(*tokenizer.unigram_, cached);
+    else if (tokenizer.words_)
+      words_ = std::make_unique<WordPieceEncoder>(*tokenizer.words_, cached);
     else if (tokenizer.characters_)
       characters_ = std::make_unique<CharacterEncoder>(*tokenizer.characters_, cached);
     else
@@ -107,6 +124,8 @@ class HuggingFaceEncoder final : public Encoder {
       for (const std::string_view cut : stage.batch) {
         if (last && unigram_)
           unigram_->encode_piece(cut, ids);
+        else if (last && words_)
+          words_->encode_piece(cut, ids);
         else if (last)
           characters_->encode_piece(cut, ids);
         else
@@ -121,6 +140,7 @@ class HuggingFaceEncoder final : public Encoder {
   std::unique_ptr<BpeEncoder> bytes_;
   std::unique_ptr<CharacterEncoder> characters_;
   std::unique_ptr<UnigramEncoder> unigram_;
+  std::unique_ptr<WordPieceEncoder> words_;
   Normalizer::Runner normalizer_;
   std::vector<TextPart> raw_parts_, parts_;
   std::string valid_;
@@ -147,6 +167,8 @@ void HuggingFaceTokenizer::make_model() {
   if (file_.unigram) {
     unigram_ = std::make_unique<UnigramVocabulary>(std::move(file_.tokens), std::move(file_.scores),
                                                    UnigramOptions{file_.unknown, file_.byte_tokens});
+  } else if (file_.word_piece) {
+    words_ = std::make_unique<WordPieceVocabulary>(std::move(file_.tokens), *file_.word_piece);
   } else {
     const bool whole_piece_first = file_.byte_level && file_.ignore_merges;
     bpe_ = std::make_unique<Bpe>(Bpe::from_merges(std::move(file_.tokens), file_.merges, whole_piece_first));
@@ -174,7 +196,15 @@ void HuggingFaceTokenizer::make_added_tokens() {
   normalized_tokens_ = AddedTokens(std::move(normalized));
 }
 
+size_t HuggingFaceTokenizer::model_size() const {
+  return unigram_ ? unigram_->size() : words_ ? words_->size() : bpe_->size();
+}
+std::string_view HuggingFaceTokenizer::model_token(uint32_t id) const {
+  return unigram_ ? unigram_->token(id) : words_ ? words_->token(id) : bpe_->token(id);
+}
+
 std::string HuggingFaceTokenizer::decode_text(std::string text, bool is_first) const {
+  if (file_.word_decoder && !text.empty()) text = decode_word(text, *file_.word_decoder, is_first);
   std::string changed;
   for (const DecoderStep& step : file_.decoder)
     if (replace_all(text, step.from, is_first && step.removes_in_first ? "" : step.to, changed)) text.swap(changed);
@@ -191,7 +221,7 @@ void HuggingFaceTokenizer::make_decoded() {
     first_.erase(id);
     if (std::string first = decode_text(text, true); first != decoded_[id]) first_[id] = std::move(first);
   };
-  for (uint32_t id = 0; id < model_size(); ++id) set(id, std::string(unigram_ ? unigram_->token(id) : bpe_->token(id)));
+  for (uint32_t id = 0; id < model_size(); ++id) set(id, std::string(model_token(id)));
   for (const auto& [id, text] : file_.unreachable) decoded_[id] = text;
   const bool has_bytes = characters_ || file_.decodes_bytes;
   for (size_t byte = 0; has_bytes && byte < file_.byte_tokens.size(); ++byte)

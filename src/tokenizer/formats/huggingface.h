@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Hugging Face tokenizer.json: byte-level BPE (GPT-2, GPT-NeoX, Llama-3, Qwen, DeepSeek), BPE over characters with
-// byte fallback (Llama-2, Mistral, Gemma), and Unigram (T5, ALBERT, XLM-R, Pegasus). Ids equal those of the library
-// `tokenizers`, without its template's tokens.
+// byte fallback (Llama-2, Mistral, Gemma), Unigram (T5, ALBERT, XLM-R, Pegasus), and WordPiece (BERT, NeoBERT). Ids
+// equal those of the library `tokenizers`, without its template's tokens.
 //
 //   text -> added tokens cut out -> normalizer -> normalized added tokens cut out -> pre_tokenizer -> model
 //
@@ -22,6 +22,7 @@
 #include "tokenizer/normalizer/normalizer.h"
 #include "tokenizer/pretokenizer/pretokenizer.h"
 #include "tokenizer/unigram/unigram.h"
+#include "tokenizer/wordpiece/wordpiece.h"
 
 namespace hearth::tokenizer {
 
@@ -52,15 +53,17 @@ class HuggingFaceTokenizer final : public FileTokenizer {
   void make_model();
   void make_added_tokens();
   void make_decoded();
-  size_t model_size() const { return unigram_ ? unigram_->size() : bpe_->size(); }
+  size_t model_size() const;
+  std::string_view model_token(uint32_t id) const;
   // The text of a token that is neither an added token nor a byte token.
   std::string decode_text(std::string text, bool is_first) const;
 
-  HuggingFaceFile file_;  // without tokens, merges and scores, which moved to bpe_ or unigram_
-  // One of these: bytes with bpe_ alone, characters with bpe_ and characters_, or unigram_.
+  HuggingFaceFile file_;  // without tokens, merges and scores, which moved to the model
+  // One of these: bytes with bpe_ alone, characters with bpe_ and characters_, unigram_, or words_.
   std::unique_ptr<Bpe> bpe_;
   std::unique_ptr<CharacterVocabulary> characters_;
   std::unique_ptr<UnigramVocabulary> unigram_;
+  std::unique_ptr<WordPieceVocabulary> words_;
   std::unique_ptr<Normalizer> normalizer_;
   std::vector<Pretokenizer> cuts_;  // for each stage of file_.pretokenizer; at least one
   AddedTokens raw_tokens_, normalized_tokens_;

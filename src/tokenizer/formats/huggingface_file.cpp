@@ -44,6 +44,8 @@ SplitStep read_split(const Node& node) {
   return step;
 }
 
+const SplitStep kWhiteSpaceRemoved = {.pattern = R"(\s+)", .behavior = Behavior::kRemoved};
+
 PretokenizerStage read_metaspace(const Node& node) {
   using Prefix = PretokenizerStage::Prefix;
   node.allow_keys({"type", "replacement", "prepend_scheme", "split", "add_prefix_space", "str_rep"});
@@ -85,16 +87,20 @@ class PretokenizerReader {
           {.pattern = std::string(kDigitsPattern), .behavior = single ? Behavior::kIsolated : Behavior::kContiguous});
     } else if (type == "Punctuation") {
       node.allow_keys({"type", "behavior"});
-      // As punctuation, ASCII also counts characters that Unicode calls symbols: $ + < = > ^ ` | ~
-      cuts().push_back({.pattern = R"([\p{P}$+<=>^`|~])",
+      cuts().push_back({.pattern = punctuation_class(),
                         .behavior = node.has("behavior") ? read_behavior(node.at("behavior")) : Behavior::kIsolated});
     } else if (type == "Metaspace") {
       stages.push_back(read_metaspace(node));
     } else if (type == "WhitespaceSplit") {
       node.allow_keys({"type"});
-      cuts().push_back({.pattern = R"(\s+)", .behavior = Behavior::kRemoved});
+      cuts().push_back(kWhiteSpaceRemoved);
+    } else if (type == "BertPreTokenizer") {
+      node.allow_keys({"type"});
+      cuts().push_back(kWhiteSpaceRemoved);
+      cuts().push_back({.pattern = punctuation_class()});
     } else {
-      throw node.unknown_type("ByteLevel, Digits, Metaspace, Punctuation, Sequence, Split, WhitespaceSplit");
+      throw node.unknown_type(
+          "BertPreTokenizer, ByteLevel, Digits, Metaspace, Punctuation, Sequence, Split, WhitespaceSplit");
     }
   }
 
@@ -144,6 +150,13 @@ void read_template(const Node& node, HuggingFaceFile& file) {
   if (!after) throw node.at("single").wrong("has no place for the text");
 }
 
+// The id of ["[CLS]", 101].
+uint32_t read_pair(const Node& node, std::string_view key) {
+  const std::vector<Node> pair = node.items(key);
+  if (pair.size() != 2) throw node.at(key).wrong("is not a token with its id");
+  return pair[1].as_id();
+}
+
 void read_post_processor(const Node& node, HuggingFaceFile& file) {
   if (node.is_null()) return;
   const std::string type = node.type();
@@ -155,14 +168,31 @@ void read_post_processor(const Node& node, HuggingFaceFile& file) {
   } else if (type == "TemplateProcessing") {
     if (file.before || file.after) throw node.wrong("is a second template");
     read_template(node, file);
+  } else if (type == "BertProcessing") {
+    if (file.before || file.after) throw node.wrong("is a second template");
+    node.allow_keys({"type", "sep", "cls"});
+    file.before = read_pair(node, "cls");
+    file.after = read_pair(node, "sep");
   } else {
-    throw node.unknown_type("ByteLevel, Sequence, TemplateProcessing");
+    throw node.unknown_type("BertProcessing, ByteLevel, Sequence, TemplateProcessing");
   }
 }
 
 // ---- decoder
 
+// Without a decoder `tokenizers` puts a space between any two tokens.
+void read_word_decoder(const Node& node, HuggingFaceFile& file) {
+  file.word_decoder.emplace();
+  if (node.is_null()) return;
+  if (node.type() != "WordPiece") throw node.unknown_type("WordPiece, because the model is one");
+  node.allow_keys({"type", "prefix", "cleanup"});
+  file.word_decoder->prefix = node.string_or("prefix", "##");
+  if (file.word_decoder->prefix.empty()) throw node.at("prefix").wrong("is empty");
+  file.word_decoder->cleans = node.flag_or("cleanup", true);
+}
+
 void read_decoder(const Node& node, HuggingFaceFile& file) {
+  if (file.word_piece) return read_word_decoder(node, file);
   if (node.is_null()) return;
   const std::string type = node.type();
   if (type == "Sequence") {

@@ -13,6 +13,7 @@
 #include "tokenizer/bpe/bpe.h"
 #include "tokenizer/normalizer/normalizer.h"
 #include "tokenizer/pretokenizer/pretokenizer.h"
+#include "tokenizer/wordpiece/wordpiece.h"
 
 namespace hearth::tokenizer {
 
@@ -31,6 +32,12 @@ struct DecoderStep {
   bool removes_in_first = false;  // the first token of a sequence loses each `from` (Metaspace)
 };
 
+// Tokens become words with spaces between them. Only WordPiece has it.
+struct WordDecoder {
+  std::string prefix;   // of a token that continues a word, and loses it; empty: each token is a word
+  bool cleans = false;  // " ." becomes ".", and so on
+};
+
 // One stage of cutting: a change of each incoming piece, then cuts.
 struct PretokenizerStage {
   enum class Prefix { kNever, kAlways, kFirst };  // kFirst: only at the start of the text
@@ -42,12 +49,13 @@ struct PretokenizerStage {
 
 struct HuggingFaceFile {
   // If true, tokens are bytes. Otherwise tokens are characters. A character without a token becomes the tokens of its
-  // bytes; in a Unigram model without these, it becomes the unknown token.
+  // bytes; in a Unigram model without these, it becomes the unknown token. WordPiece has words of characters.
   bool byte_level = true;
   bool replaces_invalid = false;  // byte_level: bytes that UTF-8 never has lack a token, so that U+FFFD replaces them
-  bool unigram = false;           // else BPE
-  std::vector<double> scores;     // only of a Unigram model, for each token
-  uint32_t unknown = 0;           // only of a Unigram model
+  bool unigram = false;           // else BPE, or WordPiece
+  std::optional<WordPieceOptions> word_piece{};
+  std::vector<double> scores;  // only of a Unigram model, for each token
+  uint32_t unknown = 0;        // only of a Unigram model
   bool ignore_merges = false;
   std::vector<std::string> tokens;  // the bytes of each id; "" for holes and ids that no text produces
   std::vector<std::pair<uint32_t, std::string>> unreachable;  // texts of such ids that are not added tokens
@@ -57,8 +65,9 @@ struct HuggingFaceFile {
   std::vector<AddedToken> added_tokens;  // in the order of matching: special ones first
   std::vector<NormalizerStep> normalizer;
   std::vector<PretokenizerStage> pretokenizer;
-  std::vector<DecoderStep> decoder;       // from a token's text to its meaning
-  bool decodes_bytes = false;             // byte tokens are decoded to their bytes (ByteFallback)
+  std::vector<DecoderStep> decoder;  // from a token's text to its meaning
+  bool decodes_bytes = false;        // byte tokens are decoded to their bytes (ByteFallback)
+  std::optional<WordDecoder> word_decoder{};
   std::string decoder_strip;              // removed from the start of a decoded text, if present
   std::optional<uint32_t> before, after;  // the template's tokens before and after a text
 };

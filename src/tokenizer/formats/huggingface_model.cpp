@@ -16,7 +16,7 @@ constexpr uint64_t kHoles = 4, kMoreHoles = 1 << 16;
 
 void check_settings(const Node& node) {
   const std::string type = node.string_or("type", "BPE");
-  if (type != "BPE") throw node.unknown_type("BPE, Unigram");
+  if (type != "BPE") throw node.unknown_type("BPE, Unigram, WordPiece");
   node.allow_keys({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
                    "byte_fallback", "ignore_merges", "vocab", "merges"});
   if (node.has("dropout") && node.at("dropout").json() != 0)
@@ -132,12 +132,27 @@ void use_characters(const Node& node, const VocabularyIndex& index, HuggingFaceF
       throw node.at("merges").wrong("join a byte token to others, which Hearth does not read");
 }
 
+void use_words(const Node& node, const VocabularyIndex& index, HuggingFaceFile& file) {
+  node.allow_keys({"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"});
+  if (file.byte_level)
+    throw node.wrong("is a WordPiece model, but pre_tokenizer has ByteLevel", "Hearth reads ByteLevel with BPE only");
+  const std::string unknown = node.string_or("unk_token", "[UNK]");
+  const auto found = index.find(unknown);
+  if (found == index.end())
+    throw node.at("unk_token").wrong(fmt::format("is \"{}\", which is not in the vocabulary", unknown));
+  file.word_piece.emplace();
+  file.word_piece->unknown = found->second;
+  file.word_piece->prefix = node.string_or("continuing_subword_prefix", "##");
+  if (node.has("max_input_chars_per_word")) file.word_piece->max_characters = node.id("max_input_chars_per_word");
+  for (const auto& [key, id] : index) file.tokens[id] = key;
+}
+
 }  // namespace
 
 VocabularyIndex read_model(const Node& node, std::string_view json, HuggingFaceFile& file) {
-  if (node.string_or("type", "") == "Unigram") return read_unigram(node, json, file);
-  check_settings(node);
-  file.ignore_merges = node.flag_or("ignore_merges", false);
+  const std::string type = node.string_or("type", "");
+  if (type == "Unigram") return read_unigram(node, json, file);
+  if (type != "WordPiece") check_settings(node);
   VocabularyIndex index = read_vocabulary(node.at("vocab"));
   uint32_t largest = 0;
   for (const auto& [key, id] : index) largest = std::max(largest, id);
@@ -147,6 +162,11 @@ VocabularyIndex read_model(const Node& node, std::string_view json, HuggingFaceF
     used[id] = true;
   }
   file.tokens.resize(used.size());
+  if (type == "WordPiece") {
+    use_words(node, index, file);
+    return index;
+  }
+  file.ignore_merges = node.flag_or("ignore_merges", false);
   file.merges = read_merges(node, index);
   if (file.byte_level)
     use_bytes(node, index, file);

@@ -15,10 +15,11 @@ namespace hearth::tokenizer {
 using VocabularyIndex = std::unordered_map<std::string, uint32_t>;
 
 // Needs file.byte_level. For BPE it fills tokens, unreachable, merges, byte_tokens and ignore_merges. For Unigram it
-// fills unigram, tokens, scores, unknown and byte_tokens. `json` is the whole file.
+// fills unigram, tokens, scores, unknown and byte_tokens, and for WordPiece tokens and word_piece. `json` is the whole
+// file.
 VocabularyIndex read_model(const Node& node, std::string_view json, HuggingFaceFile& file);
 
-// The same for a Unigram model (huggingface_unigram.cpp).
+// For a Unigram model (huggingface_unigram.cpp).
 VocabularyIndex read_unigram(const Node& node, std::string_view json, HuggingFaceFile& file);
 
 }  // namespace hearth::tokenizer

@@ -34,6 +34,19 @@ NormalizerStep read_charsmap(const Node& node) {
   return step;
 }
 
+// BERT's rules. Accents are removed if the text becomes lower case, unless strip_accents says otherwise.
+void append_bert(const Node& node, std::vector<NormalizerStep>& steps) {
+  node.allow_keys({"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"});
+  const bool lowercase = node.flag_or("lowercase", true);
+  if (node.flag_or("clean_text", true)) steps.push_back({.kind = Kind::kBertClean});
+  if (node.flag_or("handle_chinese_chars", true)) steps.push_back({.kind = Kind::kBertChinese});
+  if (node.flag_or("strip_accents", lowercase)) {
+    steps.push_back({.kind = Kind::kForm, .form = NormalForm::kNfd});
+    steps.push_back({.kind = Kind::kBertNonspacing});
+  }
+  if (lowercase) steps.push_back({.kind = Kind::kLowercase});
+}
+
 void append_steps(const Node& node, std::vector<NormalizerStep>& steps) {
   if (node.is_null()) return;
   const std::string type = node.type();
@@ -54,11 +67,14 @@ void append_steps(const Node& node, std::vector<NormalizerStep>& steps) {
   } else if (type == "Strip") {
     node.allow_keys({"type", "strip_left", "strip_right"});
     steps.push_back({.kind = Kind::kStrip, .left = node.flag("strip_left"), .right = node.flag("strip_right")});
+  } else if (type == "BertNormalizer") {
+    append_bert(node, steps);
   } else if (type == "Precompiled") {
     steps.push_back(read_charsmap(node));
   } else {
     throw node.unknown_type(
-        "Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, Replace, Sequence, Strip, StripAccents");
+        "BertNormalizer, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, Replace, Sequence, Strip, "
+        "StripAccents");
   }
 }
 

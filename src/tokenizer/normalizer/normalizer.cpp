@@ -2,6 +2,8 @@
 #include "tokenizer/normalizer/normalizer.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "tokenizer/pretokenizer/matches.h"
 #include "tokenizer/unicode/unicode.h"
@@ -23,6 +25,31 @@ char32_t nmt_of(char32_t c) {
 }
 
 char32_t without_accents(char32_t c) { return is_mark_of_normalizers(c) ? kRemoved : c; }
+char32_t without_nonspacing(char32_t c) { return is_nonspacing_of_bert(c) ? kRemoved : c; }
+
+char32_t bert_clean(char32_t c) {
+  if (c == U'\t' || c == U'\n' || c == U'\r') return U' ';
+  if (c == 0xFFFD || is_other_of_bert(c)) return kRemoved;
+  return is_white_space(c) ? U' ' : c;
+}
+
+// The ranges of BERT's own code, as `tokenizers` has them: the last but two begins later than the block that it means.
+bool is_chinese(char32_t c) {
+  constexpr std::pair<char32_t, char32_t> kRanges[] = {{0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF},
+                                                       {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF}, {0xF900, 0xFAFF},
+                                                       {0x2F800, 0x2FA1F}};
+  return std::any_of(std::begin(kRanges), std::end(kRanges),
+                     [c](const auto& range) { return c >= range.first && c <= range.second; });
+}
+
+void append_spaced_chinese(std::string_view text, std::string& out) {
+  for (size_t at = 0; at < text.size();) {
+    const Decoded d = decode_utf8(text, at);
+    const char* const space = is_chinese(d.c) ? " " : "";
+    out.append(space).append(text, at, d.length).append(space);
+    at += d.length;
+  }
+}
 
 // Appends what `change` makes of each character. False if it removes the first one.
 template <typename Change>
@@ -138,6 +165,12 @@ bool Normalizer::Runner::apply(size_t index, std::string_view text) {
     if (!append_changed(text, without_accents, next_)) keeps_start_ = false;
   } else if (step.kind == Kind::kNmt) {
     if (!append_changed(text, nmt_of, next_)) keeps_start_ = false;
+  } else if (step.kind == Kind::kBertClean) {
+    if (!append_changed(text, bert_clean, next_)) keeps_start_ = false;
+  } else if (step.kind == Kind::kBertNonspacing) {
+    if (!append_changed(text, without_nonspacing, next_)) keeps_start_ = false;
+  } else if (step.kind == Kind::kBertChinese) {
+    append_spaced_chinese(text, next_);
   } else if (step.kind == Kind::kCharsmap) {
     step.charsmap->append(text, next_);
   } else {

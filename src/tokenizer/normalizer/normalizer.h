@@ -33,6 +33,9 @@ struct NormalizerStep {
     kReplace,       // each `from` becomes `to`
     kReplaceRegex,  // each match of the expression `from` becomes `to`
     kCharsmap,
+    kBertClean,       // removes controls and U+FFFD; all kinds of white space become a space
+    kBertChinese,     // puts a space to both sides of a Chinese character
+    kBertNonspacing,  // removes accents
   };
   Kind kind = Kind::kForm;
   NormalForm form = NormalForm::kNfc;

@@ -32,6 +32,7 @@ using namespace unicode_tables;
 // The order of NFC_NO and the following in cmake/unicode_tables.py.
 constexpr uint16_t kCombiningClass = 255;
 constexpr uint16_t kNfcNo = 256, kNfcMaybe = 512, kNfdNo = 1024, kNfkcNo = 2048, kNfkdNo = 4096, kMark = 8192;
+constexpr uint16_t kNonspacingOfBert = 16384, kOtherOfBert = 32768;
 // Hangul syllables are composed by arithmetic (The Unicode Standard, 3.12).
 constexpr char32_t kSBase = 0xAC00, kLBase = 0x1100, kVBase = 0x1161, kTBase = 0x11A7;
 constexpr char32_t kLCount = 19, kVCount = 21, kTCount = 28, kSCount = kLCount * kVCount * kTCount;
@@ -203,5 +204,7 @@ void append_normal(NormalForm form, std::string_view text, std::string& out) {
 }
 
 bool is_mark_of_normalizers(char32_t c) { return (norm_class(c) & kMark) != 0; }
+bool is_nonspacing_of_bert(char32_t c) { return (norm_class(c) & kNonspacingOfBert) != 0; }
+bool is_other_of_bert(char32_t c) { return (norm_class(c) & kOtherOfBert) != 0; }
 
 }  // namespace hearth::tokenizer

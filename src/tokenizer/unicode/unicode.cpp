@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tokenizer/unicode/unicode.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace hearth::tokenizer {
@@ -101,6 +103,14 @@ int64_t append_valid_utf8(std::string_view text, std::string& out) {
   }
   out.append(text, valid_from);
   return replaced;
+}
+
+std::string punctuation_class() {
+  std::string text = "[";
+  for (size_t i = 0; i < unicode_tables::kNumPunctuation; ++i)
+    text += fmt::format("\\x{{{:x}}}-\\x{{{:x}}}", uint32_t{unicode_tables::kPunctuation[2 * i]},
+                        uint32_t{unicode_tables::kPunctuation[2 * i + 1]});
+  return text + "]";
 }
 
 }  // namespace hearth::tokenizer

@@ -39,7 +39,9 @@ inline constexpr char32_t kInvalidByte = 0xFFFFFFFF;
 namespace unicode_tables {  // generated
 inline constexpr unsigned kBlockBits = 7;
 extern const uint16_t kClassBlocks[0x110000 >> kBlockBits];
-extern const uint8_t kClasses[];  // [blocks << kBlockBits]
+extern const uint8_t kClasses[];       // [blocks << kBlockBits]
+extern const char32_t kPunctuation[];  // first and last of each range
+extern const size_t kNumPunctuation;
 }  // namespace unicode_tables
 
 // Category and White_Space of a code point, or of kInvalidByte.
@@ -81,6 +83,12 @@ bool is_surely_normal(NormalForm form, std::string_view text);
 void append_normal(NormalForm form, std::string_view text, std::string& out);
 // Whether `tokenizers` removes the character as an accent: category M* in Unicode 9.0, with three exceptions.
 bool is_mark_of_normalizers(char32_t c);
+// What its BertNormalizer takes for accents, and for controls: categories Mn, and Cc, Cf and Co, in Unicode 8.0.
+bool is_nonspacing_of_bert(char32_t c);
+bool is_other_of_bert(char32_t c);
+// What its Punctuation and BertPreTokenizer cut at, as a class of a regular expression: category P* in Unicode 8.0, and
+// what ASCII has besides: $ + < = > ^ ` | ~
+std::string punctuation_class();
 
 // Appends `text` with each character's own lower case: without rules for context, such as the final sigma, and without
 // rules for languages. Invalid bytes stay.

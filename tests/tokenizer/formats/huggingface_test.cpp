@@ -203,8 +203,8 @@ TEST(HuggingFaceFile, WhatHearthDoesNotReadIsRefusedByItsPlace) {
             "t.json: pre_tokenizer.pretokenizers[1] comes after ByteLevel");
   EXPECT_EQ(with("/pre_tokenizer", nullptr),
             "t.json: model.byte_fallback is not true, and pre_tokenizer has no ByteLevel");
-  EXPECT_EQ(with("/post_processor", {{"type", "BertProcessing"}}),
-            "t.json: post_processor is a \"BertProcessing\", which Hearth does not read");
+  EXPECT_EQ(with("/post_processor", {{"type", "RobertaProcessing"}}),
+            "t.json: post_processor is a \"RobertaProcessing\", which Hearth does not read");
   EXPECT_EQ(with("/decoder", {{"type", "WordPiece"}}),
             "t.json: decoder is a \"WordPiece\", which Hearth does not read");
   EXPECT_EQ(with("/model/type", "WordLevel"), "t.json: model is a \"WordLevel\", which Hearth does not read");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalizers and Unigram models of tokenizer.json compared with the library `tokenizers`.
+// Normalizers, Unigram and WordPiece models of tokenizer.json compared with the library `tokenizers`.
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -50,14 +50,14 @@ TEST(Normalizers, EveryCodePointAndRandomTextBecomeWhatTokenizersMakesOfThem) {
     }
     EXPECT_GT(num_changed, 20u);
   }
-  EXPECT_EQ(num_normalizers, 20);
+  EXPECT_EQ(num_normalizers, 25);
 }
 
 TEST(Normalizers, IdsEqualTokenizersForEveryStyleWithSpecialTextPlainAndParsed) {
   HEARTH_NEEDS_ORACLE();
   const auto documents = test::read_texts(normalizers_folder() / "documents.bin");
   ASSERT_GT(documents.size(), 6000u);
-  ASSERT_EQ(styles().size(), 17u);
+  ASSERT_EQ(styles().size(), 20u);
   for (const std::string& style : styles()) {
     SCOPED_TRACE(style);
     const auto tokenizer = open_tokenizer((normalizers_folder() / style).string());
@@ -71,6 +71,26 @@ TEST(Normalizers, IdsEqualTokenizersForEveryStyleWithSpecialTextPlainAndParsed) 
     test::expect_same_ids(*uncached, documents, plain);
     test::expect_same_ids(*parser, documents, parsed);
   }
+}
+
+// Characters that became punctuation after Unicode 8.0 are none there.
+TEST(Normalizers, PunctuationIsWhatTokenizersCutsAt) {
+  HEARTH_NEEDS_ORACLE();
+  const HuggingFaceFile file = parse_huggingface_file(test::small_word_file(), "t.json");
+  const Pretokenizer rules(file.pretokenizer.at(0).cuts);
+  Pretokenizer::Cutter cutter(rules);
+  std::vector<std::string_view> pieces;
+  std::vector<uint32_t> found;
+  for (char32_t c = 0; c < 0x110000; ++c) {
+    if (c >= 0xD800 && c < 0xE000) continue;
+    std::string text = "a";
+    append_utf8(c, text);
+    text += 'b';
+    cutter.start(text);
+    cutter.next(pieces);
+    if (pieces.size() == 3) found.push_back(c);
+  }
+  EXPECT_EQ(found, test::read_ids(normalizers_folder() / "punctuation.bin").at(0));
 }
 
 TEST(Normalizers, DecodingEqualsTokenizers) {
@@ -221,8 +241,9 @@ TEST(Normalizers, WhatHearthDoesNotReadIsRefusedByItsPlace) {
   const auto with = [](Json normalizer) {
     return error_of(test::small_tokenizer_file(), "/normalizer", std::move(normalizer));
   };
-  EXPECT_EQ(with({{"type", "BertNormalizer"}}),
-            "t.json: normalizer is a \"BertNormalizer\", which Hearth does not read");
+  EXPECT_EQ(with({{"type", "ByteLevel"}}), "t.json: normalizer is a \"ByteLevel\", which Hearth does not read");
+  EXPECT_EQ(with({{"type", "BertNormalizer"}, {"lowercase", "yes"}}),
+            "t.json: normalizer.lowercase is \"yes\", not true or false");
   EXPECT_EQ(with({{"type", "NFKC"}, {"x", 1}}), "t.json: normalizer has \"x\", which Hearth does not know");
   EXPECT_EQ(with({{"type", "Strip"}, {"strip_left", true}}),
             "t.json: normalizer.strip_right is null, not true or false");
@@ -241,6 +262,34 @@ TEST(Normalizers, WhatHearthDoesNotReadIsRefusedByItsPlace) {
   EXPECT_EQ(with({{"type", "Replace"}, {"pattern", {{"Regex", "a"}, {"String", "a"}}}, {"content", ""}}),
             "t.json: normalizer.pattern is both a text and a regular expression");
   EXPECT_NE(with({{"type", "Replace"}, {"pattern", {{"Regex", "(?i:ss)"}}}, {"content", ""}}), "");
+}
+
+TEST(WordPiece, TheLongestTokensAreTakenFromTheLeftAndABadWordIsUnknownAsAWhole) {
+  const std::string file = test::small_word_file();
+  EXPECT_EQ(ids_of(file, "abba a.b"), (std::vector<uint32_t>{7, 6, 4, 3, 8, 5}));
+  EXPECT_EQ(ids_of(file, "aaaaa aaaaaa abcb b"), (std::vector<uint32_t>{3, 4, 4, 4, 4, 2, 2, 5}));
+  EXPECT_EQ(ids_of(file, "\u00e9\u00e9\u00e9\u00e9\u00e9"), (std::vector<uint32_t>{9, 10, 10, 10, 10}))
+      << "a character counts once";
+  EXPECT_EQ(ids_of(file, " \n"), std::vector<uint32_t>{});
+  const HuggingFaceTokenizer tokenizer(file, "t.json");
+  EXPECT_EQ(tokenizer.decode_all(std::vector<uint32_t>{7, 6, 3, 8}), "abb a.");
+  EXPECT_EQ(tokenizer.decode_all(std::vector<uint32_t>{6, 6}), "##bb");
+  EXPECT_EQ(tokenizer.file_tokens().bos, 0u);
+  EXPECT_EQ(tokenizer.file_tokens().eos, 1u);
+}
+
+TEST(WordPiece, AWrongFileIsRefusedByItsPlace) {
+  const auto with = [](const char* pointer, Json value) {
+    return error_of(test::small_word_file(), pointer, std::move(value));
+  };
+  EXPECT_EQ(with("/model/unk_token", "<unk>"), "t.json: model.unk_token is \"<unk>\", which is not in the vocabulary");
+  EXPECT_EQ(with("/model/dropout", 0.1), "t.json: model has \"dropout\", which Hearth does not know");
+  EXPECT_EQ(with("/model/vocab/a", 5), "t.json: model.vocab has two tokens of id 5");
+  EXPECT_EQ(with("/pre_tokenizer", {{"type", "ByteLevel"}}),
+            "t.json: model is a WordPiece model, but pre_tokenizer has ByteLevel");
+  EXPECT_EQ(with("/decoder", {{"type", "Fuse"}}), "t.json: decoder is a \"Fuse\", which Hearth does not read");
+  EXPECT_EQ(with("/decoder/prefix", ""), "t.json: decoder.prefix is empty");
+  EXPECT_EQ(with("/post_processor/cls", {"[CLS]"}), "t.json: post_processor.cls is not a token with its id");
 }
 
 TEST(Unigram, AWrongModelIsRefusedByItsPlace) {
