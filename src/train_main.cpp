@@ -85,10 +85,25 @@ bool is_launched() {
   return launched && (launched->size > 1 || launched->launcher != "srun");
 }
 
+// The error of options that start ranks, in a process that is one of several already.
+std::optional<Error> misuse_of(const launch::LaunchedRank& launched, const config::TrainOptions& options) {
+  if (options.ranks > 0)
+    return user_error(
+        fmt::format("--ranks {} was given to a process that {} started", options.ranks, launched.launcher),
+        fmt::format("{} ranks were started already", launched.size), "remove --ranks");
+  if (options.max_restarts > 0)
+    return user_error(fmt::format("--max-restarts was given to a process that {} started", launched.launcher),
+                      "only the launcher can start its processes again", "remove --max-restarts");
+  return std::nullopt;
+}
+
 // Trains as one of several processes. With `known`, the run file has been read and checked for all of them.
 int train_as(const launch::LaunchedRank& launched, const config::TrainOptions& options,
              const config::LoadResult* known) {
-  const run::GivenRun given{.run_toml = options.run_toml, .sets = options.sets, .restart = options.restart};
+  const run::GivenRun given{.run_toml = options.run_toml,
+                            .sets = options.sets,
+                            .restart = options.restart,
+                            .misuse = misuse_of(launched, options)};
   std::optional<run::FirstRun> first;
   if (known == nullptr && launched.rank == 0) first = run::read_first_run(given, launched.size);
   const Path folder = first ? first->folder() : Path();
@@ -140,15 +155,9 @@ int train_locally(config::TrainOptions options, const config::LoadResult& loaded
 
 int train_command(config::TrainOptions options) {
   options.launched = is_launched();
-  // A training does not end because the reader of its output did, as in `hearth train RUN.toml | head`. The last lines
-  // are written when the process exits, so this holds to its end.
+  // A training does not end because the reader of its output did, as in `hearth train RUN.toml | head`.
   std::signal(SIGPIPE, SIG_IGN);
-  if (const auto launched = launched_rank_of(options.ranks)) {
-    if (options.max_restarts == 0) return train_as(*launched, options, nullptr);
-    if (launched->rank > 0) return static_cast<int>(ExitCode::kUser);  // rank 0 says why
-    throw user_error(fmt::format("--max-restarts was given to a process that {} started", launched->launcher),
-                     "only the launcher can start its processes again", "remove --max-restarts");
-  }
+  if (const auto launched = launched_rank_of(/*ranks=*/0)) return train_as(*launched, options, nullptr);
   const config::LoadResult loaded = config::read_and_check(options.run_toml, options.sets, options.ranks);
   // hearth-train is started by itself, too.
   if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);

@@ -42,8 +42,9 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
   std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
   while (unit.starts_with(' ')) unit.remove_prefix(1);
   constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"", 1},     {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
-      {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
+      {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+      {"kB", 1e3}, {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
+  if (unit.empty() && value == 0) return 0;
   for (const auto& [name, size] : kUnits) {
     const double bytes = value * size;
     if (unit == name && bytes >= 0 && bytes < 0x1p63) return static_cast<int64_t>(bytes);

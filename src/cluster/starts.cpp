@@ -85,7 +85,7 @@ int64_t seconds_between_starts(int64_t vain) {
 
 // The end of the launcher, for people: 128 + N is signal N.
 std::string end_text(int64_t code) {
-  if (code > 128 && code < 128 + 65) return fmt::format("a rank was killed by signal {}", code - 128);
+  if (code > 128 && code < 128 + 65) return fmt::format("a rank or its launcher was killed by signal {}", code - 128);
   if (code == static_cast<int>(ExitCode::kHardware)) return "a rank, its device or its connection failed (exit code 4)";
   if (code == static_cast<int>(ExitCode::kUser))
     return "the ranks ended with exit code 2 and without an error of Hearth";

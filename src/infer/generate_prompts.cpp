@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "data/batch/prompt.h"
 #include "data/formats/stream_buffer.h"
 #include "data/formats/utf8.h"
+#include "data/source/foreign_kind.h"
 #include "infer/decoding.h"
 #include "infer/denoise.h"
 #include "infer/fill.h"
@@ -44,6 +46,12 @@ std::string prompt_of_json(const std::string& line, const std::function<Error(co
   if (found == json.end()) throw error("\"prompt\" is missing");
   if (!found->is_string()) throw error("\"prompt\" is not a text");
   return found->get<std::string>();
+}
+
+bool is_object_with_prompt(const std::string& line) {
+  if (!line.starts_with('{')) return false;
+  const Object json = Object::parse(line, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() && json.contains("prompt") && json["prompt"].is_string();
 }
 
 // The lines of the output in the order of the prompts, in a file that survives a kill.
@@ -210,14 +218,19 @@ void check_useless_options(const LoadedModel& model, const config::GenerateOptio
 }  // namespace
 
 std::vector<PromptLine> read_prompts(const Path& file) {
-  const bool json = file.extension() == ".jsonl";
-  if (file.extension() == ".json")  // its brackets and quotes would be prompts
+  std::string ending = file.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const bool json = ending == ".jsonl" || ending == ".ndjson";
+  if (ending == ".json")  // its brackets and quotes would be prompts
     throw user_error(fmt::format("{} is JSON, and no lines of prompts", file.string()),
                      "prompts are lines of text, or objects in the lines of a .jsonl",
                      R"(write {"prompt": "..."} in each line of a .jsonl)");
   std::vector<PromptLine> prompts;
   int64_t number = 0;
-  for (std::string& line : split_lines(read_stream(file))) {
+  const std::string content = read_stream(file);
+  data::require_text(content, file);
+  for (std::string& line : split_lines(content)) {
     ++number;
     const auto error = [&](const char* why) {
       return user_error(fmt::format("{}:{}: this is not a prompt", file.string(), number), why,
@@ -227,6 +240,10 @@ std::vector<PromptLine> read_prompts(const Path& file) {
     if (line.ends_with('\r')) line.pop_back();
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     if (data::count_invalid_utf8(line) > 0) throw error("the line has bytes that are no UTF-8");
+    if (!json && is_object_with_prompt(line))
+      throw user_error(fmt::format("{}:{}: this is an object with a \"prompt\"", file.string(), number),
+                       "the lines of this file would be prompts as they are",
+                       "give the file a name that ends in .jsonl");
     prompts.push_back({json ? prompt_of_json(line, error) : std::move(line), number});
   }
   if (prompts.empty()) throw user_error(fmt::format("{} has no prompts", file.string()), {}, "write one prompt a line");

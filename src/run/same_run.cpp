@@ -158,6 +158,7 @@ double join_timeout_s(const std::optional<FirstRun>& first, const GivenRun& give
 config::LoadResult share_run(const std::optional<FirstRun>& first, const GivenRun& given, comm::Control& control) {
   RunText text;
   control.together("the run file", [&] {
+    if (given.misuse) throw Error(*given.misuse);
     if (!first) return;
     if (first->error) throw Error(*first->error);
     text = {first->text, given.run_toml.string(), absolute_path(folder_of(given.run_toml)).string(), given.restart,

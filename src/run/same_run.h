@@ -21,6 +21,7 @@ struct GivenRun {
   Path run_toml;
   std::vector<std::string> sets;
   bool restart = false;
+  std::optional<Error> misuse{};  // of an option that a rank of a launcher does not take
 };
 
 // Rank 0's run, read before the ranks meet.
@@ -41,7 +42,7 @@ double join_timeout_s(const std::optional<FirstRun>& first, const GivenRun& give
 
 // Rank 0's run on all ranks, with its problems. `first`: rank 0's. The others do not read their run file if their
 // command line equals rank 0's, so an old copy of it on their host does no harm. Throws user_error that names the rank,
-// its host and the keys if another command line gives another run. Collective.
+// its host and the keys if another command line gives another run, and the misuse of any rank. Collective.
 config::LoadResult share_run(const std::optional<FirstRun>& first, const GivenRun& given, comm::Control& control);
 
 // For a command that shares no run file (`hearth bench step`): throws if a rank's keys differ from rank 0's.

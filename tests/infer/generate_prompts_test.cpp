@@ -205,6 +205,15 @@ TEST_F(Prompts, WrongFilesAreErrorsWithTheirLine) {
               AllOf(HasSubstr("a.jsonl:1: "), HasSubstr("\"prompt\" is not a text")));
   EXPECT_THAT(error("a.txt", "a\n\xFF\n"), AllOf(HasSubstr("a.txt:2: "), HasSubstr("UTF-8")));
   EXPECT_EQ(error("a.txt", "\n \n"), "a.txt has no prompts: ");
+  EXPECT_THAT(error("a.txt", "ka\n{\"prompt\": \"a\"}\n"),
+              AllOf(HasSubstr("a.txt:2: "), HasSubstr("an object with a \"prompt\"")));
+  std::string wide;
+  for (const char c : std::string_view("a line of text\nand another one\n")) wide += {c, '\0'};
+  EXPECT_THAT(error("a.txt", wide), HasSubstr("UTF-16LE"));
+  for (const char* name : {"a.JSONL", "a.ndjson"}) {
+    convert::write_text(*scratch / name, "{\"prompt\": \"ka\"}\n");
+    EXPECT_EQ(read_prompts(*scratch / name).at(0).text, "ka") << name;
+  }
   EXPECT_THAT(error("a.json", "[{\"prompt\": \"a\"}]\n"), AllOf(HasSubstr("a.json is JSON"), HasSubstr(".jsonl")));
   // Lines of text are taken as they are.
   convert::write_text(*scratch / "a.txt", "{\"prompt\": 3}\r\n\n  ka \n");

@@ -183,7 +183,8 @@ TEST(Memory, LevelsAreDescribedByLayers) {
 TEST(Memory, AmountsAreReadAsPeopleWriteThem) {
   EXPECT_EQ(parse_bytes("48 GiB"), 48 * kGiB);
   EXPECT_EQ(parse_bytes("1.5GB"), 1'500'000'000);
-  EXPECT_EQ(parse_bytes("1024"), 1024);
+  EXPECT_EQ(parse_bytes("1024 B"), 1024);
+  EXPECT_EQ(parse_bytes("0"), 0);
   EXPECT_EQ(parse_bytes("2 kB"), 2000);
   for (const char* wrong : {"", "GiB", "48 gigs", "-1 GiB", "48 GiB more", "1e30 TB", "nan GB", "4 8 GB"})
     EXPECT_FALSE(parse_bytes(wrong).has_value()) << wrong;

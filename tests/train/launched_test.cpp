@@ -209,6 +209,55 @@ TEST_F(Launched, GoOnWhereTheReaderOfTheirOutputEnds) {
   EXPECT_TRUE(path_exists(scratch / "run" / "done.json"));
 }
 
+// Rank 0 does not know what another rank was given.
+TEST_F(Launched, OptionsThatStartRanksAreRefusedByTheRankThatHasThem) {
+  write(of_two("run"), "run.toml");
+  const std::string run = (scratch / "run.toml").string();
+  for (const char* option : {" --max-restarts 3", " --ranks 2"}) {
+    for (const auto& [words_0, words_1] : {std::pair{run, run + option}, std::pair{run + option, run + option}}) {
+      const test::CommandResult result = start(words_0, words_1);
+      EXPECT_EQ(result.exit_code, 2) << option << result.output;
+      EXPECT_THAT(result.output, HasSubstr("was given to a process that"));
+      EXPECT_EQ(count_of(result.output, "error:"), 1) << result.output;
+    }
+  }
+  EXPECT_FALSE(path_exists(scratch / "run"));
+}
+
+TEST_F(Launched, TimeTheirStepsInTheLayoutThatTheirNumberGives) {
+  config::RunConfig c = of_two("run");
+  c.parallelism.data_parallel_shard_degree = -1;
+  write(c, "run.toml");
+  const auto rank = [&](int number) {
+    return fmt::format("(RANK={} WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_PORT={} {} bench step {} --steps 1 --json)",
+                       number, 20000 + ::getpid() % 20000, train_binary(), (scratch / "run.toml").string());
+  };
+  const test::CommandResult result =
+      test::run_command(fmt::format("{} & {}; code=$?; wait; exit $code", rank(1), rank(0)));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("\"tokens_per_step\": "));
+}
+
+// The run's lock would be file 1, and the lines of the steps would be written into it.
+TEST_F(Launched, PrintIntoNoFileWhereTheCallerClosedTheirOutput) {
+  for (const int64_t ranks : {1, 2}) {
+    for (const auto& [given, name] : {std::pair{">&- 2>&- <&-", "closed"}, std::pair{">/dev/full 2>&1", "full"}}) {
+      config::RunConfig c = of_two(fmt::format("{}-{}", name, ranks));
+      c.parallelism.data_parallel_shard_degree = ranks;
+      write(c, "run.toml");
+      const std::string command =
+          fmt::format("({} train {} {})", train_binary(), (scratch / "run.toml").string(), given);
+      EXPECT_EQ(test::run_command(command).exit_code, 0) << command;
+      EXPECT_TRUE(path_exists(c.run_folder() / "done.json")) << command;
+      for (const auto& file : std::filesystem::recursive_directory_iterator(c.run_folder())) {
+        if (file.is_regular_file() && file.path().extension() != ".log") {
+          EXPECT_EQ(read_file(file.path()).find("step 6/6"), std::string::npos) << file.path();
+        }
+      }
+    }
+  }
+}
+
 // A script of the site between the launcher and the ranks, which does not end in exec.
 TEST_F(Launched, MeetThroughAScriptThatStandsBetween) {
   write_file_atomic(scratch / "wrap.sh", "#!/bin/bash\nexport SOME=thing\n\"$@\"\nexit $?\n");

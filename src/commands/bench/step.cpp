@@ -6,6 +6,7 @@
 #include "commands/torch_options.h"
 #include "config/check.h"
 #include "config/load.h"
+#include "launch/launched_rank.h"
 
 namespace hearth::commands {
 namespace {
@@ -98,7 +99,9 @@ std::optional<config::BenchStepOptions> bench_options(CommandLine& line, bool is
   if (!line.parse()) return std::nullopt;
   for (const ShapeOption& option : shape)
     if (!option.value.empty()) sets.push_back(fmt::format("{}={}", option.field->name(), option.value));
-  config::LoadResult loaded = config::read_run(run_toml, sets);
+  // As in a training, a degree that is not given follows from the ranks that a launcher started.
+  const auto launched = is_step ? launch::launched_rank_in_environment() : std::nullopt;
+  config::LoadResult loaded = config::read_run(run_toml, sets, launched && launched->size > 1 ? launched->size : 0);
   if (run_toml.empty()) fill_defaults(loaded);
   config::check(loaded, config::Purpose::kBench);
   for (config::Problem& problem : loaded.problems)

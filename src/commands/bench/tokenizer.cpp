@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "commands/commands.h"
+#include "data/source/foreign_kind.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::commands {
@@ -60,6 +61,7 @@ Documents read_documents(const std::vector<Path>& paths) {
   size_t bytes = 0;
   for (const Path& file : files_in(paths)) {
     documents.push_back(read_stream(file));
+    data::require_text(documents.back(), file);
     bytes += documents.back().size();
   }
   if (bytes == 0) throw user_error("there is no text to encode", "the paths hold no bytes", "give files with text");

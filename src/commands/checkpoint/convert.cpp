@@ -113,7 +113,7 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
   line.option("--upcycle EXPERTS", &upcycling.experts,
               "of a native OUT: each feed-forward becomes a mixture of so many copies of it, with a router of random "
               "weights, which computes what IN computes (sparse upcycling); train it on with "
-              "checkpoint.initial_load_path");
+              "checkpoint.initial_load_path; by default none");
   line.option("--moe-top-k K", &upcycling.top_k, "of --upcycle: the experts that a token takes; by default 2");
   nxd.add_to(line);
   line.flag("--resume", &options.resume,

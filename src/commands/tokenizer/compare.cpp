@@ -4,6 +4,7 @@
 #include <map>
 
 #include "commands/commands.h"
+#include "data/source/foreign_kind.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::commands {
@@ -95,7 +96,11 @@ int tokenizer_compare(CommandLine& line) {
   fmt::print("kind: {} and {}\nvocabulary: {} and {} ids\n", a->kind(), b->kind(), a->vocab_size(), b->vocab_size());
   compare_special_tokens(*a, *b);
   compare_vocabularies(*a, *b);
-  for (const Path& file : files) compare_text(*a, *b, file.string(), read_stream(file));
+  for (const Path& file : files) {
+    const std::string text = read_stream(file);
+    data::require_text(text, file);
+    compare_text(*a, *b, file.string(), text);
+  }
   return 0;
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace hearth::config {
 namespace {
 
@@ -41,7 +43,7 @@ std::string new_name(const std::string& name, const std::vector<std::string>& ta
 std::string build_command(const std::string& folder, const std::string& foreign) {
   // The usual end of token files: NAME_text_document.bin and .idx.
   return fmt::format("hearth data build --out {}{}", folder,
-                     foreign.ends_with("_document") ? fmt::format(" {}.bin", foreign) : "");
+                     foreign.ends_with("_document") ? " " + shell_word(foreign + ".bin") : "");
 }
 
 void set_source(Draft& draft, int64_t index, const std::string& foreign, const ForeignKey* from) {

@@ -58,7 +58,11 @@ class Walk {
                        "a source is read more than once, which a pipe does not allow", "write it to a file first");
     if (error && error.value() != ENOENT && error.value() != ELOOP)
       throw system_error(fmt::format("cannot read {}", path.string()), error.value());
-    if (wrong_kind) {  // a dangling link, a socket
+    if (wrong_kind && fs::is_symlink(fs::symlink_status(path, error))) {
+      if (!is_left_out(path, /*is_folder=*/false) && included(path)) missing_.push_back(path);
+      return;
+    }
+    if (wrong_kind) {  // a socket
       ++found_.skipped;
       return;
     }
@@ -87,6 +91,21 @@ class Walk {
     return sorted;
   }
   int64_t not_included() const { return not_included_; }  // files of folders that match no pattern of --include
+
+  // Throws for links to files that are not here: a clone without its data would be a part of the dataset.
+  void refuse_missing() const {
+    if (missing_.empty()) return;
+    std::error_code error;
+    const Path& first = missing_.front();
+    const std::string target = fs::read_symlink(first, error).string(), shown = shell_word(first.string());
+    const bool in_annex = target.find("annex/objects/") != std::string::npos;
+    std::string why = fmt::format("it leads to {}", printable(target));
+    if (missing_.size() > 1) why += fmt::format("; {} without a file", counted(std::ssize(missing_) - 1, "more link"));
+    throw user_error(fmt::format("{} is a link to a file that is not here", printable(first.string())), why,
+                     fmt::format("{}, or leave it out: --exclude {}",
+                                 in_annex ? "get the data: git annex get " + shown : "get the data again",
+                                 shell_word(first.filename().string())));
+  }
 
  private:
   // No real path has a zero byte.
@@ -204,6 +223,7 @@ class Walk {
   Path output_;
   std::string root_, pattern_;  // of the path that is searched
   int64_t not_included_ = 0;
+  std::vector<Path> missing_;  // links that lead to no file
   std::set<std::string> folders_;
   std::map<std::string, FoundFile> files_;  // by real path
 };
@@ -322,6 +342,7 @@ Discovery discover(const DiscoverOptions& options, HashProgress& progress) {
     walk.start(path, pattern == options.patterns.end() ? nullptr : &pattern->second);
   }
 
+  walk.refuse_missing();
   std::vector<FoundFile> files = walk.files();
   recognise_all(files, options);
   leave_out_beside_records(files, options.kinds.has_keys, found.left_out);

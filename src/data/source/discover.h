@@ -40,7 +40,7 @@ struct Discovery {
   int64_t links_resolved = 0;             // paths to a file that was already listed
   int64_t duplicates_dropped = 0;         // files with the content of another one
   int64_t empty_dropped = 0;              // files without a byte
-  int64_t skipped = 0;                    // entries of folders that are not files: dangling links, sockets
+  int64_t skipped = 0;                    // entries of folders that are not files: sockets, pipes
   std::vector<LeftOut> left_out;          // entries of folders that are no data; a folder without what is in it
   std::vector<std::string> texts_beside;  // texts of folders that have records too, in no repository of the Hub
   std::vector<std::string> texts_about;   // texts of folders without records, by their names about data: README.md

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/error.h"
 #include "base/text.h"
 
 namespace hearth::data {
@@ -39,16 +40,16 @@ constexpr Mark kMarks[] = {
     // Archives and packed files.
     {0, "7z\xbc\xaf\x27\x1c", "a 7z archive", kUnpack7z},
     {0, "Rar!\x1a\x07", "a RAR archive", "unpack it first: unrar x {}"},
-    {0, "\x04\x22\x4d\x18", "an lz4 file", "unpack it first: lz4 --decompress {}"},
-    {0, "\x02\x21\x4c\x18", "an lz4 file", "unpack it first: lz4 --decompress {}"},
-    {0, "\x1f\x8b", "a gzip file", "unpack it first: gzip --decompress {}"},
-    {0, "\x28\xb5\x2f\xfd", "a zstd file", "unpack it first: zstd --decompress {}"},
-    {0, "\xfd\x37zXZ\0"sv, "an xz file", "unpack it first: xz --decompress {}"},
-    {0, "BZh", "a bzip2 file", "unpack it first: bzip2 --decompress {}", true},
-    {0, "LZIP\x01", "an lzip file", "unpack it first: lzip --decompress {}"},
-    {0, "\x89LZO\0\r\n\x1a\n"sv, "an lzop file", "unpack it first: lzop --decompress {}"},
-    {0, "\x1f\x9d", "a file of compress (.Z)", "unpack it first: gzip --decompress {}"},
-    {0, "\x5d\0\0"sv, "an LZMA file", "unpack it first: xz --format=lzma --decompress {}"},
+    {0, "\x04\x22\x4d\x18", "an lz4 file", "unpack it first: lz4 --decompress < {0} > {0}.unpacked"},
+    {0, "\x02\x21\x4c\x18", "an lz4 file", "unpack it first: lz4 --decompress < {0} > {0}.unpacked"},
+    {0, "\x1f\x8b", "a gzip file", "unpack it first: gzip --decompress < {0} > {0}.unpacked"},
+    {0, "\x28\xb5\x2f\xfd", "a zstd file", "unpack it first: zstd --decompress < {0} > {0}.unpacked"},
+    {0, "\xfd\x37zXZ\0"sv, "an xz file", "unpack it first: xz --decompress < {0} > {0}.unpacked"},
+    {0, "BZh", "a bzip2 file", "unpack it first: bzip2 --decompress < {0} > {0}.unpacked", true},
+    {0, "LZIP\x01", "an lzip file", "unpack it first: lzip --decompress < {0} > {0}.unpacked"},
+    {0, "\x89LZO\0\r\n\x1a\n"sv, "an lzop file", "unpack it first: lzop --decompress < {0} > {0}.unpacked"},
+    {0, "\x1f\x9d", "a file of compress (.Z)", "unpack it first: gzip --decompress < {0} > {0}.unpacked"},
+    {0, "\x5d\0\0"sv, "an LZMA file", "unpack it first: xz --format=lzma --decompress < {0} > {0}.unpacked"},
     {0, "\xff\x06\0\0sNaPpY"sv, "a Snappy file", "unpack it first, with python-snappy: python3 -m snappy -d {}"},
     {0, "\x37\xa4\x30\xec", "a dictionary of zstd"},
     {0, "!<arch>\n", "an ar archive", "unpack it first: ar x {}"},
@@ -162,8 +163,10 @@ ByteCounts count(std::string_view bytes) {
   return counts;
 }
 
-// Wide characters of Latin text: nearly every second byte is zero, or three of four.
+// Wide characters of Latin text: nearly every second byte is zero, or three of four, and the others are letters. Ids of
+// tokens below 256 look like them, and many are control characters.
 std::string_view wide_encoding(const ByteCounts& counts) {
+  if ((counts.controls - counts.zeros) * 50 > counts.all) return {};
   const auto most = [&](size_t place) { return counts.zeros_at[place] * 4 * 10 > counts.all * 8; };
   const auto few = [&](size_t place) { return counts.zeros_at[place] * 4 * 10 < counts.all; };
   if (few(0) && most(1) && most(2) && most(3)) return "UTF-32LE";
@@ -280,6 +283,11 @@ std::optional<ForeignKind> foreign_kind(std::string_view first_bytes, const Path
   if (path.extension() == ".br") kind.fix = "unpack it first, if it is a file of brotli: brotli --decompress " + shown;
   if (path.extension() == ".bin") kind.fix = "if it is a token file, put its index NAME.idx beside it";
   return kind;
+}
+
+void require_text(std::string_view bytes, const Path& path) {
+  if (const auto kind = foreign_kind(bytes, path))
+    throw user_error(fmt::format("{} is {}", path.string(), kind->name), kind->why, kind->fix);
 }
 
 namespace {

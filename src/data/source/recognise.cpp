@@ -36,8 +36,8 @@ std::string ways_on(const Path& path, std::string_view first, std::string_view a
 // Throws what the user reads about such a file.
 [[noreturn]] void refuse_foreign(const Path& path, Compression compression, const ForeignKind& kind) {
   const bool is_packed = compression != Compression::kNone;
-  const std::string unpack =
-      fmt::format("unpack it once: {} --decompress {}", compression_name(compression), shell_word(path.string()));
+  const std::string unpack = fmt::format("unpack it once: {0} --decompress < {1} > {1}.unpacked",
+                                         compression_name(compression), shell_word(path.string()));
   // A command takes the unpacked file. But tar unpacks in one step, and some advice is no command.
   const bool wants_unpacked = is_packed && kind.fix.find("tar ") == std::string::npos &&
                               kind.fix.find(shell_word(path.string())) != std::string::npos;
@@ -292,10 +292,10 @@ Recognised recognise(const Path& path, const ReadRules& rules, const KindRules& 
   }
   const std::string bytes = first_bytes(path, compression, kSniffBytes);
   if (const auto packed = column_format(bytes); packed && !kinds.as_text)
-    throw user_error(
-        fmt::format("{} is a compressed {} file", path.string(), format_name(*packed)),
-        "such files are read in pieces and are compressed inside",
-        fmt::format("unpack it first: {} --decompress {}", compression_name(compression), shell_word(path.string())));
+    throw user_error(fmt::format("{} is a compressed {} file", path.string(), format_name(*packed)),
+                     "such files are read in pieces and are compressed inside",
+                     fmt::format("unpack it first: {0} --decompress < {1} > {1}.unpacked",
+                                 compression_name(compression), shell_word(path.string())));
   if (is_foreign(path, compression, bytes, kinds)) return {Format::kText, compression};
   std::string_view text = bytes;
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());

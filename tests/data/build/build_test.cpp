@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/build/build.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,11 +15,13 @@
 #include "base/hash.h"
 #include "data/corpus_folder.h"
 #include "support/durable.h"
+#include "support/errors.h"
 
 namespace hearth::data {
 namespace {
 
 using test::ScratchFolder;
+using testing::HasSubstr;
 
 void expect_that_a_stranger_reads_it(bool bos, bool eos) {
   const ScratchFolder scratch;
@@ -100,7 +104,7 @@ TEST(Build, EachFileCountsOnceByItsRealPathAndEachContentOnce) {
   write_text(scratch / "text" / "empty.txt", "");
   std::filesystem::create_symlink("doc-002.txt", scratch / "text" / "link.txt");
   std::filesystem::create_directory_symlink("..", scratch / "text" / "deep" / "up");  // a cycle
-  std::filesystem::create_symlink("nowhere", scratch / "text" / "dangling.txt");
+  ASSERT_EQ(::mkfifo((scratch / "text" / "pipe.txt").c_str(), 0600), 0);
   const DatasetManifest m = build(scratch / "out", {scratch / "text", scratch / "text" / "doc-003.txt"}).manifest;
   EXPECT_EQ(m.sources.size(), 5u);
   EXPECT_EQ(m.duplicates_dropped, 1);
@@ -108,6 +112,28 @@ TEST(Build, EachFileCountsOnceByItsRealPathAndEachContentOnce) {
   EXPECT_EQ(m.links_resolved, 3);  // link.txt, up, doc-003.txt
   EXPECT_EQ(m.skipped, 1);
   EXPECT_EQ(m.find_split("train")->documents, 5);
+}
+
+// A clone of git-annex without its data, and a cache of the Hub that lost some: the rest would be a part of the
+// dataset.
+TEST(Build, LinksToFilesThatAreNotHereAreRefusedUnlessTheyAreLeftOut) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 3);
+  std::filesystem::create_symlink(".git/annex/objects/K2", scratch / "text" / "b.txt");
+  std::filesystem::create_symlink("../../blobs/missing", scratch / "text" / "c.txt");
+  std::filesystem::create_symlink("nowhere", scratch / "text" / ".hidden");
+  for (const Path& given : {scratch / "text", scratch / "text" / "b.txt"}) {
+    const Error error = test::error_of([&] { build(scratch / "out", {given}); });
+    EXPECT_EQ(error.code(), ExitCode::kUser);
+    EXPECT_THAT(error.message(), HasSubstr("b.txt"));
+  }
+  const Error error = test::error_of([&] { build(scratch / "out", {scratch / "text"}); });
+  EXPECT_THAT(error.message(), HasSubstr("is a link to a file that is not here"));
+  EXPECT_THAT(error.why(), HasSubstr("1 more link without a file"));
+  EXPECT_THAT(error.fix(), HasSubstr("git annex get"));
+  EXPECT_FALSE(path_exists(scratch / "out"));
+  for (const char* link : {"b.txt", "c.txt"}) remove_file(scratch / "text" / link);
+  EXPECT_EQ(build(scratch / "out", {scratch / "text"}).manifest.sources.size(), 3u);
 }
 
 TEST(Build, TheOrderOfArgumentsAndThreadsDoesNotMatter) {

@@ -336,7 +336,8 @@ TEST(Columns, ACompressedColumnFileIsNotTakenForText) {
   ASSERT_EQ(test::run_command(fmt::format("gzip {}", (scratch / "x.parquet").string())).exit_code, 0);
   const Error e = error_of([&] { recognise(scratch / "x.parquet.gz", {}); });
   EXPECT_THAT(e.message(), HasSubstr("is a compressed parquet file"));
-  EXPECT_EQ(e.fix(), "unpack it first: gzip --decompress " + (scratch / "x.parquet.gz").string());
+  const std::string file = (scratch / "x.parquet.gz").string();
+  EXPECT_EQ(e.fix(), fmt::format("unpack it first: gzip --decompress < {0} > {0}.unpacked", file));
   write_text(scratch / "text.parquet", "PAR, he said, and that is no Parquet\n");
   EXPECT_EQ(recognise(scratch / "text.parquet", {}).format, Format::kParquet);
 }

@@ -75,6 +75,36 @@ TEST(ForeignKind, FilesThatAreNoTextAreRefusedByTheNameOfTheirKind) {
               HasSubstr("lz4 --decompress "));
 }
 
+// The advice holds whatever the file is called: a tool that is given a name wants its own ending.
+TEST(ForeignKind, TheCommandOfTheAdviceUnpacksAFileOfAnyName) {
+  const ScratchFolder scratch;
+  const std::string text = "a text of a few words\n";
+  write_text(scratch / "plain", text);
+  for (const std::string tool : {"gzip", "xz", "xz --format=lzma", "bzip2", "zstd -q", "lz4 -q"}) {
+    const std::string packed = (scratch / "a file.txt").string();
+    const std::string pack = fmt::format("{} < {} > '{}'", tool, (scratch / "plain").string(), packed);
+    if (test::run_command(pack).exit_code != 0) continue;  // the tool is not installed
+    const auto kind = foreign_kind(read_file(packed), packed);
+    ASSERT_TRUE(kind.has_value()) << tool;
+    const std::string command = kind->fix.substr(kind->fix.find(": ") + 2);
+    EXPECT_EQ(test::run_command(command).exit_code, 0) << command;
+    EXPECT_EQ(read_file(packed + ".unpacked"), text) << command;
+  }
+}
+
+// nanoGPT's train.bin of a text's characters: ids below 65, of two bytes each.
+TEST(ForeignKind, SmallIdsOfTokensAreNoWideText) {
+  std::string ids, letters;
+  for (int i = 0; i < 50'000; ++i) {
+    const char id = static_cast<char>((i * 7919) % 65);
+    ids += {id, '\0'};
+    letters += {static_cast<char>('a' + id % 26), '\0'};
+  }
+  EXPECT_EQ(foreign_kind(ids, "train.bin").value_or(ForeignKind{}).name, "not text");
+  EXPECT_THAT(foreign_kind(ids, "train.bin").value_or(ForeignKind{}).fix, HasSubstr("NAME.idx"));
+  EXPECT_EQ(foreign_kind(letters, "wide.txt").value_or(ForeignKind{}).name, "text in UTF-16LE");
+}
+
 TEST(ForeignKind, EncryptedParquetIsRefusedAsSuch) {
   HEARTH_NEEDS_ARROW();
   const ScratchFolder scratch;
