@@ -18,7 +18,7 @@ namespace {
 struct NameRow {
   std::string hearth, hugging_face, torchtitan, llada, heads;
   int64_t dimension = -1;
-  bool is_rotated = false, is_joined = false, is_row = false;
+  bool is_rotated = false, is_joined = false, by_head = false, is_row = false;
 };
 using NameTable = std::vector<NameRow>;
 
@@ -35,7 +35,7 @@ NameTable read_table(const config::FamilyFile& file) {
     const bool is_known = set("hugging_face", row.hugging_face) || set("torchtitan", row.torchtitan) ||
                           set("llada", row.llada) || set("dimension", row.dimension) || set("heads", row.heads) ||
                           set("is_rotated", row.is_rotated) || set("is_joined", row.is_joined) ||
-                          set("is_row", row.is_row);
+                          set("by_head", row.by_head) || set("is_row", row.is_row);
     HEARTH_CHECK(is_known, "src/models/{}/{}:{}: {}", file.family, file.name, entry.line, entry.key);
   }
   return table;
@@ -66,6 +66,12 @@ std::optional<std::string> renamed(std::string_view name, std::string NameRow::*
     return numbered(row.*to, *numbers);
   }
   return std::nullopt;
+}
+
+bool has_in_table(std::string_view name, std::string_view family, bool NameRow::*property) {
+  const NameTable& table = names_of(family);
+  return std::any_of(table.begin(), table.end(),
+                     [&](const NameRow& row) { return row.*property && matched(row.hearth, name); });
 }
 
 constexpr std::string_view kWrappers[] = {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module",
@@ -148,10 +154,12 @@ std::vector<std::string> joined_in_hugging_face(std::string_view name, std::stri
   return names.empty() ? std::vector{std::string(name)} : names;
 }
 
+bool alternate_by_head(std::string_view name, std::string_view family) {
+  return has_in_table(name, family, &NameRow::by_head);
+}
+
 bool is_row_in_hugging_face(std::string_view name, std::string_view family) {
-  const NameTable& table = names_of(family);
-  return std::any_of(table.begin(), table.end(),
-                     [name](const NameRow& row) { return row.is_row && matched(row.hearth, name); });
+  return has_in_table(name, family, &NameRow::is_row);
 }
 
 std::optional<std::string> from_torchtitan(std::string_view name) {

@@ -28,6 +28,9 @@ std::optional<std::string> to_hugging_face(std::string_view name, std::string_vi
 // tensor, in its order: of the weight alone for all other weights. `name`: Hearth's.
 std::vector<std::string> joined_in_hugging_face(std::string_view name, std::string_view family);
 
+// Whether these rows alternate: each head's queries, keys and values follow each other (NeoBERT).
+bool alternate_by_head(std::string_view name, std::string_view family);
+
 // Whether the vector is a matrix of one row there (ERNIE 4.5's biases of experts). `name`: Hearth's.
 bool is_row_in_hugging_face(std::string_view name, std::string_view family);
 

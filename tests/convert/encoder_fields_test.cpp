@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ModernBERT's config.json (convert/hugging_face/modernbert.h), as transformers 4 and 5 write it; and EXAONE 4's
-// windows.
+// ModernBERT's config.json (convert/hugging_face/modernbert.h), as transformers 4 and 5 write it; NeoBERT's
+// (convert/hugging_face/neobert.h); and EXAONE 4's windows.
 #include <nlohmann/json.hpp>
 
 #include "config/derived.h"
@@ -121,6 +121,80 @@ TEST(ModernBertConfig, HasNoHomeForOtherModels) {
               HasSubstr("a window in all layers has no home"));
   EXPECT_THAT(message([](Description& d) { d.model.sliding_window = 1; }),
               HasSubstr("model.sliding_window = 1 has no"));
+}
+
+// The fields of the published NeoBERT.
+JsonFields published_neobert() {
+  return JsonFields::parse(R"({"architectures": ["NeoBERTLMHead"], "auto_map": {"AutoConfig": "model.NeoBERTConfig",
+      "AutoModel": "model.NeoBERT", "AutoModelForMaskedLM": "model.NeoBERTLMHead",
+      "AutoModelForSequenceClassification": "model.NeoBERTForSequenceClassification"}, "classifier_init_range": 0.02,
+      "decoder_init_range": 0.02, "dim_head": 64, "embedding_init_range": 0.02, "hidden_size": 768,
+      "intermediate_size": 3072, "kwargs": {"classifier_init_range": 0.02, "trust_remote_code": true,
+      "pretrained_model_name_or_path": "google-bert/bert-base-uncased"}, "max_length": 4096, "model_type": "neobert",
+      "norm_eps": 1e-05, "num_attention_heads": 12, "num_hidden_layers": 28, "pad_token_id": 0,
+      "pretrained_model_name_or_path": "google-bert/bert-base-uncased", "torch_dtype": "float32",
+      "transformers_version": "4.48.2", "trust_remote_code": true, "vocab_size": 30522})");
+}
+
+TEST(NeoBertConfig, OfThePublishedModelIsItsFlavor) {
+  const Description found = read(published_neobert());
+  EXPECT_EQ(found.objective, config::ObjectiveKind::kMaskedLm);
+  EXPECT_EQ(found.max_positions, 4096);
+  config::RunConfig ours, theirs;
+  ours.model = config::model_of(*config::find_flavor("neobert", "250M"));
+  theirs.model = found.model;
+  ours.model.vocab_size = 30522, ours.model.n_kv_heads = 12, ours.model.flavor = theirs.model.flavor;
+  EXPECT_EQ(found.model.rope_pairs, config::RopePairs::kInterleaved);
+  theirs.model.rope_pairs = ours.model.rope_pairs;
+  for (const config::Field& field : config::fields()) {
+    if (field.section != "model") continue;
+    EXPECT_EQ(field.value(theirs), field.value(ours)) << field.name();
+  }
+}
+
+TEST(NeoBertConfig, IsWrittenWithTheFieldsOfItsCode) {
+  const JsonFields written = JsonFields::parse(format_hugging_face_config(read(published_neobert()), DType::kFloat32));
+  for (const char* field : {"architectures", "dim_head", "hidden_size", "intermediate_size", "max_length", "norm_eps",
+                            "num_attention_heads", "num_hidden_layers", "vocab_size"})
+    EXPECT_EQ(written.at(field), published_neobert().at(field)) << field;
+  EXPECT_EQ(written.at("auto_map").at("AutoModelForMaskedLM"), "chandar-lab/NeoBERT--model.NeoBERTLMHead");
+  for (const char* field : {"hidden_act", "is_causal", "rms_norm_eps", "rope_theta", "rope_parameters", "head_dim"})
+    EXPECT_FALSE(written.contains(field)) << field;
+}
+
+TEST(NeoBertConfig, ThatItsCodeReadsInAnotherWayIsRefusedByName) {
+  const auto message = [](const char* field, const JsonFields& value) {
+    JsonFields fields = published_neobert();
+    fields[field] = value;
+    return test::error_of([&] { read(fields); }).message();
+  };
+  EXPECT_THAT(message("hidden_act", "gelu"), HasSubstr("hidden_act = \"gelu\""));
+  EXPECT_THAT(message("ngpt", true), HasSubstr("ngpt = true"));
+  EXPECT_THAT(message("rope", false), HasSubstr("rope = false"));
+  EXPECT_THAT(message("rms_norm", false), HasSubstr("rms_norm = false"));
+  EXPECT_THAT(message("dim_head", 32), HasSubstr("dim_head = 32"));
+  EXPECT_THAT(message("rope_theta", 10000), HasSubstr("\"rope_theta\" is not one of neobert"));
+  EXPECT_THAT(message("num_key_value_heads", 4), HasSubstr("\"num_key_value_heads\" is not one of neobert"));
+  EXPECT_THAT(message("intermediate_size", "wide"), HasSubstr("intermediate_size = \"wide\" is not a size"));
+  EXPECT_THAT(message("another_field", 1), HasSubstr("\"another_field\" is not known"));
+  JsonFields fields = published_neobert();
+  fields["hidden_act"] = "SwiGLU", fields["tie_word_embeddings"] = true, fields["intermediate_size"] = 100;
+  EXPECT_FALSE(read(fields).model.enable_weight_tying);
+  EXPECT_EQ(read(fields).model.hidden_dim, 72);
+}
+
+TEST(NeoBertConfig, HasNoHomeForOtherModels) {
+  const auto message = [](auto change) {
+    Description d = read(published_neobert());
+    change(d);
+    return test::error_of([&] { format_hugging_face_config(d, DType::kFloat32); }).message();
+  };
+  EXPECT_THAT(message([](Description& d) { d.model.n_kv_heads = 4; }), HasSubstr("model.n_kv_heads = 4 has no home"));
+  EXPECT_THAT(message([](Description& d) { d.model.hidden_dim = 2052; }), HasSubstr("model.hidden_dim = 2052"));
+  EXPECT_THAT(message([](Description& d) { d.model.rope_theta = 500; }), HasSubstr("model.rope_theta = 500"));
+  EXPECT_THAT(message([](Description& d) { d.model.enable_weight_tying = true; }),
+              HasSubstr("model.enable_weight_tying has no home"));
+  EXPECT_THAT(message([](Description& d) { d.model.sliding_window = 64; }), HasSubstr("model.sliding_window = 64"));
 }
 
 TEST(Exaone4Config, LayersWithoutAWindowDoNotRotateIfOthersHaveOne) {

@@ -69,7 +69,9 @@ def meta_shard(whole, r, n, split_columns, keys):
 
 def class_of(model_type):
     import transformers
-    return transformers.AutoModelForMaskedLM if model_type == "modernbert" else transformers.AutoModelForCausalLM
+    if model_type == "neobert":
+        import neobert  # noqa: F401  registers its classes
+    return transformers.AutoModelForMaskedLM if model_type.endswith("bert") else transformers.AutoModelForCausalLM
 
 
 def make(out, *given):
@@ -92,6 +94,9 @@ def make(out, *given):
         os.makedirs(out)
         save_file({"ids": ids, "logits": model(ids).logits.contiguous()}, out + "/logits.safetensors")
     model.to(dtype).save_pretrained(out + "/hf", max_shard_size=a["size"])
+    if a["type"] == "neobert":
+        from neobert import write_published_fields
+        write_published_fields(out + "/hf/config.json", config, a["positions"])
     if not a["meta"]:
         return
     whole = {}

@@ -32,6 +32,10 @@ def config_of(a):
             num_attention_heads=a["H"], rope_parameters=rope, local_attention=10, global_attn_every_n_layers=2,
             max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), bos_token_id=1,
             eos_token_id=2, cls_token_id=1, sep_token_id=2, pad_token_id=None)
+    if a["type"] == "neobert":  # 2/3 of this width is no multiple of 8
+        from neobert import NeoBertConfig
+        return NeoBertConfig(vocab_size=a["V"], hidden_size=a["D"], intermediate_size=a["F"] * 3 // 2 + 5,
+                             num_hidden_layers=a["L"], num_attention_heads=a["H"], norm_eps=1e-5)
     keys = dict(vocab_size=a["V"], hidden_size=a["D"], intermediate_size=a["F"], num_hidden_layers=a["L"],
                 num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope_of(a), bos_token_id=1,
                 max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), eos_token_id=2)

@@ -78,19 +78,21 @@ TEST(ConvertedEncoder, ComputesTheLogitsOfTransformers) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();
-  for (const char* tied : {"0", "1"}) {
-    convert::foreign(fmt::format("make {}/f{} type=modernbert meta=0 L=4 V=131 tied={}", at, tied, tied));
-    convert::converted(fmt::format("--to native {0}/f{1}/hf {0}/native{1}", at, tied));
-    const auto model = load_model(fmt::format("{}/native{}", at, tied));
+  for (const auto& [name, words] :
+       {std::pair("untied", "type=modernbert L=4 V=131"), std::pair("tied", "type=modernbert L=4 V=131 tied=1"),
+        std::pair("neobert", "type=neobert L=2 V=131")}) {
+    convert::foreign(fmt::format("make {}/{} meta=0 {}", at, name, words));
+    convert::converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/native", at, name));
+    const auto model = load_model(fmt::format("{}/{}/native", at, name));
     EXPECT_EQ(model->config.objective.kind, config::ObjectiveKind::kMaskedLm);
-    for (const Truth& truth : truths(fmt::format("{}/f{}", at, tied))) {
+    for (const Truth& truth : truths(fmt::format("{}/{}", at, name))) {
       const auto S = std::ssize(truth.ids);
       model::Transformer transformer(model->shape, model->plan, 1, S, model->compute_options());
       transformer.loss(*model->weights, {ops::from_int32(truth.ids), ops::from_int32(truth.ids)});
       const std::vector<double> found =
           ops::to_doubles(transformer.logits(*model->weights, ops::from_int64(std::vector<int64_t>{S - 1}, at::kCPU)));
       ASSERT_EQ(found.size(), truth.logits.size());
-      for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], truth.logits[i], 2e-5) << tied << " " << i;
+      for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], truth.logits[i], 2e-5) << name << " " << i;
     }
   }
 }

@@ -20,6 +20,7 @@
 #include "convert/hugging_face/layers.h"
 #include "convert/hugging_face/llada.h"
 #include "convert/hugging_face/modernbert.h"
+#include "convert/hugging_face/neobert.h"
 #include "convert/hugging_face/rope.h"
 #include "formats/json_object.h"
 
@@ -43,6 +44,7 @@ class ConfigReader {
     if (has("text_config")) enter_text_config();
     family_ = &find_family();
     if (type().model_type == kModernBertType) json_ = with_usual_names(json_, type(), origin_);
+    if (type().model_type == kNeoBertType) json_ = from_neobert_names(json_, origin_);
     for (const auto& [name, value] : json_.items()) check_field(name, value);
     read_sizes();
     read_rope(json_, type(), found_.max_positions, origin_, found_.model);

@@ -14,6 +14,7 @@
 #include "convert/hugging_face/experts.h"
 #include "convert/hugging_face/llada.h"
 #include "convert/hugging_face/modernbert.h"
+#include "convert/hugging_face/neobert.h"
 #include "convert/hugging_face/rope.h"
 
 namespace hearth::convert {
@@ -176,6 +177,7 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
   if (d.objective == config::ObjectiveKind::kMaskedLm) j["is_causal"] = false;
   if (d.mask) j["mask_token_id"] = *d.mask;
   if (type.model_type == kModernBertType) j = with_modernbert_names(j, type);
+  if (type.model_type == kNeoBertType) j = to_neobert_names(j);
   return j.dump(2) + "\n";
 }
 

@@ -156,28 +156,37 @@ std::vector<int64_t> shape_of_weight(const config::Model& model, const std::stri
   return plan.parameters[static_cast<size_t>(index)].shape;
 }
 
-// One tensor for each of `names`: their rows follow each other in `joined`.
+// One tensor for each of `names`: their rows follow each other in `joined`, `num_groups` times an equal part of each.
 std::vector<checkpoint::OutsideTensor> split_rows(const Path& folder, const config::Model& model,
                                                   const checkpoint::OutsideTensor& joined,
-                                                  const std::vector<std::string>& names) {
+                                                  const std::vector<std::string>& names, int64_t num_groups) {
   std::vector<checkpoint::OutsideTensor> parts;
-  int64_t first = 0;
+  std::vector<int64_t> firsts;  // rows of a group before the part's
+  int64_t group_rows = 0;
   for (const std::string& name : names) {
-    checkpoint::OutsideTensor& part = parts.emplace_back(joined);
-    part.info.name = name;
+    parts.push_back({{name, joined.info.dtype, joined.info.shape}, {}});
+    firsts.push_back(group_rows);
     if (joined.info.shape.empty()) continue;  // refused below
-    const int64_t rows = shape_of_weight(model, name).front();
-    part.info.shape[0] = rows;
-    checkpoint::OutsideTensor::Piece& piece = part.pieces.front();
-    piece.box.sizes[0] = piece.layout.sizes[0] = rows;
-    piece.layout.data_offset += first * piece.layout.strides[0] * dtype_size(joined.info.dtype);
-    first += rows;
+    parts.back().info.shape[0] = shape_of_weight(model, name).front();
+    group_rows += parts.back().info.shape[0] / num_groups;
   }
   const int64_t found = joined.info.shape.empty() ? 0 : joined.info.shape[0];
-  if (found == first && first > 0) return parts;
-  throw user_error(fmt::format("{}: {} has {}, and the sizes of config.json make it {}", folder.string(),
-                               joined.info.name, hearth::counted(found, "row"), first),
-                   fmt::format("it has the rows of {}", join(names)), "get config.json and the weights of one model");
+  if (found != group_rows * num_groups || found == 0)
+    throw user_error(fmt::format("{}: {} has {}, and the sizes of config.json make it {}", folder.string(),
+                                 joined.info.name, hearth::counted(found, "row"), group_rows * num_groups),
+                     fmt::format("it has the rows of {}", join(names)), "get config.json and the weights of one model");
+  const checkpoint::OutsideTensor::Piece& whole = joined.pieces.front();
+  const int64_t row_bytes = whole.layout.strides[0] * dtype_size(joined.info.dtype);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const int64_t rows = parts[i].info.shape[0] / num_groups;
+    for (int64_t group = 0; group < num_groups; ++group) {
+      checkpoint::OutsideTensor::Piece& piece = parts[i].pieces.emplace_back(whole);
+      piece.box.offsets[0] = group * rows;
+      piece.box.sizes[0] = piece.layout.sizes[0] = rows;
+      piece.layout.data_offset += (group * group_rows + firsts[i]) * row_bytes;
+    }
+  }
+  return parts;
 }
 
 // A matrix of one row becomes a vector. Another shape stays, and is refused with the others that do not fit.
@@ -210,7 +219,8 @@ std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, const 
       const std::vector<std::string> names = joined_in_hugging_face(*ours, family);
       for (const std::string& one : names) renaming.add(name, one, *to_hugging_face(one, family));
       if (names.size() > 1) {
-        for (checkpoint::OutsideTensor& part : split_rows(folder, description.model, tensor, names))
+        const int64_t num_groups = alternate_by_head(*ours, family) ? description.model.n_heads : 1;
+        for (checkpoint::OutsideTensor& part : split_rows(folder, description.model, tensor, names, num_groups))
           named.push_back(std::move(part));
         continue;
       }

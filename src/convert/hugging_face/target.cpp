@@ -8,6 +8,7 @@
 #include "config/families.h"
 #include "convert/hugging_face/config.h"
 #include "convert/hugging_face/llada.h"
+#include "convert/hugging_face/neobert.h"
 #include "convert/names.h"
 #include "convert/target.h"
 #include "formats/safetensors.h"
@@ -19,10 +20,11 @@ namespace {
 
 using CardJson = nlohmann::ordered_json;
 
-// A tensor of a file, and the weights whose rows it has, one after the other.
+// A tensor of a file, and the weights whose rows it has: one after the other, or an equal part of each for every group.
 struct FileTensor {
   mesh::TensorInfo info;
   std::vector<Transfer> parts;
+  int64_t num_groups = 1;
 };
 
 // One tensor has one type: float32 where the weights differ.
@@ -49,6 +51,7 @@ std::vector<FileTensor> file_tensors(const TargetModel& model) {
       continue;
     }
     FileTensor& file = tensors.emplace_back(FileTensor{{*name, tensor.to.dtype, tensor.to.shape}, {tensor}});
+    if (alternate_by_head(tensor.to.name, family)) file.num_groups = model.description.model.n_heads;
     if (is_row_in_hugging_face(tensor.to.name, family)) file.info.shape.insert(file.info.shape.begin(), 1);
   }
   return tensors;
@@ -70,6 +73,14 @@ std::vector<std::vector<FileTensor>> cut_into_files(const TargetModel& model) {
   return files;
 }
 
+mesh::Box rows_of_group(const Transfer& part, int64_t group, int64_t num_groups) {
+  mesh::Box box{std::vector<int64_t>(part.to.shape.size()), part.to.shape};
+  if (num_groups == 1) return box;
+  box.sizes[0] /= num_groups;
+  box.offsets[0] = group * box.sizes[0];
+  return box;
+}
+
 void write_weights(const Path& folder, const TargetModel& model, ConvertProgress& progress) {
   const std::vector<std::vector<FileTensor>> files = cut_into_files(model);
   std::map<std::string, std::string> index;
@@ -85,9 +96,11 @@ void write_weights(const Path& folder, const TargetModel& model, ConvertProgress
     }
     formats::SafetensorsWriter writer(folder / name, infos);
     for (const FileTensor& tensor : files[i]) {
-      for (const Transfer& part : tensor.parts)
-        transfer(model.reader, part, progress,
-                 [&](const mesh::Box&, std::span<const std::byte> bytes) { writer.write(bytes); });
+      for (int64_t group = 0; group < tensor.num_groups; ++group) {
+        for (const Transfer& part : tensor.parts)
+          transfer(model.reader, part, rows_of_group(part, group, tensor.num_groups), progress,
+                   [&](const mesh::Box&, std::span<const std::byte> bytes) { writer.write(bytes); });
+      }
     }
     writer.finish();
   }
@@ -179,6 +192,8 @@ std::string card(const TargetModel& model) {
         "\nThe model was trained on hidden tokens: a position sees all others. `config.json` says `is_causal: false`.\n"
         "transformers 5 obeys it. transformers 4 ignores it and computes other logits.\n";
   }
+  if (config::nearest_family(m).hugging_face.model_type == kNeoBertType)
+    text += "\nThe files belong to NeoBERT's code: load them with `trust_remote_code=True`.\n";
   if (model.description.objective == config::ObjectiveKind::kMaskedDiffusion) {
     text +=
         "\nThe model writes texts by masked diffusion: a position sees all others. The files are those of LLaDA's "
