@@ -36,6 +36,12 @@ struct Block {
   }
 };
 
+// Whether two parts of a buffer have a column in common.
+bool meet(const models::Ref& a, const models::Ref& b) {
+  if (a.columns == 0 || b.columns == 0) return true;
+  return a.first < b.first + b.columns && b.first < a.first + a.columns;
+}
+
 // A block for each buffer of the program, with the times at which it is alive.
 std::vector<Block> blocks_of(const models::Program& program) {
   constexpr int64_t kAlignmentBytes = 64;
@@ -48,6 +54,18 @@ std::vector<Block> blocks_of(const models::Program& program) {
     blocks.push_back({.size_bytes = round_up(size_bytes, kAlignmentBytes), .rank = rank, .layer = buffer.layer});
   }
   const auto at = [&](const models::Ref& ref) -> Block& { return blocks[static_cast<size_t>(ref.buffer)]; };
+  std::vector<models::Refs> unread(blocks.size());  // parts that were written last
+  const auto write = [&](const models::Ref& ref, int64_t now, const std::string& step) {
+    models::Refs& parts = unread[static_cast<size_t>(ref.buffer)];
+    if (at(ref).alive.empty() || at(ref).alive.back().last < now) {
+      at(ref).alive.push_back({now, now});
+      // Its other parts are not alive until now. Where all is computed again, the same parts are.
+      HEARTH_CHECK(ref.columns == 0 || parts.empty() || std::find(parts.begin(), parts.end(), ref) != parts.end(),
+                   "\"{}\" writes a part of {}, and a step before it another one", step, program.buffer(ref).name);
+      parts.clear();
+    }
+    parts.push_back(ref);
+  };
   for (size_t i = 0; i < program.steps().size(); ++i) {
     const models::Step& step = program.steps()[i];
     const auto now = static_cast<int64_t>(i);
@@ -56,9 +74,10 @@ std::vector<Block> blocks_of(const models::Program& program) {
         HEARTH_CHECK(!at(ref).alive.empty(), "\"{}\" reads {} before it is written", step.full_name(),
                      program.buffer(ref).name);
         at(ref).alive.back().last = now;
+        std::erase_if(unread[static_cast<size_t>(ref.buffer)],
+                      [&](const models::Ref& part) { return meet(part, ref); });
       }
-      for (const models::Ref& ref : models::writes_of(op))
-        if (at(ref).alive.empty() || at(ref).alive.back().last < now) at(ref).alive.push_back({now, now});
+      for (const models::Ref& ref : models::writes_of(op)) write(ref, now, step.full_name());
     }
   }
   return blocks;
