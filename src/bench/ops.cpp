@@ -297,6 +297,13 @@ void time_attention(Bench& bench, const plan::ModelShape& s, const models::Layer
   }
 }
 
+void time_queries_keys_and_values(Bench& bench, const plan::ModelShape& s, int64_t T) {
+  if (!s.has_latents()) return time_linear(bench, "qkv", T, (s.H + 2 * s.G) * s.K, s.D);
+  time_linear(bench, "latents", T, s.q_lora_rank + s.kv_lora_rank + s.qk_rope_head_dim, s.D);
+  time_linear(bench, "q", T, s.H * s.K, s.q_lora_rank > 0 ? s.q_lora_rank : s.D);
+  time_linear(bench, "kv", T, s.H * (s.qk_nope_head_dim + s.v_head_dim), s.kv_lora_rank);
+}
+
 }  // namespace
 
 OpsTiming time_ops(const config::BenchStepOptions& options) {
@@ -318,7 +325,7 @@ OpsTiming time_ops(const config::BenchStepOptions& options) {
   }
   time_update(bench, num_parameters);
   time_casts(bench, num_parameters);
-  time_linear(bench, "qkv", B * S, (s.H + 2 * s.G) * s.K, s.D);
+  time_queries_keys_and_values(bench, s, B * S);
   time_linear(bench, "w1 and w3", B * S, s.ffn_width(), s.D);
   time_linear(bench, "w2", B * S, s.D, s.F());
   time_float8(bench, "w1 and w3", B * S, s.ffn_width(), s.D);

@@ -45,6 +45,13 @@ struct BlockOptions {
   bool prediction_head = false;        // a product, gelu and a norm between the last norm and the output matrix (BERT)
   bool decoder_bias = false;           // logits have a bias (BERT)
 
+  // Latent attention (models/mla/latent.h).
+  int64_t kv_lora_rank = 0;  // width of the row that keys and values are products of; 0: no latent attention
+  int64_t q_lora_rank = 0;   // the same of queries; 0: they are products of attention's input
+  int64_t qk_nope_head_dim = 128, qk_rope_head_dim = 64;  // elements of a query and a key that stay, and that rotate
+  int64_t v_head_dim = 128;                               // elements of a value
+  bool has_latents() const { return kv_lora_rank > 0; }
+
   // A mixture of experts in place of the feed-forward (models/moe/experts.h).
   int64_t num_experts = 0;         // of a layer; 0: no layer has experts
   int64_t moe_top_k = 2;           // experts of a token

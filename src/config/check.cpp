@@ -19,11 +19,10 @@
 namespace hearth::config {
 namespace {
 
-constexpr int64_t kMaxHeadWidth = 256;  // limit of the attention kernels; src/kernels/attention.cu has the lowest
-
 void check_head_width(Rules& rules, const Model& m) {
+  if (m.has_latents()) return check_latent(rules, m);
   const bool given = m.head_dim > 0, divides = m.dim % m.n_heads == 0;
-  const int64_t width = given ? m.head_dim : m.dim / m.n_heads;
+  const int64_t width = head_width(m);
   const std::string text =
       given ? fmt::format("model.head_dim = {}", width)
             : fmt::format("the head width model.dim / model.n_heads = {} / {} = {}", m.dim, m.n_heads, width);
@@ -48,6 +47,9 @@ void check_model(Rules& rules, const Model& m) {
   rules.require(m.n_heads % kv_heads == 0, {"model.n_kv_heads", "model.n_heads"},
                 fmt::format("model.n_kv_heads = {} does not divide model.n_heads = {}", kv_heads, m.n_heads),
                 "every key/value head serves n_heads / n_kv_heads query heads");
+  rules.require(!m.has_latents() || !(m.qkv_bias || m.qk_norm || m.attention_gate), {"model.kv_lora_rank"},
+                "model.kv_lora_rank does not go with model.qkv_bias, model.qk_norm and model.attention_gate",
+                "leave these out: latent attention has norms of its own, and no model is known that has both");
   const bool is_rms = m.norm_type == NormType::kRmsNorm || m.norm_type == NormType::kRmsNorm1p;
   rules.require(!m.qk_norm || is_rms, {"model.qk_norm", "model.norm_type"},
                 fmt::format("model.qk_norm does not go with model.norm_type = \"{}\"", name_of(m.norm_type)),

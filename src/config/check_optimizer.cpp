@@ -81,6 +81,8 @@ void check_device(Rules& rules, const RunConfig& c) {
                 {"numerics.fp8", "training.device", "training.mixed_precision_param"},
                 "numerics.fp8 needs a GPU that computes in bfloat16",
                 "remove it, or set training.device = \"cuda\" and training.mixed_precision_param = \"bfloat16\"");
+  rules.require(!c.numerics.fp8 || !c.model.has_latents(), {"model.kv_lora_rank", "numerics.fp8"},
+                "latent attention is not multiplied in float8", "remove numerics.fp8");
   rules.require(!t.cuda_graph || (!c.objective.masked() && c.model.attention_scope == AttentionScope::kWindow),
                 {"training.cuda_graph", "objective.kind", "model.attention_scope"},
                 "training.cuda_graph needs steps of one shape: hidden tokens and documents differ from batch to batch",

@@ -52,8 +52,7 @@ void check_samples(Rules& rules, const RunConfig& c) {
 
 void check_rope(Rules& rules, const RunConfig& config) {
   const Model& m = config.model;
-  const int64_t width = m.head_dim > 0 ? m.head_dim : m.dim / m.n_heads,
-                rotary = rotary_width(m.partial_rotary_factor, width);
+  const int64_t rotary = rotary_width(m);
   rules.require(m.partial_rotary_factor == 1 || (rotary > 0 && rotary % 2 == 0), {"model.partial_rotary_factor"},
                 fmt::format("model.partial_rotary_factor = {} rotates {} of a head", m.partial_rotary_factor,
                             counted(rotary, "element")),

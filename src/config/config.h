@@ -49,6 +49,7 @@ struct Model : BlockOptions {
   double rope_beta_fast = 32, rope_beta_slow = 1;               // yarn
   bool rope_truncate = true;                                    // yarn
   double rope_attention_factor = 0;                             // yarn, longrope; 0: follows from other keys
+  double rope_mscale_all_dim = 0;                               // yarn: of DeepSeek's scores; 0: not
   std::vector<double> rope_short_factor{}, rope_long_factor{};  // longrope
   double partial_rotary_factor = 1;                             // the share of a head that rotates
   double rope_local_theta = 0;                                  // of layers with a window; 0: as all others

@@ -69,8 +69,17 @@ int64_t count_windowed_layers(const Model& model) {
   return count;
 }
 
+int64_t head_width(const Model& model) {
+  if (model.has_latents()) return model.qk_nope_head_dim + model.qk_rope_head_dim;
+  return model.head_dim > 0 ? model.head_dim : model.dim / model.n_heads;
+}
+
 int64_t rotary_width(double partial_rotary_factor, int64_t head_width) {
   return static_cast<int64_t>(static_cast<double>(head_width) * partial_rotary_factor);
+}
+
+int64_t rotary_width(const Model& model) {
+  return model.has_latents() ? model.qk_rope_head_dim : rotary_width(model.partial_rotary_factor, head_width(model));
 }
 
 bool is_branch(const RunConfig& config) {

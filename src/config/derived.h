@@ -26,8 +26,11 @@ double epoch_parts(const RunConfig& config, int64_t samples_per_epoch, uint64_t 
 // The tokens that a position of this layer sees, itself included: model.sliding_window, or 0 for all.
 int64_t window_of_layer(const Model& model, int64_t layer);
 int64_t count_windowed_layers(const Model& model);
+// Elements of a query and of a key.
+int64_t head_width(const Model& model);
 // The number of a head's elements that rotate: model.partial_rotary_factor of the width, rounded down.
 int64_t rotary_width(double partial_rotary_factor, int64_t head_width);
+int64_t rotary_width(const Model& model);  // with latent attention it is a key
 
 // Whether a run without checkpoints of its own continues another run, rather than load only its weights.
 bool is_branch(const RunConfig& config);

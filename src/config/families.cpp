@@ -82,7 +82,8 @@ void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& ent
       set("mlp_only_layers", c.experts.has_dense_layers) || set("mup_enabled", c.has_mup) ||
       set("scales_embeddings", c.scales_embeddings) || set("prediction_layers", c.prediction_layers) ||
       set("rotary_dim", c.has_rotary_dim) || set("top_k_field", c.experts.top_k_field) ||
-      set("moe_layer_end_index", c.experts.has_end_index);
+      set("moe_layer_end_index", c.experts.has_end_index) || set("other_types", c.other_types) ||
+      set("scales_scores", c.scales_scores);
   HEARTH_CHECK(is_known, "src/models/{}/{}:{}: [hugging_face] has no {}", file.family, file.name, entry.line,
                entry.key);
   if (!window.empty()) c.window = window_named(window);
@@ -160,6 +161,7 @@ void add_rope_differences(const HuggingFaceClass& type, const Model& model, std:
   if ((model.query_position_scale != 0) != type.query_position_scale)
     add("query_position_scale", model.query_position_scale);
   if (model.rope_local_theta != 0 && !type.layered_rope) add("rope_local_theta", model.rope_local_theta);
+  if (model.rope_mscale_all_dim != 0 && !type.scales_scores) add("rope_mscale_all_dim", model.rope_mscale_all_dim);
   const std::string_view rope = name_of(model.rope_scaling_factor == 1 ? RopeType::kDefault : model.rope_type);
   const std::vector<std::string>& types = type.rope_types;
   if (!types.empty() && std::find(types.begin(), types.end(), rope) == types.end())
@@ -179,12 +181,20 @@ bool is_expert_number(std::string_view key) {
   return std::find(std::begin(kNumbers), std::end(kNumbers), key) != std::end(kNumbers);
 }
 
+// Latent attention is an option, and its sizes say how rows of its matrices are cut.
+constexpr std::string_view kLatents[] = {"kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim",
+                                         "v_head_dim"};
+bool is_latent_size(std::string_view key) {
+  return std::find(std::begin(kLatents), std::end(kLatents), key) != std::end(kLatents);
+}
+
 // A choice, a switch, or one of a few numbers: others are sizes.
 bool is_option(const Field& field) {
   const Value value = field.default_value();
   return field.section == "model" && field.at_resume == AtResume::kRefuse && !is_open(field.key) &&
          (std::holds_alternative<bool>(value) || std::holds_alternative<std::string>(value) ||
-          field.key == kNoRopeInterval || is_expert_number(field.key) || is_multiplier(field.key));
+          field.key == kNoRopeInterval || is_expert_number(field.key) || is_multiplier(field.key) ||
+          is_latent_size(field.key));
 }
 
 // Whether the family's config.json has a field for the key, so that its models differ in it.
@@ -288,6 +298,8 @@ std::vector<std::string> differences(const Family& family, const Model& model) {
     found.push_back(fmt::format("model.sliding_window = {}", model.sliding_window));
   if ((model.num_experts > 0) != family.hugging_face.experts.exist())
     found.push_back(fmt::format("model.num_experts = {}", model.num_experts));
+  if (is_field_of(family.hugging_face, "kv_lora_rank") && !model.has_latents())
+    found.emplace_back("model.kv_lora_rank = 0");
   const int64_t windowed = count_windowed_layers(model);
   if (windowed > 0 && windowed < model.n_layers && !names_windowed_layers(window))
     found.push_back(fmt::format("model.sliding_window in {} of {} layers", windowed, model.n_layers));

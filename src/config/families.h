@@ -80,6 +80,7 @@ struct ExpertFields {
 // A model as transformers knows it.
 struct HuggingFaceClass {
   std::string model_type, architecture;
+  std::vector<std::string> other_types;  // model types of files that the class reads, too (Kimi K2)
   SlidingWindowUse window = SlidingWindowUse::kNever;
   bool is_encoder = false;                    // its positions see both sides
   bool has_head_dim = true;                   // the width of a head is a field
@@ -109,6 +110,7 @@ struct HuggingFaceClass {
   double partial_rotary = 0;          // partial_rotary_factor where config.json lacks it; 0: it has no such field
   bool has_rotary_dim = false;        // rotary_dim: the number of a head's elements that rotate (MiniMax-M2)
   bool query_position_scale = false;  // it has rope_parameters.llama_4_scaling_beta
+  bool scales_scores = false;         // by rope_parameters.mscale_all_dim (DeepSeek-V3)
   bool layered_rope = false;          // layers with a window have a rope of their own
   double rope_local_theta = 0;        // with layered_rope: the base of theirs, where config.json lacks it
   ExpertFields experts = {};

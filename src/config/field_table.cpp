@@ -89,6 +89,9 @@ void add_rope(FieldTable& t) {
      "yarn and longrope: rotated queries and keys are multiplied by this; 0 means 0.1 ln(rope_scaling_factor) + 1 for "
      "yarn, and sqrt(1 + ln(rope_scaling_factor) / ln(rope_original_seq_len)) for longrope", between(0, 1e6),
      {is("model.rope_type", RopeType::kYarn, RopeType::kLongRope)}},
+    {"rope_mscale_all_dim", &Model::rope_mscale_all_dim, kRefuse, "",
+     "yarn: the products of queries and keys are multiplied by the square of 0.1 this ln(rope_scaling_factor) + 1, too "
+     "(DeepSeek-V3: 1); 0 means not", between(0, 1e3), {scaled, yarn}},
     {"rope_short_factor", &Model::rope_short_factor, kRefuse, "",
      "longrope: each rotating pair's frequency is divided by its number here in sequences of up to "
      "rope_original_seq_len; the windows of a training and of its evaluation have training.seq_len", above(0, 1e9),
@@ -157,6 +160,24 @@ void add_block(FieldTable& t) {
      "has a bias)"},
     {"decoder_bias", &Model::decoder_bias, kRefuse, "",
      "a bias is added to the logits, one number for each id (BERT, ModernBERT)"},
+  });
+}
+
+// Latent attention (models/mla/latent.h).
+void add_latent(FieldTable& t) {
+  const Condition latent = is_not("model.kv_lora_rank", 0);
+  t.section("model", &RunConfig::model, {
+    {"kv_lora_rank", &Model::kv_lora_rank, kRefuse, "",
+     "keys and values are products of a normed row of this width, which is a product of attention's input (latent "
+     "attention, arXiv 2405.04434; DeepSeek-V3: 512); 0 means products of the input itself", between(0, 1 << 16)},
+    {"q_lora_rank", &Model::q_lora_rank, kRefuse, "",
+     "the same for queries (DeepSeek-V3: 1536); 0 means products of the input itself", between(0, 1 << 16), {latent}},
+    {"qk_nope_head_dim", &Model::qk_nope_head_dim, kRefuse, "",
+     "elements of each head's query and key that do not rotate", between(1, 1 << 16), {latent}},
+    {"qk_rope_head_dim", &Model::qk_rope_head_dim, kRefuse, "",
+     "elements behind these that rotate; all heads have these elements of the key in common", between(1, 1 << 16),
+     {latent}},
+    {"v_head_dim", &Model::v_head_dim, kRefuse, "", "elements of each head's value", between(1, 1 << 16), {latent}},
   });
 }
 
@@ -348,8 +369,9 @@ void add_optimizer(FieldTable& t) {
 std::span<const Field> fields() {
   static const std::vector<Field> all = [] {
     FieldTable table;
-    for (const auto add : {add_model, add_rope, add_block, add_experts, add_initial, add_objective, add_optimizer,
-                           add_training, add_parallelism, add_checkpoint, add_run, add_data, add_machine})
+    for (const auto add :
+         {add_model, add_rope, add_block, add_latent, add_experts, add_initial, add_objective, add_optimizer,
+          add_training, add_parallelism, add_checkpoint, add_run, add_data, add_machine})
       add(table);
     return std::move(table.fields);
   }();

@@ -13,6 +13,8 @@
 
 namespace hearth::config {
 
+inline constexpr int64_t kMaxHeadWidth = 256;  // of the attention kernels; src/kernels/attention.cu has the lowest
+
 // Collects problems; each is reported at the first of its keys that was given.
 class Rules {
  public:
@@ -55,6 +57,8 @@ void check_optimizer(Rules& rules, const RunConfig& config);
 void check_decay_type(Rules& rules, const LrScheduler& scheduler);
 // Part of check(): the keys of rotary embedding.
 void check_rope(Rules& rules, const RunConfig& config);
+// Part of check(): the keys of latent attention.
+void check_latent(Rules& rules, const Model& model);
 // Part of check(): a folder in the run folder that one kind of file has for itself. It must be on a disk, because of
 // `why_disk`; `example` is a good name.
 void check_own_folder(Rules& rules, const RunConfig& config, std::string_view key, const std::string& given,

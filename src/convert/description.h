@@ -33,11 +33,6 @@ struct Description {
 // What the keys of a run say about its model.
 Description description_of(const config::RunConfig& run);
 
-// Elements of a head.
-inline int64_t head_width(const config::Model& model) {
-  return model.head_dim > 0 ? model.head_dim : model.dim / model.n_heads;
-}
-
 // The user_error for a key that a format cannot store. `format`: its name, such as "Meta".
 Error no_home(const std::string& key, std::string_view format, std::string why, std::string fix);
 // The keys of [model] that make the model differ from the first Llamas, with their values. `homes`: the keys that a

@@ -60,13 +60,17 @@ Source open_source(const FoundWeights& found, const Description* described, std:
 
 void give_pairs(Source& source, config::RopePairs pairs) {
   if (!source.description || source.description->model.rope_pairs == pairs) return;
+  if (source.description->model.has_latents())
+    throw user_error(fmt::format("{}: pairs of latent attention have one order", source.reader.folder().string()),
+                     "Hearth rotates neighbours there, as DeepSeek's files have them",
+                     "leave out --rope-pairs and model.rope_pairs");
   std::set<std::string> names;
   for (const mesh::TensorInfo& tensor : source.reader.tensors()) {
     if (has_pairs(tensor.name) && !tensor.shape.empty()) names.insert(tensor.name);
   }
   const config::Model& model = source.description->model;
   source.reader.reorder_pairs(
-      std::move(names), head_width(model), config::rotary_width(model.partial_rotary_factor, head_width(model)),
+      std::move(names), config::head_width(model), config::rotary_width(model),
       pairs == config::RopePairs::kHalves ? checkpoint::PairOrder::kHalves : checkpoint::PairOrder::kInterleaved);
   source.description->model.rope_pairs = pairs;
 }

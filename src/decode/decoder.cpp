@@ -41,7 +41,9 @@ void rotate(const at::Tensor& heads_BSNK, const plan::ModelShape& s, const model
   if (!layer.rotates) return;
   const ops::RopeTables& tables = layer.local_rope ? ropes.local : ropes.main;
   const auto turn = [&](int64_t begin, int64_t count, const at::Tensor& table_SR) {
-    ops::rope_forward(heads_BSNK.narrow(2, begin, count), table_SR, s.rope.halves, {}, {.first = first});
+    const at::Tensor x_BSNK = heads_BSNK.narrow(2, begin, count);
+    ops::rope_forward(x_BSNK.narrow(3, s.first_rotated(), s.K - s.first_rotated()), table_SR, s.rope.halves, {},
+                      {.first = first});
   };
   if (!s.rope_of(layer).scales_queries()) return turn(0, s.H + s.G, tables.heads_SR);
   turn(0, s.H, tables.queries_SR);
@@ -166,11 +168,11 @@ void Decoder::attend(int64_t layer, const Places& places, const at::Tensor& out,
   if (!places.slots.empty()) {
     rotate(heads, s, kind, places.ropes, 0);
     return cache.attend_to_each(out_NHK, q.squeeze(0), k.squeeze(0), v.squeeze(0), places.slots.at(cache.length()),
-                                s.attention_multiplier);
+                                s.score_scale(kind));
   }
   const int64_t before = size(places.row);
   rotate(heads, s, kind, ropes_, table_row(before, before + N));
-  cache.attend(out_NHK.unsqueeze(0), q, k, v, places.row, before, s.attention_multiplier);
+  cache.attend(out_NHK.unsqueeze(0), q, k, v, places.row, before, s.score_scale(kind));
 }
 
 }  // namespace hearth::decode

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "model/context_parallel.h"
 #include "model/expert_parallel.h"
+#include "model/latent_heads.h"
 #include "ops/activation.h"
 #include "ops/embedding.h"
 #include "ops/float8.h"
@@ -167,8 +168,9 @@ class Executor {
   void operator()(const models::Rotate& op) const {
     const auto rotate = op.is_gradient ? ops::rope_backward : ops::rope_forward;
     const ops::RopeTables& tables = op.local ? a.ropes.local : a.ropes.main;
-    rotate(a.heads(op.heads), op.are_queries ? tables.queries_SR : tables.heads_SR, s.rope.halves,
-           inputs.mask.document_starts_N, inputs.mask.queries);
+    rotate(a.heads(op.heads).narrow(3, s.first_rotated(), s.K - s.first_rotated()),
+           op.are_queries ? tables.queries_SR : tables.heads_SR, s.rope.halves, inputs.mask.document_starts_N,
+           inputs.mask.queries);
   }
   void operator()(const models::Attention& op) const {
     ops::attention_forward(a.heads(op.out), a(op.log_sum_exp), a.heads(op.q), a.heads(op.k), a.heads(op.v),
@@ -186,6 +188,11 @@ class Executor {
   void operator()(const models::ActivateGradient& op) const {
     ops::activation_backward(op.function, a(op.x), a(op.dout), a(op.x), a(op.again));
   }
+
+  void operator()(const models::ExpandLatents& op) const { expand_latents(a, op); }
+  void operator()(const models::ExpandLatentsGradient& op) const { expand_latents_gradient(a, op); }
+  void operator()(const models::DropZeros& op) const { drop_zeros(a, op); }
+  void operator()(const models::AddZeros& op) const { add_zeros(a, op); }
 
   void operator()(const models::Route& op) const {
     ops::route(routing(op.to), a(op.x), {unit.weight(op.gate), unit.weight(op.bias)}, op.router, rows_of(op.rows));

@@ -45,9 +45,10 @@ class Counter {
     const int64_t rows = buffer.varies ? p.rows() * p.shape.moe_top_k : buffer.shape.at(0);
     return static_cast<double>(rows) / static_cast<double>(p.tokens());
   }
-  // Two products over all pairs of positions that see each other.
+  // Two products over all pairs of positions that see each other. Zeros that fill up values are no part of the model.
   double attention(const Ref& out, int64_t reach) const {
-    return 4 * columns(out) * rows_of_token(out) * visible_keys(p.size.S, p.shape.causal, reach);
+    const double filled = static_cast<double>(p.shape.K + p.shape.value_width()) / static_cast<double>(2 * p.shape.K);
+    return 4 * filled * columns(out) * rows_of_token(out) * visible_keys(p.size.S, p.shape.causal, reach);
   }
 
   const Program& p;

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "models/mla_ops.h"
 #include "models/moe_ops.h"
 #include "models/op_parts.h"
 #include "models/parameter_list.h"
@@ -281,13 +282,14 @@ struct Loss {
   }
 };
 
-using Op = std::variant<Embedding, EmbeddingGradient, Receive, NormForward, AddNormForward, NormGradient,
-                        NormPartSquares, SumOverRanks, NormPartForward, NormPartDots, NormPartGradient, Linear,
-                        LinearInputGradient, LinearWeightGradient, SharedLinearGradients, AddBias, BiasGradient, Copy,
-                        Scale, Add, GatherRows, SumRows, RowsToHeads, HeadsToRows, GatherKeys, SumKeyGradients, Rotate,
-                        Attention, AttentionGradient, Gate, GateGradient, CachedAttention, Activate, ActivateGradient,
-                        Loss, Route, SumLoads, Dispatch, Combine, ScaleSlots, FactorsGradient, RouteGradient,
-                        RouterInputGradient, RouterWeightGradient, SendCounts, ShareCounts, SendRows, ReturnRows,
-                        ExpertsLinear, ExpertsInputGradient, ExpertsWeightGradient>;
+using Op =
+    std::variant<Embedding, EmbeddingGradient, Receive, NormForward, AddNormForward, NormGradient, NormPartSquares,
+                 SumOverRanks, NormPartForward, NormPartDots, NormPartGradient, Linear, LinearInputGradient,
+                 LinearWeightGradient, SharedLinearGradients, AddBias, BiasGradient, Copy, Scale, Add, GatherRows,
+                 SumRows, RowsToHeads, HeadsToRows, GatherKeys, SumKeyGradients, Rotate, Attention, AttentionGradient,
+                 Gate, GateGradient, CachedAttention, Activate, ActivateGradient, Loss, Route, SumLoads, Dispatch,
+                 Combine, ScaleSlots, FactorsGradient, RouteGradient, RouterInputGradient, RouterWeightGradient,
+                 SendCounts, ShareCounts, SendRows, ReturnRows, ExpertsLinear, ExpertsInputGradient,
+                 ExpertsWeightGradient, ExpandLatents, ExpandLatentsGradient, DropZeros, AddZeros>;
 
 }  // namespace hearth::models

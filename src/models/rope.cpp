@@ -9,7 +9,7 @@ namespace hearth::models {
 
 using config::RopeType;
 
-int64_t Rope::rotary_width(int64_t K) const { return config::rotary_width(rotated_share, K); }
+int64_t Rope::rotary_width(int64_t K) const { return rotated > 0 ? rotated : config::rotary_width(rotated_share, K); }
 
 double default_attention_factor(const config::Model& m) {
   const double stretch = std::log(m.rope_scaling_factor);
@@ -27,6 +27,7 @@ Rope rope_of(const config::Model& m) {
             .high_freq_factor = m.rope_high_freq_factor,
             .original_seq_len = m.rope_original_seq_len};
   rope.rotated_share = m.partial_rotary_factor;
+  if (m.has_latents()) rope.rotated = m.qk_rope_head_dim;
   rope.query_position_scale = m.query_position_scale;
   rope.halves = m.rope_pairs == config::RopePairs::kHalves;
   if (m.rope_scaling_factor == 1) rope.type = RopeType::kDefault;
@@ -34,6 +35,8 @@ Rope rope_of(const config::Model& m) {
     rope.beta_fast = m.rope_beta_fast;
     rope.beta_slow = m.rope_beta_slow;
     rope.truncate = m.rope_truncate;
+    const double stretch = 0.1 * m.rope_mscale_all_dim * std::log(m.rope_scaling_factor) + 1;
+    rope.score_factor = stretch * stretch;
   }
   if (rope.type == RopeType::kLongRope) {
     rope.short_factor = m.rope_short_factor;
@@ -50,6 +53,7 @@ Rope local_rope_of(const config::Model& m) {
   rope.type = RopeType::kDefault;
   rope.original_seq_len = m.rope_original_seq_len;
   rope.rotated_share = m.partial_rotary_factor;
+  if (m.has_latents()) rope.rotated = m.qk_rope_head_dim;
   rope.query_position_scale = m.query_position_scale;
   rope.halves = m.rope_pairs == config::RopePairs::kHalves;
   return rope;

@@ -25,6 +25,8 @@ struct Rope {
   std::vector<double> short_factor = {}, long_factor = {};  // kLongRope: of each pair
   double attention_factor = 1;                              // rotated elements are multiplied by it
   double rotated_share = 1;                                 // of a head, its first elements
+  int64_t rotated = 0;                                      // R, where it is not a share of a head (latent attention)
+  double score_factor = 1;          // of attention's scores: (0.1 m ln(scaling_factor) + 1)^2 in DeepSeek-V3's YaRN
   double query_position_scale = 0;  // queries times 1 + this * ln(1 + floor(position / original_seq_len)); 0: not
   bool halves = false;              // of R rotated elements, pairs are (i, i + R/2); else (2i, 2i + 1)
   bool operator==(const Rope&) const = default;

@@ -2,6 +2,7 @@
 #include "models/shape.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace hearth::models {
 
@@ -16,6 +17,12 @@ ModelShape ModelShape::layer(int64_t index) const {
   one.layers = {layers[static_cast<size_t>(index)]};
   one.stage = {stage.first + index, stage.total > 0 ? stage.total : L()};
   return one;
+}
+
+double ModelShape::score_scale(const Layer& layer) const {
+  const double factor = rope_of(layer).score_factor;
+  if (factor == 1) return attention_multiplier;
+  return factor * (attention_multiplier > 0 ? attention_multiplier : 1 / std::sqrt(static_cast<double>(K)));
 }
 
 LayerKinds layer_kinds(const ModelShape& shape) {

@@ -119,6 +119,12 @@ struct ModelShape : config::BlockOptions {
   const Rope& rope_of(const Layer& layer) const { return layer.local_rope ? local_rope : rope; }
   int64_t qk_heads() const { return H + G; }  // the heads that are rotated, next to each other in a row
   int64_t qkv_width() const { return (H + 2 * G) * K; }
+  // Elements of a value. With latent attention zeros fill it up to K.
+  int64_t value_width() const { return has_latents() ? v_head_dim : K; }
+  // The first of a head's elements that rotates: the first of all, or with latent attention the first of the last.
+  int64_t first_rotated() const { return has_latents() ? qk_nope_head_dim : 0; }
+  // The factor of a layer's scores, as ops of attention have it.
+  double score_scale(const Layer& layer) const;
   // The norm of a head: [K] for queries, [K] for keys.
   Norm head_norm() const { return {adds_one(norm.type) ? norm.type : NormType::kRmsNorm, norm.eps}; }
   // The heads of a rank in attention. If there are more head ranks than key/value heads, several ranks have the same

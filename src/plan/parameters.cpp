@@ -137,19 +137,19 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
   s.initialization = {model.init == config::InitLaw::kTorchtitan, model.depth_init, initial_std(model.init, model),
                       initial_std(model.output_init, model)};
   s.document_scope = model.attention_scope == config::AttentionScope::kDocument;
-  if (model.head_dim == 0 && s.D % s.H != 0)
+  if (model.head_dim == 0 && !model.has_latents() && s.D % s.H != 0)
     throw user_error(fmt::format("model.n_heads = {} does not divide model.dim = {}", s.H, s.D)).about("model.n_heads");
   if (s.H % s.G != 0)
     throw user_error(fmt::format("model.n_kv_heads = {} does not divide model.n_heads = {}", s.G, s.H))
         .about("model.n_kv_heads");
-  s.K = model.head_dim > 0 ? model.head_dim : s.D / s.H;
+  s.K = config::head_width(model);
   if (s.K % 2 != 0) {
     throw user_error(model.head_dim > 0 ? fmt::format("model.head_dim = {} is odd", s.K)
                                         : fmt::format("the head width model.dim / model.n_heads = {} is odd", s.K),
                      "rotary embedding rotates pairs of elements")
         .about(model.head_dim > 0 ? "model.head_dim" : "model.n_heads");
   }
-  if (const int64_t rotary = s.rope.rotary_width(s.K); rotary == 0 || rotary % 2 != 0)
+  if (const int64_t rotary = s.rope.rotary_width(s.K); !s.has_latents() && (rotary == 0 || rotary % 2 != 0))
     throw user_error(fmt::format("model.partial_rotary_factor = {} rotates {} of {} elements",
                                  model.partial_rotary_factor, rotary, s.K),
                      "rotary embedding rotates pairs of elements")

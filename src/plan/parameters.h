@@ -135,7 +135,8 @@ int64_t slice_numel(const Unit& unit, int64_t ranks);
 Slice unit_slice(const Unit& unit, int64_t rank, int64_t ranks);
 
 // Forward and backward FLOPs per token: 6 * (elements of matrices that it uses, embedding not counted) + 12 * H * K * S
-// for each layer, halved for a causal mask, less with a window. Source: PaLM (arXiv 2204.02311) appendix B. Shorter
+// for each layer, halved for a causal mask, less with a window; where values are narrower than keys, K is the mean of
+// both widths. Source: PaLM (arXiv 2204.02311) appendix B. Shorter
 // documents count as whole windows.
 double flops_per_token(const ModelShape& shape, int64_t seq_len);
 // As above, without the output matrix at positions that do not count: the basis of mfu and of a step's time.

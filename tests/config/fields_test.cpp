@@ -273,6 +273,8 @@ TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
                              // With the biases of experts, which are buffers in transformers.
                              {"glm4_moe", "106B-A12B", 151552, 106'852'245'504 + 45 * 128},
                              {"glm4_moe", "355B-A32B", 151552, 352'797'814'784 + 89 * 160},
+                             {"deepseek_v3", "16B-A3B", 163840, 15'960'108'544 + 26 * 64},
+                             {"deepseek_v3", "671B-A37B", 129280, 671'026'404'352 + 58 * 256},
                              {"ernie4_5_moe", "21B-A3B", 103424, 21'825'437'888},
                              {"olmoe", "1B-7B", 50304, 6'919'161'856},
                              {"mixtral", "8x7B", 32000, 46'702'792'704},

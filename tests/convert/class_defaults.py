@@ -19,10 +19,11 @@ def defaults_of(architecture, switched, *fields):
     eps = getattr(made, "rms_norm_eps", getattr(made, "norm_eps", 1e-6))
     count = "n_routed_experts" if hasattr(made, "n_routed_experts") else "num_experts"
     experts = [getattr(made, name, None) or 0 for name in (count, "num_experts_per_tok", "moe_intermediate_size")]
+    width = 16 if hasattr(made, "kv_lora_rank") else getattr(made, "head_dim", None) or 16
     values = [getattr(made, field) for field in fields]
     more = [rope.get("partial_rotary_factor", 1.0)] + [0 if value is None else value for value in values]
     return [made.model_type, made.max_position_embeddings, getattr(made, "num_key_value_heads", 6),
-            getattr(made, "head_dim", None) or 16, getattr(made, "sliding_window", None) or 0, eps, experts, more,
+            width, getattr(made, "sliding_window", None) or 0, eps, experts, more,
             rope["rope_theta"], made.tie_word_embeddings, getattr(made, "no_rope_layer_interval", 0),
             0 if switched == "1" else full, made.vocab_size]
 

@@ -13,6 +13,9 @@ def rope_of(a):
     if a["type"] == "ministral3":
         rope |= {"rope_type": "yarn", "factor": 8.0, "mscale": 1.0, "mscale_all_dim": 1.0, "beta_fast": 4.0,
                  "beta_slow": 0.5, "original_max_position_embeddings": 8, "llama_4_scaling_beta": 0.5}
+    if a["type"] == "deepseek_v3":
+        rope |= {"rope_type": "yarn", "factor": 8.0, "mscale": 1.0, "mscale_all_dim": 1.0, "beta_fast": 4.0,
+                 "beta_slow": 0.5, "original_max_position_embeddings": 8}
     if a["type"] == "gemma3_text":
         return {"sliding_attention": rope, "full_attention": rope | {"rope_type": "linear", "factor": 8.0}}
     if a["type"] == "olmo3":
@@ -40,7 +43,8 @@ def config_of(a):
                 num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope_of(a), bos_token_id=1,
                 max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), eos_token_id=2)
     names = {"smollm3": "SmolLM3", "seed_oss": "SeedOss", "gemma3_text": "Gemma3Text", "qwen3_moe": "Qwen3Moe",
-             "glm4_moe": "Glm4Moe", "minimax_m2": "MiniMaxM2", "ernie4_5_moe": "Ernie4_5_Moe"}
+             "glm4_moe": "Glm4Moe", "minimax_m2": "MiniMaxM2", "ernie4_5_moe": "Ernie4_5_Moe",
+             "deepseek_v3": "DeepseekV3"}
     made = getattr(transformers, names.get(a["type"], a["type"].capitalize()) + "Config")
     more = {"smollm3": {"no_rope_layer_interval": 2}, "olmo3": {"sliding_window": 7},
             "olmoe": {"num_experts": 6, "num_experts_per_tok": 2}}.get(a["type"], {})
@@ -69,6 +73,11 @@ def config_of(a):
         return made(**keys, head_dim=a["K"] or 16, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2,
                     moe_intermediate_size=a["F"] // 2, first_k_dense_replace=1, routed_scaling_factor=1.7,
                     n_group=3, topk_group=2, attention_bias=True, use_qk_norm=True, pad_token_id=None)
+    if a["type"] == "deepseek_v3":  # K: of the queries' latent
+        return made(**keys | {"num_key_value_heads": a["H"]}, n_routed_experts=6, num_experts_per_tok=2,
+                    n_shared_experts=2, moe_intermediate_size=a["F"] // 2, first_k_dense_replace=1, n_group=3,
+                    topk_group=2, q_lora_rank=a["K"] or None, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6,
+                    v_head_dim=9, pad_token_id=None)
     if a["type"] == "minimax_m2":  # half of a head rotates
         return made(**keys, head_dim=a["K"] or 16, num_local_experts=6, num_experts_per_tok=2,
                     rotary_dim=(a["K"] or 16) // 2, attn_type_list=[1] * a["L"], num_mtp_modules=3,

@@ -104,20 +104,28 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();
   // Heads that are not 96 / 6.
-  const std::set<std::string_view> wide = {"afmoe",      "dots1",       "ernie4_5", "ernie4_5_moe", "exaone4",
-                                           "gemma",      "gemma3_text", "glm4",     "glm4_moe",     "minimax_m2",
-                                           "ministral3", "mistral",     "qwen3",    "qwen3_moe",    "seed_oss"};
+  const std::set<std::string_view> wide = {
+      "afmoe", "deepseek_v3", "dots1",      "ernie4_5",   "ernie4_5_moe", "exaone4", "gemma",     "gemma3_text",
+      "glm4",  "glm4_moe",    "minimax_m2", "ministral3", "mistral",      "qwen3",   "qwen3_moe", "seed_oss"};
   for (const char* type :
-       {"afmoe",       "arcee",      "dots1",    "ernie4_5",  "ernie4_5_moe", "exaone4",    "gemma",
-        "gemma3_text", "glm4",       "glm4_moe", "granite",   "minimax_m2",   "ministral3", "mistral",
-        "mixtral",     "modernbert", "neobert",  "olmo",      "olmo2",        "olmo3",      "olmoe",
-        "phi3",        "qwen2",      "qwen3",    "qwen3_moe", "seed_oss",     "smollm3"}) {
+       {"afmoe",   "arcee",       "deepseek_v3", "dots1",    "ernie4_5",  "ernie4_5_moe", "exaone4",
+        "gemma",   "gemma3_text", "glm4",        "glm4_moe", "granite",   "minimax_m2",   "ministral3",
+        "mistral", "mixtral",     "modernbert",  "neobert",  "olmo",      "olmo2",        "olmo3",
+        "olmoe",   "phi3",        "qwen2",       "qwen3",    "qwen3_moe", "seed_oss",     "smollm3"}) {
     foreign(fmt::format("make {0}/{1} type={1} meta=0 V=131 K={2}", at, type, wide.contains(type) ? 24 : 0));
     converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/native", at, type));
     converted(fmt::format("--to hf {0}/{1}/native {0}/{1}/back", at, type));
     EXPECT_EQ(foreign(fmt::format("same {0}/{1}/hf {0}/{1}/back", at, type)), "equal");
     EXPECT_EQ(foreign(fmt::format("logits {0}/{1} {0}/{1}/back", at, type)), "0.0");
   }
+  // Moonlight's queries have no latent row. The pairs of latent attention have one order.
+  foreign(fmt::format("make {}/moonlight type=deepseek_v3 meta=0 V=131", at));
+  converted(fmt::format("--to native {0}/moonlight/hf {0}/moonlight/native", at));
+  converted(fmt::format("--to hf {0}/moonlight/native {0}/moonlight/back", at));
+  EXPECT_EQ(foreign(fmt::format("same {0}/moonlight/hf {0}/moonlight/back", at)), "equal");
+  EXPECT_EQ(foreign(fmt::format("logits {0}/moonlight {0}/moonlight/back", at)), "0.0");
+  EXPECT_THAT(refused(fmt::format("--to native {0}/moonlight/hf {0}/halves --rope-pairs halves", at)),
+              HasSubstr("pairs of latent attention have one order"));
   // Queries and keys of the other order of pairs, with their biases and norms.
   for (const char* type :
        {"ernie4_5", "ernie4_5_moe", "glm4", "minimax_m2", "neobert", "olmo2", "phi3", "qwen2", "qwen3", "seed_oss"}) {

@@ -283,6 +283,8 @@ save_file(weights, path, metadata={"format": "pt"})
        {std::tuple("glm4_moe", "num_nextn_predict_layers\": 1",
                    "layers.3.enorm layers.3.hnorm layers.3.shared_head.norm",
                    "1 layer that predicts tokens beyond the next (3 tensors)"),
+        {"deepseek_v3", "num_nextn_predict_layers\": 1", "layers.3.enorm layers.3.eh_proj layers.3.embed_tokens",
+         "1 layer that predicts tokens beyond the next (3 tensors)"},
         {"minimax_m2", "num_mtp_modules\": 3", "layers.3.enorm layers.4.hnorm layers.5.enorm",
          "3 layers that predict tokens beyond the next (3 tensors)"},
         {"ernie4_5_moe", "num_nextn_predict_layers\": 1", "mtp_block.0.input_layernorm mtp_emb_norm.0",

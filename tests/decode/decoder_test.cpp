@@ -81,6 +81,23 @@ TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfExperts) {
   logits_with_cache_equal_logits_without(DType::kFloat64, false, 1e-12, config::NormType::kRmsNorm, true, "glm4_moe",
                                          set_glm);
 }
+// The cache has expanded keys, and values with zeros behind them.
+template <int64_t kQueryLatent>
+void set_latents(config::Model& m) {
+  m.n_kv_heads = 0, m.num_experts = 6, m.moe_top_k = 2, m.n_dense_layers = 1, m.num_shared_experts = 1;
+  m.q_lora_rank = kQueryLatent, m.kv_lora_rank = 14;
+  m.qk_nope_head_dim = 10, m.qk_rope_head_dim = 6, m.v_head_dim = 9;
+  m.rope_type = config::RopeType::kYarn, m.rope_scaling_factor = 40, m.rope_original_seq_len = 8;
+  m.rope_mscale_all_dim = 1;
+}
+TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfLatentAttention) {
+  for (const auto set : {set_latents<20>, set_latents<0>}) {
+    logits_with_cache_equal_logits_without(DType::kFloat64, false, 1e-12, config::NormType::kRmsNorm, false,
+                                           "deepseek_v3", set);
+    logits_with_cache_equal_logits_without(DType::kFloat32, true, 2e-6, config::NormType::kRmsNorm, false,
+                                           "deepseek_v3", set);
+  }
+}
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoWhereLayersDoNotRotate) {
   logits_with_cache_equal_logits_without(DType::kFloat64, true, 1e-12, config::NormType::kRmsNorm, false, "smollm3");
 }

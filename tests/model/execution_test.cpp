@@ -171,6 +171,7 @@ struct ExecutedModel {
   bool like_olmo2 = false, like_gemma = false, ungated = false, like_modernbert = false, experts = false,
        like_glm = false;
   int64_t window = 0;
+  int64_t latent = -1;  // of queries, in latent attention; -1: no latent attention
 };
 const ExecutedModel kExecuted[] = {
     {.name = "causal"},
@@ -184,7 +185,9 @@ const ExecutedModel kExecuted[] = {
     {.name = "ModernBERT's ends", .causal = false, .sparse = true, .like_modernbert = true},
     {.name = "ModernBERT's ends, tied", .causal = false, .tied = true, .like_modernbert = true},
     {.name = "experts", .like_olmo2 = true, .experts = true},
-    {.name = "GLM-4.5's experts", .biases = true, .experts = true, .like_glm = true}};
+    {.name = "GLM-4.5's experts", .biases = true, .experts = true, .like_glm = true},
+    {.name = "latent attention", .documents = true, .latent = 20},
+    {.name = "latent attention without a latent of queries", .latent = 0}};
 
 plan::ModelShape executed_shape(const ExecutedModel& c) {
   config::Model m;
@@ -213,6 +216,10 @@ plan::ModelShape executed_shape(const ExecutedModel& c) {
     config::apply(config::find_family("glm4_moe"), m);
     m.attention_gate = true;
     m.num_shared_experts = 2, m.num_expert_groups = 3, m.num_limited_groups = 2;
+  }
+  if (c.latent >= 0) {
+    m.n_kv_heads = 0, m.kv_lora_rank = 14, m.q_lora_rank = c.latent;
+    m.qk_nope_head_dim = 10, m.qk_rope_head_dim = 6, m.v_head_dim = 9;
   }
   plan::ModelShape shape = plan::model_shape(m, 100);
   shape.causal = c.causal, shape.sparse_labels = c.sparse, shape.document_scope = c.documents;
@@ -265,7 +272,7 @@ TEST(Execution, EveryOpOfSeveralRanksReadsAndWritesWhatItSays) {
   };
   for (const Layout layout : {Layout{2, 1}, Layout{1, 2}, Layout{1, 8}, Layout{2, 1, 2}, Layout{1, 2, 2}}) {
     for (const ExecutedModel& c : {kExecuted[0], kExecuted[3], kExecuted[4], kExecuted[5], kExecuted[6], kExecuted[7],
-                                   kExecuted[9], kExecuted[10]}) {
+                                   kExecuted[9], kExecuted[10], kExecuted[12], kExecuted[13]}) {
       if (layout.experts > 1 && !c.experts) continue;
       const plan::ModelShape whole = executed_shape(c);
       comm::run_ranks(layout.tensor * layout.context, 60, [&](comm::Group& world) {

@@ -11,16 +11,19 @@ import torch
 import transformers
 
 CLASSES = {"qwen3_moe": "Qwen3Moe", "olmoe": "Olmoe", "mixtral": "Mixtral", "glm4_moe": "Glm4Moe",
-           "afmoe": "Afmoe", "dots1": "Dots1", "minimax_m2": "MiniMaxM2", "ernie4_5_moe": "Ernie4_5_Moe"}
-SIGMOID = ("glm4_moe", "afmoe", "dots1", "minimax_m2")
+           "afmoe": "Afmoe", "dots1": "Dots1", "minimax_m2": "MiniMaxM2", "ernie4_5_moe": "Ernie4_5_Moe",
+           "deepseek_v3": "DeepseekV3"}
+SIGMOID = ("glm4_moe", "afmoe", "dots1", "minimax_m2", "deepseek_v3")
 GATE = "mlp.gate.e_score_correction_bias"
-BIASES = {"glm4_moe": GATE, "dots1": GATE, "afmoe": "mlp.expert_bias", "minimax_m2": "mlp.e_score_correction_bias",
+BIASES = {"glm4_moe": GATE, "dots1": GATE, "deepseek_v3": GATE, "afmoe": "mlp.expert_bias",
+          "minimax_m2": "mlp.e_score_correction_bias",
           "ernie4_5_moe": "mlp.gate.moe_statics.e_score_correction_bias"}
 
 
 def names_of(case):
     """Our name -> (the class's parameter, the expert's index in it or None, its rows or None)."""
     F, norms, glm = case["F"], case["family"] not in ("mixtral", "ernie4_5_moe"), case["family"] == "glm4_moe"
+    latent = case["family"] == "deepseek_v3"
     afmoe = case["family"] == "afmoe"
     names = {"tok_embeddings.weight": ("model.embed_tokens.weight", None, None),
              "norm.weight": ("model.norm.weight", None, None), "output.weight": ("lm_head.weight", None, None)}
@@ -33,11 +36,17 @@ def names_of(case):
             for a, b in (("post_attention_norm", "post_attention_layernorm"), ("ffn_norm", "pre_mlp_layernorm"),
                          ("post_ffn_norm", "post_mlp_layernorm")):
                 names[f"{ours}{a}.weight"] = (f"{theirs}{b}.weight", None, None)
-        for a, b in (("wq", "q_proj"), ("wk", "k_proj"), ("wv", "v_proj"), ("wo", "o_proj")):
+        if latent:
+            pairs = [("wkv_a", "kv_a_proj_with_mqa"), ("kv_norm", "kv_a_layernorm"), ("wkv_b", "kv_b_proj"),
+                     ("wo", "o_proj")]
+            pairs += ([("wq_a", "q_a_proj"), ("q_a_norm", "q_a_layernorm"), ("wq_b", "q_b_proj")]
+                      if case["latents"]["q_lora_rank"] else [("wq", "q_proj")])
+            names |= {f"{ours}attention.{a}.weight": (f"{theirs}self_attn.{b}.weight", None, None) for a, b in pairs}
+        for a, b in () if latent else (("wq", "q_proj"), ("wk", "k_proj"), ("wv", "v_proj"), ("wo", "o_proj")):
             names[f"{ours}attention.{a}.weight"] = (f"{theirs}self_attn.{b}.weight", None, None)
             if glm and a != "wo":
                 names[f"{ours}attention.{a}.bias"] = (f"{theirs}self_attn.{b}.bias", None, None)
-        for norm in ("q_norm", "k_norm") if norms else ():
+        for norm in ("q_norm", "k_norm") if norms and not latent else ():
             names[f"{ours}attention.{norm}.weight"] = (f"{theirs}self_attn.{norm}.weight", None, None)
         if i < case["dense"]:
             for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
@@ -71,6 +80,11 @@ def model_of(case):
                       "n_routed_experts": case["E"], "first_k_dense_replace": case["dense"], "sliding_window": 7,
                       "max_window_layers": 1, "n_shared_experts": case["shared"], "n_group": case["groups"],
                       "topk_group": case["limited_groups"], "routed_scaling_factor": float(case["scale"]), **norm},
+            "deepseek_v3": {"moe_intermediate_size": F, "intermediate_size": case["F_dense"],
+                            "n_routed_experts": case["E"], "first_k_dense_replace": case["dense"],
+                            "n_shared_experts": case["shared"], "n_group": case["groups"],
+                            "topk_group": case["limited_groups"], "routed_scaling_factor": float(case["scale"]),
+                            **case["latents"], **norm},
             "afmoe": {"head_dim": case["K"], "moe_intermediate_size": F, "intermediate_size": case["F_dense"],
                       "num_dense_layers": case["dense"], "num_shared_experts": case["shared"], **count,
                       "route_scale": float(case["scale"]), "sliding_window": 7, "global_attn_every_n_layers": 2,
@@ -81,11 +95,14 @@ def model_of(case):
                              "moe_num_experts": case["E"], "moe_layer_start_index": case["dense"],
                              "moe_num_shared_experts": case["shared"]},
             "mixtral": {"intermediate_size": F, "num_local_experts": case["E"], "sliding_window": None}}
-    name = CLASSES[case["family"]]
+    name, rope = CLASSES[case["family"]], {"rope_type": "default", "rope_theta": case["rope_theta"]}
+    if case["mscale_all_dim"] > 0:
+        rope |= {"rope_type": "yarn", "factor": 40.0, "original_max_position_embeddings": 8, "mscale": 0.7,
+                 "mscale_all_dim": case["mscale_all_dim"]}
     config = getattr(transformers, name + "Config")(
         hidden_size=case["D"], num_hidden_layers=case["L"], num_attention_heads=case["H"],
         num_key_value_heads=case["G"], vocab_size=case["V"], rms_norm_eps=case["norm_eps"],
-        rope_parameters={"rope_type": "default", "rope_theta": case["rope_theta"]}, tie_word_embeddings=False,
+        rope_parameters=rope, tie_word_embeddings=False,
         num_experts_per_tok=case["k"], pad_token_id=None, attn_implementation="eager", **more[case["family"]])
     return getattr(transformers, name + "ForCausalLM")(config).float().train()
 

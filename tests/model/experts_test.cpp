@@ -30,6 +30,8 @@ struct ExpertsCase {
   double balance = 0, z_loss = 0;
   int64_t shared = 0, groups = 1, limited_groups = 1;
   double scale = 1;
+  int64_t q_lora_rank = 0;  // of latent attention
+  double mscale_all_dim = 0;
 };
 constexpr ExpertsCase kCases[] = {{"Qwen3's experts", "qwen3_moe", 8, 3},
                                   {"with losses of the router", "qwen3_moe", 8, 2, 0, 0.7, 0.2},
@@ -46,7 +48,9 @@ constexpr ExpertsCase kCases[] = {{"Qwen3's experts", "qwen3_moe", 8, 3},
                                   {"its class without a division", "dots1", 6, 2, 0, 0, 0, 1, 1, 1, 1.3},
                                   {"MiniMax-M2", "minimax_m2", 8, 3, 0, 0.2},
                                   {"ERNIE 4.5", "ernie4_5_moe", 8, 3, 1, 0.2, 0.1, 2},
-                                  {"its class without shared experts", "ernie4_5_moe", 6, 2, 0, 0.3}};
+                                  {"its class without shared experts", "ernie4_5_moe", 6, 2, 0, 0.3},
+                                  {"DeepSeek-V3", "deepseek_v3", 8, 3, 1, 0.2, 0, 1, 4, 2, 2.5, 22, 1.3},
+                                  {"Moonlight", "deepseek_v3", 6, 2, 1, 0.2, 0, 2, 1, 1, 2.4}};
 
 config::Model model_of(const ExpertsCase& c) {
   config::Model m;
@@ -59,6 +63,16 @@ config::Model model_of(const ExpertsCase& c) {
   m.route_scale = c.scale;
   if (std::string_view(c.family) == "glm4_moe")
     m.route_norm = m.qkv_bias = m.qk_norm = true, m.partial_rotary_factor = 0.5;
+  if (std::string_view(c.family) == "deepseek_v3") {
+    m.route_norm = true;
+    m.n_kv_heads = 0, m.kv_lora_rank = 14, m.q_lora_rank = c.q_lora_rank;
+    m.qk_nope_head_dim = 10, m.qk_rope_head_dim = 6, m.v_head_dim = 9;
+    m.rope_mscale_all_dim = c.mscale_all_dim;
+    if (c.mscale_all_dim > 0) {
+      m.rope_type = config::RopeType::kYarn, m.rope_scaling_factor = 40, m.rope_original_seq_len = 8;
+      m.rope_attention_factor = (0.07 * std::log(40.0) + 1) / (0.1 * c.mscale_all_dim * std::log(40.0) + 1);
+    }
+  }
   if (std::string_view(c.family) == "minimax_m2") m.partial_rotary_factor = 0.5;
   if (std::string_view(c.family) == "dots1") {
     m.route_norm = c.dense > 0;
@@ -94,14 +108,20 @@ Prepared prepare(const ExpertsCase& c, const Path& folder) {
   write_bytes(folder / "tokens.bin", p.tokens);
   write_bytes(folder / "labels.bin", p.labels);
   const plan::ModelShape& s = p.shape;
+  const std::string latents = fmt::format(
+      R"({{"q_lora_rank": {}, "kv_lora_rank": {}, "qk_nope_head_dim": {}, "qk_rope_head_dim": {}, "v_head_dim": {}}})",
+      s.q_lora_rank > 0 ? std::to_string(s.q_lora_rank) : "null", s.kv_lora_rank, s.qk_nope_head_dim,
+      s.qk_rope_head_dim, s.v_head_dim);
   write_file_atomic(
       folder / "case.json",
       fmt::format(
           R"({{"D": {}, "L": {}, "H": {}, "G": {}, "K": {}, "F": {}, "F_dense": {}, "V": {}, "B": {}, "S": {}, )"
           R"("norm_eps": {}, "rope_theta": {}, "family": "{}", "E": {}, "k": {}, "dense": {}, "route_norm": {}, )"
-          R"("balance": {}, "z_loss": {}, "shared": {}, "groups": {}, "limited_groups": {}, "scale": {}}})",
+          R"("balance": {}, "z_loss": {}, "shared": {}, "groups": {}, "limited_groups": {}, "scale": {}, )"
+          R"("latents": {}, "mscale_all_dim": {}}})",
           s.D, s.L(), s.H, s.G, s.K, s.layers.back().F, m.hidden_dim, s.V, B, S, s.norm.eps, s.rope.theta, c.family,
-          c.E, c.k, c.dense, s.route_norm, c.balance, c.z_loss, c.shared, c.groups, c.limited_groups, c.scale));
+          c.E, c.k, c.dense, s.route_norm, c.balance, c.z_loss, c.shared, c.groups, c.limited_groups, c.scale, latents,
+          c.mscale_all_dim));
   return p;
 }
 

@@ -72,6 +72,13 @@ plan::ModelShape shape_with_experts(config::NormPlacement placement, int64_t sha
   return plan::model_shape(m, 61);
 }
 
+plan::ModelShape shape_with_latents(int64_t of_queries) {
+  config::Model m;
+  m.dim = 96, m.n_layers = 3, m.n_heads = 6, m.hidden_dim = 136, m.q_lora_rank = of_queries, m.kv_lora_rank = 40;
+  m.qk_nope_head_dim = 18, m.qk_rope_head_dim = 6, m.v_head_dim = 16;
+  return plan::model_shape(m, 61);
+}
+
 void same_as_none(const plan::ModelShape& shape, DType dtype, const std::vector<Levels>& all_levels) {
   const Result none = run(shape, dtype, {});
   for (const Levels& levels : all_levels) {
@@ -98,6 +105,7 @@ TEST(Recompute, EveryLevelHasTheGradientsOfNoneBitForBit) {
     for (const int64_t shared : {0, 2})
       same_as_none(shape_with_experts(placement, shared), DType::kBFloat16,
                    {Levels(3, kNorms), Levels(3, kAttention), Levels(3, kBlock)});
+  for (const int64_t of_queries : {0, 56}) same_as_none(shape_with_latents(of_queries), DType::kBFloat16, levels);
   for (const bool gated : {true, false}) same_as_none(shape_like_gemma(gated), DType::kFloat32, levels);
   same_as_none(small_shape(NormType::kNpLayerNorm, AttentionScope::kDocument), DType::kFloat64, {Levels(3, kBlock)});
 }

@@ -5,6 +5,7 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
@@ -49,7 +50,7 @@ struct ModelCase {
   bool like_olmo2 = false;  // norms of outputs, and of all heads of queries and keys
   int64_t no_rope_layer_interval = 0;
   int64_t second_F = 0;  // the feed-forward width of every second layer, if it differs
-  enum Style { kPlain, kGemma, kGranite, kArcee, kEncoder } style = kPlain;
+  enum Style { kPlain, kGemma, kGranite, kArcee, kEncoder, kLatent } style = kPlain;
   int64_t window = 0;  // of every layer but each third
 };
 
@@ -89,6 +90,10 @@ inline config::Model model_config(const ModelCase& c) {
   if (c.style == ModelCase::kEncoder) {
     m.activation = config::Activation::kGelu, m.logits_divisor = 1.5;
     m.embedding_norm = m.prediction_head = m.decoder_bias = true, m.first_attention_norm = false;
+  }
+  if (c.style == ModelCase::kLatent) {  // K: of the queries' latent
+    m.head_dim = 0, m.q_lora_rank = c.K, m.kv_lora_rank = 14;
+    m.qk_nope_head_dim = 10, m.qk_rope_head_dim = 6, m.v_head_dim = 9;
   }
   return m;
 }
@@ -132,6 +137,31 @@ inline at::Tensor norm(const at::Tensor& input, const Parameters& p, const std::
   return x / (x.norm(2, -1, true) * std::pow(static_cast<double>(c.D), -0.5) + eps) * p(name);
 }
 
+// Queries, keys and values of latent attention, [B, H, S, N + R] or [B, H, S, V]: `y` is attention's input.
+struct LatentReference {
+  at::Tensor q, k, v;
+  LatentReference(const Parameters& p, const std::string& of, const at::Tensor& y, const plan::ModelShape& s,
+                  const ModelCase& c) {
+    const int64_t N = s.qk_nope_head_dim, R = s.qk_rope_head_dim, V = s.v_head_dim;
+    ModelCase rms = c;
+    rms.norm_type = NormType::kRmsNorm;
+    const auto product = [&](const at::Tensor& x, const char* w) { return at::matmul(x, p(of + w).t()); };
+    const auto in_heads = [&](const at::Tensor& x) { return x.unflatten(2, {s.H, -1}).transpose(1, 2); };
+    const auto turned = [&](const at::Tensor& x) { return rotate(x.transpose(1, 2), s.rope.theta).transpose(1, 2); };
+    const at::Tensor queries =
+        s.q_lora_rank == 0
+            ? product(y, "wq.weight")
+            : product(norm(product(y, "wq_a.weight"), p, of + "q_a_norm.weight", rms, 1e-6), "wq_b.weight");
+    const at::Tensor latent = product(y, "wkv_a.weight");
+    const at::Tensor row = norm(latent.narrow(2, 0, s.kv_lora_rank), p, of + "kv_norm.weight", rms, 1e-6);
+    const at::Tensor heads = in_heads(product(row, "wkv_b.weight")), all = in_heads(queries);
+    const at::Tensor shared = turned(latent.narrow(2, s.kv_lora_rank, R).unsqueeze(1)).expand({-1, s.H, -1, -1});
+    q = at::cat({all.narrow(3, 0, N), turned(all.narrow(3, N, R))}, 3);
+    k = at::cat({heads.narrow(3, 0, N), shared}, 3);
+    v = heads.narrow(3, N, V);
+  }
+};
+
 inline at::Tensor activated(config::Activation function, const at::Tensor& x) {
   if (function == config::Activation::kSilu) return at::silu(x);
   if (function == config::Activation::kRelu2) return at::relu(x).square();
@@ -166,10 +196,15 @@ inline at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s,
     };
     const bool rotates = c.no_rope_layer_interval == 0 || (layer + 1) % c.no_rope_layer_interval != 0;
     const auto turned = [&](const at::Tensor& x) { return rotates ? rotate(x, s.rope.theta) : x; };
-    const at::Tensor q = turned(normed(heads("wq", s.H), "q_norm.weight")).transpose(1, 2);
-    const at::Tensor k =
-        turned(normed(heads("wk", s.G), "k_norm.weight")).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
-    const at::Tensor v = heads("wv", s.G).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
+    at::Tensor q, k, v;
+    if (s.has_latents()) {
+      const LatentReference latent(p, of, y, s, c);
+      q = latent.q, k = latent.k, v = latent.v;
+    } else {
+      q = turned(normed(heads("wq", s.H), "q_norm.weight")).transpose(1, 2);
+      k = turned(normed(heads("wk", s.G), "k_norm.weight")).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
+      v = heads("wv", s.G).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
+    }
     const at::Tensor hidden = at::ones({c.S, c.S}, at::kBool).tril().logical_not();
     at::Tensor mask = c.masked ? at::zeros_like(hidden) : hidden;
     if (c.window > 0 && (layer + 1) % 3 != 0) {
@@ -177,7 +212,7 @@ inline at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s,
       mask = mask.logical_or(c.masked ? distance.abs().gt(c.window / 2) : distance.ge(c.window));
     }
     const at::Tensor scores = (at::matmul(q, k.transpose(2, 3)) * scale).masked_fill(mask, -INFINITY);
-    const at::Tensor o = at::matmul(scores.softmax(-1), v).transpose(1, 2).reshape({c.B, c.S, s.H * s.K});
+    const at::Tensor o = at::matmul(scores.softmax(-1), v).transpose(1, 2).reshape({c.B, c.S, -1});
     const auto branch = [&](const at::Tensor& out, const char* w) {
       return (outputs ? norm(out, p, n + w, c, s.norm.eps) : out) * s.residual_multiplier;
     };

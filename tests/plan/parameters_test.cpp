@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "config/families.h"
 #include "models/flops.h"
 #include "plan/run_shape.h"
 #include "support/errors.h"
@@ -192,6 +193,21 @@ TEST(Parameters, FlopsPerTokenIsSixTimesTheMatricesPlusAttention) {
   ModelShape wider = shape;
   wider.layers[3].F += 1000;
   EXPECT_DOUBLE_EQ(flops_per_token(wider, 8192) - flops_per_token(shape, 8192), 6 * 3 * 4096.0 * 1000);
+}
+
+// DeepSeek-V3's report: 671 billion parameters, of which a token uses 37 billion, here without the embedding. NVIDIA
+// counts 250 GFLOP a token at 4,096 (NeMo Automodel's table of performance).
+TEST(Parameters, DeepSeekV3HasThePublishedCountsAndFlops) {
+  const ModelShape shape = model_shape(config::model_of(*config::find_flavor("deepseek_v3", "671B-A37B")), 129280);
+  const ParameterPlan plan = parameter_plan(shape);
+  EXPECT_NEAR(static_cast<double>(plan.num_parameters), 671e9, 0.01 * 671e9);
+  const double embedding = 129280.0 * 7168, active = static_cast<double>(plan.num_active) - embedding;
+  EXPECT_NEAR(active, 36.6e9, 0.01 * 36.6e9);
+  EXPECT_NEAR(flops_per_token(shape, 4096), 250e9, 0.02 * 250e9);
+  // Norms of a layer: of its inputs and latent rows; biases of the experts of 58 layers; the last norm.
+  const double vectors = 61 * (2 * 7168 + 1536 + 512) + 58 * 256 + 7168;
+  const double attention = 61.0 * 3 * 128 * (192 + 128) * 4096;
+  EXPECT_DOUBLE_EQ(flops_per_token(shape, 4096), 6 * (active - vectors) + attention);
 }
 
 // Hidden positions alone go through the output matrix.

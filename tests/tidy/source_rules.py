@@ -18,7 +18,7 @@ TORCH = ["base", "machine", "hub", "storage", "mesh", "trace", "config", "models
 # together, and stand to their right.
 FOLDERS = {
     "config": ["import"],
-    "models": ["moe", "llama"],
+    "models": ["moe", "mla", "llama"],
     "plan": ["optimizer", "layouts"],
     "comm": ["notes"],
     "tokenizer": ["unicode", "pretokenizer", "normalizer", "bpe", "unigram", "wordpiece", "formats"],

@@ -181,6 +181,13 @@ TEST(PlannedMemory, IsWhatRanksThatShareLayersAndSequencesAllocate) {
   sparse.model.num_shared_experts = 1;
   sparse.model.attention_gate = true;
   plans_what_ranks_that_share_allocate(sparse);
+  sparse.model.attention_gate = false;
+  sparse.model.n_kv_heads = 0, sparse.model.kv_lora_rank = 20, sparse.model.v_head_dim = 5;
+  sparse.model.qk_nope_head_dim = 6, sparse.model.qk_rope_head_dim = 2;
+  for (const int64_t of_queries : {0, 28}) {
+    sparse.model.q_lora_rank = of_queries;
+    plans_what_ranks_that_share_allocate(sparse);
+  }
 }
 
 // Every rank of a pipeline: the plan is of the one that needs most.

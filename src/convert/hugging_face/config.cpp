@@ -17,11 +17,13 @@
 #include "config/fields.h"
 #include "convert/hugging_face/experts.h"
 #include "convert/hugging_face/field_values.h"
+#include "convert/hugging_face/latent.h"
 #include "convert/hugging_face/layers.h"
 #include "convert/hugging_face/llada.h"
 #include "convert/hugging_face/modernbert.h"
 #include "convert/hugging_face/neobert.h"
 #include "convert/hugging_face/rope.h"
+#include "convert/hugging_face/tokens.h"
 #include "formats/json_object.h"
 
 namespace hearth::convert {
@@ -52,7 +54,7 @@ class ConfigReader {
     read_no_rope();
     read_multipliers();
     read_experts(json_, type(), found_.model, [this](const std::string& what) { refuse(what); });
-    read_tokens();
+    read_tokens(json_, found_, [this](const std::string& what) { refuse(what, {}); });
     read_objective();
     read_code();
     require_allowed(found_, origin_);
@@ -83,7 +85,9 @@ class ConfigReader {
     const std::string name = has_type ? json_["model_type"].get<std::string>() : std::string();
     std::vector<std::string> known;
     for (const config::Family& family : config::families()) {
+      const std::vector<std::string>& others = family.hugging_face.other_types;
       if (family.hugging_face.model_type == name) return family;
+      if (std::find(others.begin(), others.end(), name) != others.end()) return family;
       known.push_back(family.hugging_face.model_type);
     }
     refuse(name.empty() ? "has no model_type" : fmt::format("model_type \"{}\" is not one that Hearth computes", name),
@@ -161,16 +165,22 @@ class ConfigReader {
              has_default ? fmt::format("the file has no num_key_value_heads, and {}'s default is {}", type().model_type,
                                        class_heads)
                          : std::string());
+    if (!is_key(type(), kLatent)) read_width();
+    m.norm_eps = has("rms_norm_eps") ? number(json_.at("rms_norm_eps"), "rms_norm_eps") : type().rms_norm_eps;
+    config::apply(*family_, m);
+    read_keys();
+    check_latent_fields(json_, type(), m, [this](const std::string& what) { refuse(what); });
+    m.rope_pairs = type().rope_pairs;
+    m.enable_weight_tying = flag("tie_word_embeddings", type().tie_word_embeddings);
+    found_.max_positions = integer("max_position_embeddings", type().max_position_embeddings);
+  }
+
+  void read_width() {
+    config::Model& m = found_.model;
     const int64_t width = integer("head_dim", type().head_dim > 0 ? type().head_dim : m.dim / m.n_heads);
     if (m.dim % m.n_heads != 0 || width != m.dim / m.n_heads) m.head_dim = width;
     if (width == 0 || width % 2 != 0 || (m.head_dim > 0 && !type().has_head_dim))
       refuse(fmt::format("heads of width {}", width));
-    m.norm_eps = has("rms_norm_eps") ? number(json_.at("rms_norm_eps"), "rms_norm_eps") : type().rms_norm_eps;
-    config::apply(*family_, m);
-    read_keys();
-    m.rope_pairs = type().rope_pairs;
-    m.enable_weight_tying = flag("tie_word_embeddings", type().tie_word_embeddings);
-    found_.max_positions = integer("max_position_embeddings", type().max_position_embeddings);
   }
 
   static bool is_key(const config::HuggingFaceClass& type, const std::string& name) {
@@ -185,6 +195,7 @@ class ConfigReader {
     const auto read = [&](const std::string& name, const auto& missing) -> config::Value {
       using Type = std::decay_t<decltype(missing)>;
       if constexpr (std::is_same_v<Type, bool>) return flag(name, missing);
+      if (name == kQueryLatent && json_.contains(name) && !has(name)) return int64_t{0};  // null: no latent of queries
       if constexpr (std::is_same_v<Type, int64_t>) return integer(name, missing);
       if constexpr (std::is_same_v<Type, double>) return has(name) ? number(json_.at(name), name) : missing;
       return missing;
@@ -359,22 +370,6 @@ class ConfigReader {
         refuse(fmt::format("field \"{}\" is not one of {}", name, type().model_type));
       if (type().has_multipliers) *member = has(name) ? number(json_.at(name), name) : 1;
     }
-  }
-
-  void read_tokens() {
-    const auto token = [&](const HfJson& value, const char* name) {
-      if (!value.is_number_integer() || value < 0 || value >= found_.model.vocab_size)
-        refuse(fmt::format("{} = {} is not a token", name, value.dump()), {});
-      return value.get<int64_t>();
-    };
-    if (has("mask_token_id")) found_.mask = token(json_["mask_token_id"], "mask_token_id");
-    if (has("bos_token_id")) found_.bos = token(json_["bos_token_id"], "bos_token_id");
-    if (!has("eos_token_id")) return;
-    const HfJson& eos = json_["eos_token_id"];
-    if (!eos.is_array())
-      found_.eos = {token(eos, "eos_token_id")};
-    else
-      for (const HfJson& value : eos) found_.eos.push_back(token(value, "eos_token_id"));
   }
 
   const std::string& origin_;

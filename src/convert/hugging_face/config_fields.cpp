@@ -12,7 +12,8 @@ namespace {
 // Fields that do not change the computation of logits. Each name has a space on both sides.
 constexpr std::string_view kIgnored =
     " _attn_implementation _attn_implementation_autoset _attn_implementation_internal _commit_hash"
-    " _flash_attn_2_enabled _name_or_path architectures attention_dropout attn_implementation bad_words_ids"
+    " _flash_attn_2_enabled _name_or_path architectures aux_loss_alpha ep_size seq_aux attention_dropout "
+    "attn_implementation bad_words_ids"
     " begin_suppress_tokens cache_implementation chunk_size_feed_forward decoder_start_token_id diversity_penalty "
     "do_sample dtype embd_pdrop"
     " early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty finetuning_task"
@@ -37,7 +38,7 @@ constexpr std::string_view kUsed =
     " query_pre_attn_scalar sliding_window_pattern _sliding_window_pattern num_experts num_local_experts"
     " num_experts_per_tok moe_intermediate_size mlp_only_layers decoder_sparse_step n_routed_experts"
     " num_nextn_predict_layers num_mtp_modules rotary_dim moe_num_experts moe_k moe_layer_end_index"
-    " global_attn_every_n_layers mup_enabled ";
+    " global_attn_every_n_layers mup_enabled qk_head_dim ";
 
 // Fields that must have one of these values, or null.
 struct Fixed {

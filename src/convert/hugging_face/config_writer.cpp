@@ -12,6 +12,7 @@
 #include "config/families.h"
 #include "convert/hugging_face/config.h"
 #include "convert/hugging_face/experts.h"
+#include "convert/hugging_face/latent.h"
 #include "convert/hugging_face/llada.h"
 #include "convert/hugging_face/modernbert.h"
 #include "convert/hugging_face/neobert.h"
@@ -154,7 +155,7 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
                {"max_position_embeddings", d.max_positions},
                {"num_attention_heads", m.n_heads},
                {"num_hidden_layers", m.n_layers},
-               {"num_key_value_heads", m.n_kv_heads},
+               {"num_key_value_heads", m.has_latents() ? m.n_heads : m.n_kv_heads},
                {"tie_word_embeddings", m.enable_weight_tying},
                {"use_cache", true},
                {"pad_token_id", OutJson()},  // some classes have one of their own, which a vocabulary may lack
@@ -169,6 +170,7 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
   if (!type.full_layers_rotate) check_rotation_by_window(type, m);
   for (const config::FieldKey& key : type.keys)
     std::visit([&](const auto& value) { j[key.field] = value; }, config::key_of(m, key.key));
+  if (m.has_latents() && m.q_lora_rank == 0) j[kQueryLatent] = OutJson();
   if (!type.prediction_layers.empty()) j[type.prediction_layers] = 0;
   if (type.has_multipliers) add_multipliers(j, m);
   if (type.has_mup || type.scales_embeddings) add_embedding_scale(j, type, m);

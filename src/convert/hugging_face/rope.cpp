@@ -59,7 +59,8 @@ bool is_given(const HfJson& object, std::string_view name) {
 auto scaling_of(const config::Model& m) {
   return std::tie(m.rope_type, m.rope_scaling_factor, m.rope_low_freq_factor, m.rope_high_freq_factor,
                   m.rope_original_seq_len, m.rope_beta_fast, m.rope_beta_slow, m.rope_truncate, m.rope_attention_factor,
-                  m.rope_short_factor, m.rope_long_factor, m.partial_rotary_factor, m.query_position_scale);
+                  m.rope_mscale_all_dim, m.rope_short_factor, m.rope_long_factor, m.partial_rotary_factor,
+                  m.query_position_scale);
 }
 
 class RopeReader {
@@ -92,7 +93,7 @@ class RopeReader {
     if (!found && type_.query_position_scale)
       refuse("has no rope_parameters", fmt::format("{}'s class scales queries by them", type_.model_type));
     model = found.value_or(plain_);
-    if (rotary_dim > 0 && config::rotary_width(model.partial_rotary_factor, head_width(model)) != rotary_dim)
+    if (rotary_dim > 0 && config::rotary_width(model) != rotary_dim)
       refuse(fmt::format("{} = {}, and {} = {}", kRotaryDim, rotary_dim, kPartial, model.partial_rotary_factor),
              "not all programs would compute one model");
     model.rope_theta = base();
@@ -292,7 +293,10 @@ class RopeReader {
     if (one > 0 && all > 0) attention = (0.1 * one * stretch + 1) / (0.1 * all * stretch + 1);
     if (is_given(style, "attention_factor")) attention = number_in(style, name, "attention_factor");
     set_attention_factor(attention, name, m);
-    if (m.rope_scaling_factor != 1) return;
+    if (m.rope_scaling_factor != 1) {
+      if (type_.scales_scores) m.rope_mscale_all_dim = all;
+      return;
+    }
     m.rope_original_seq_len = plain_.rope_original_seq_len;  // no key has an effect
     m.rope_beta_fast = plain_.rope_beta_fast, m.rope_beta_slow = plain_.rope_beta_slow;
     m.rope_truncate = plain_.rope_truncate;

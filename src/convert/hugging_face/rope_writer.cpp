@@ -42,6 +42,9 @@ OutJson style_of(const config::Model& m) {
   }
   if (rope.type == RopeType::kYarn || rope.type == RopeType::kLongRope)
     style["attention_factor"] = rope.attention_factor;
+  // DeepSeek's own code takes the factor of rotated elements from mscale / mscale_all_dim.
+  if (m.rope_mscale_all_dim > 0 && rope.attention_factor == 1) style["mscale"] = m.rope_mscale_all_dim;
+  if (m.rope_mscale_all_dim > 0 && rope.type == RopeType::kYarn) style["mscale_all_dim"] = m.rope_mscale_all_dim;
   if (rope.type != RopeType::kLinear) style["original_max_position_embeddings"] = m.rope_original_seq_len;
   style["rope_theta"] = m.rope_theta;
   return style;
@@ -89,7 +92,7 @@ void write_rope(OutJson& fields, const config::HuggingFaceClass& type, const con
   }
   if (m.partial_rotary_factor != 1 || (type.partial_rotary > 0 && type.partial_rotary < 1))
     style["partial_rotary_factor"] = fields["partial_rotary_factor"] = m.partial_rotary_factor;
-  if (type.has_rotary_dim) fields["rotary_dim"] = config::rotary_width(m.partial_rotary_factor, head_width(m));
+  if (type.has_rotary_dim) fields["rotary_dim"] = config::rotary_width(m);
   fields["rope_theta"] = m.rope_theta;
   fields["rope_scaling"] = is_scaled || type.query_position_scale ? style : OutJson();
   fields["rope_parameters"] = style;

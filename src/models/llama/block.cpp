@@ -19,9 +19,13 @@ LlamaBlock::LlamaBlock(const ModelShape& layer) : s_(layer) {
   const int64_t D = s_.D, Q = s_.H * s_.K, KV = s_.G * s_.K;
   using enum Cut;
   if (of_attention_.norms_input) of_attention_.input_norm = add_norm("attention_norm.weight");
-  wqkv_ = list_.add({{"attention.wq.weight", {Q, D}, kRows, in},
-                     {"attention.wk.weight", {KV, D}, kRows, in},
-                     {"attention.wv.weight", {KV, D}, kRows, in}});
+  if (s_.has_latents()) {
+    latent_.emplace(layer, list_, in);
+  } else {
+    wqkv_ = list_.add({{"attention.wq.weight", {Q, D}, kRows, in},
+                       {"attention.wk.weight", {KV, D}, kRows, in},
+                       {"attention.wv.weight", {KV, D}, kRows, in}});
+  }
   if (s_.qkv_bias) {
     bqkv_ = list_.add({{"attention.wq.bias", {Q}, kRows, {Init::kZeros}},
                        {"attention.wk.bias", {KV}, kRows, {Init::kZeros}},
@@ -34,7 +38,7 @@ LlamaBlock::LlamaBlock(const ModelShape& layer) : s_(layer) {
     q_norm_ = list_.add({{"attention.q_norm.weight", {per_head ? s_.K : Q}, cut, norm_law()}});
     k_norm_ = list_.add({{"attention.k_norm.weight", {per_head ? s_.K : KV}, cut, norm_law()}});
   }
-  wo_ = list_.add({{"attention.wo.weight", {D, Q}, kColumns, out}});
+  wo_ = list_.add({{"attention.wo.weight", {D, s_.H * s_.value_width()}, kColumns, out}});
   if (s_.output_bias) of_attention_.bias = list_.add({{"attention.wo.bias", {D}, kNothing, {Init::kZeros}}});
   if (norms_outputs()) of_attention_.output_norm = add_norm("post_attention_norm.weight");
   if (norms_inputs()) of_ffn_.input_norm = add_norm("ffn_norm.weight");
@@ -87,6 +91,7 @@ void LlamaBlock::add_kept_buffers(Program& p, int64_t layer) {
   };
   add_norms(of_attention_,
             {"attention_statistics", "attention_input", "attention_output_statistics", "attention_output"});
+  if (latent_) latent_->add_kept_buffers(p, layer);
   qkv_ = add("qkv", {B * queries, (heads + 2 * s_.attention_key_heads()) * K});
   if (s_.qk_norm) {
     head_norm_input_ = add("head_norm_input", {T, s_.qk_heads() * K});
@@ -117,6 +122,12 @@ void LlamaBlock::add_working_buffers(Program& p, int64_t layer) {
     attention_gradient_ = p.shared_buffer("attention_gradient", {T, s_.H * K});
     if (!experts_) gated_gradient_ = p.shared_buffer("gated_gradient", {T, s_.F()});
     if (shares_norms_of_heads()) head_norm_dots_ = p.shared_buffer("head_norm_dots", {1, 2 * T}, p.exact());
+  }
+  if (latent_) latent_->add_working_buffers(p, layer);
+  if (has_zeros()) {
+    const std::vector<int64_t> shape = {T, s_.H * s_.value_width()};
+    values_ = p.in_halves() ? p.add_buffer("values", layer, shape) : p.shared_buffer("values", shape);
+    if (trains) values_gradient_ = p.shared_buffer("values_gradient", shape);
   }
   if (gates_attention()) {
     gated_attention_ = p.in_halves() ? p.add_buffer("gated_attention", layer, {T, s_.H * K})
@@ -171,10 +182,13 @@ ResidualStream LlamaBlock::forward(Program& p, const ResidualStream& before, con
 
 // The input of attention -> qkv, attention, log_sum_exp.
 void LlamaBlock::attend(Program& p, bool is_repeated) {
-  p.step("wq wk wv", is_repeated);
+  p.step(latent_ ? "input of latents" : "wq wk wv", is_repeated);
   const Ref product = shares_heads() ? qkv_rows_ : qkv_;
   const Ref input = p.all_rows(attention_input());
-  p.add(Linear{product, input, wqkv_});
+  if (latent_)
+    latent_->expand(p, product, input, is_repeated);
+  else
+    p.add(Linear{product, input, wqkv_});
   if (gates_attention()) p.add(Linear{attention_gate_, input, wg_});
   if (s_.qkv_bias) p.add(AddBias{product, bqkv_});
   if (s_.qk_norm) norm_heads(p, product);
@@ -192,7 +206,7 @@ void LlamaBlock::attend(Program& p, bool is_repeated) {
   p.step("attention", is_repeated);
   const Ref out = shares_heads() ? attention_heads_ : attention_;
   const Ref keys_values = shares_keys() ? keys_values_ : qkv_.part(q, 2 * k);
-  p.add(Attention{reach(), s_.attention_multiplier, out, log_sum_exp_, qkv_.part(0, q), keys_values.part(0, k),
+  p.add(Attention{reach(), score_scale(), out, log_sum_exp_, qkv_.part(0, q), keys_values.part(0, k),
                   keys_values.part(k, k)});
   if (!shares_heads()) return;
   p.step("exchange of heads", is_repeated);
@@ -276,6 +290,10 @@ void LlamaBlock::add_branch_of_attention(Program& p, bool is_repeated) {
   if (gates_attention()) {
     p.step("attention's gate", is_repeated);
     p.add(Gate{gated_attention_, attention_, attention_gate_});
+  }
+  if (has_zeros()) {
+    p.step("values without zeros", is_repeated);
+    p.add(DropZeros{values_, attention_});
   }
   leave(p, of_attention_, wo_input(), wo_, is_repeated);
   scale_branch(p, is_repeated);

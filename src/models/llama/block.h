@@ -12,13 +12,14 @@
 // of the other matrices; other functions than silu, and w2 f(w1 y) without w3 (AFM); multipliers of both branches and
 // of the scores of attention (Granite 3); and a first layer without a norm of attention's input (ModernBERT, arXiv
 // 2412.13663); and a gate of attention's output, wo (attention(...) * sigmoid(wg y)) (Trinity, arXiv 2505.06708).
-// models/rope.h has the options of rope, and models/moe/ the feed-forward of experts.
+// models/rope.h has the options of rope, models/moe/ the feed-forward of experts, and models/mla/ latent attention.
 #pragma once
 
 #include <optional>
 #include <string_view>
 
 #include "models/block.h"
+#include "models/mla/latent.h"
 #include "models/moe/experts.h"
 
 namespace hearth::models {
@@ -82,9 +83,11 @@ class LlamaBlock : public Block {
   bool norms_each_head() const { return s_.qk_norm_scope == config::QkNormScope::kHead; }
   bool shares_norms_of_heads() const { return s_.qk_norm && !norms_each_head() && s_.tensor.size > 1; }
   bool gates_attention() const { return s_.attention_gate; }
-  Ref wo_input() const { return gates_attention() ? gated_attention_ : attention_; }
+  bool has_zeros() const { return s_.value_width() < s_.K; }  // behind each value
+  Ref wo_input() const { return gates_attention() ? gated_attention_ : has_zeros() ? values_ : attention_; }
   Ref attention_input() const { return of_attention_.norms_input ? of_attention_.input : entry_; }
   Ref ffn_input() const { return of_ffn_.norms_input ? of_ffn_.input : middle_; }
+  double score_scale() const { return s_.score_scale(s_.layers.front()); }
   int64_t reach() const { return s_.reach(s_.layers.front()); }
   bool shares_heads() const { return s_.head_ranks() > 1; }  // context-parallel ranks exchange positions for heads
   bool shares_keys() const { return s_.key_ranks > 1; }      // and gather keys and values of other positions
@@ -93,6 +96,7 @@ class LlamaBlock : public Block {
 
   // Parameters, besides the branches' norms.
   Weight wqkv_, bqkv_, wg_, q_norm_, k_norm_, wo_, w13_, b13_, w2_;
+  std::optional<Latent> latent_;    // in place of wq, wk and wv
   std::optional<Experts> experts_;  // in place of w1, w2 and w3
 
   // Buffers of the layer. T: this rank's tokens; rows: its rows of the stream; W: its queries in attention.
@@ -103,6 +107,7 @@ class LlamaBlock : public Block {
   Ref head_norm_input_, head_norm_statistics_;  // [T, (H+G)*K]; [1, T*(H+G)] or [1, 2*T]
   Ref attention_, log_sum_exp_;                 // [T, H*K]: input of wo, if nothing gates it; [B, heads, W / B]
   Ref attention_gate_, gated_attention_;        // [T, H*K]: wg y; input of wo, of the layer only if in halves
+  Ref values_;                                  // [T, H*V]: attention without zeros, of the layer only if in halves
   Ref middle_;                                  // [rows, D]  the stream after attention
   Ref gate_up_, gated_;                         // [T, 2*F]: w1 x | w3 x, or [T, F]: w1 x; [T, F]: input of w2
   Ref attention_heads_;                         // attention's output, where ranks exchange heads
@@ -110,6 +115,7 @@ class LlamaBlock : public Block {
   Ref branch_, input_gradient_;                             // [rows, D]
   Ref gate_input_gradient_;                                 // [rows, D]
   Ref qkv_gradient_, attention_gradient_, gated_gradient_;  // as what they are the gradients of
+  Ref values_gradient_;                                     // [T, H*V]
   Ref attention_heads_gradient_, qkv_heads_gradient_;
   Ref head_norm_dots_;                                     // [1, 2*T]
   Ref qkv_rows_, exchange_;                                // before the exchange of heads; what one sequence sends

@@ -103,10 +103,12 @@ void LlamaBlock::feed_forward_backward(Program& p, const Ref& doutput, bool has_
 void LlamaBlock::attention_backward(Program& p, const Ref& doutput, Recompute level) {
   p.step(p.in_halves() ? "wo's input gradient" : "wo's gradients");
   const Ref dbranch = p.all_rows(doutput);
-  // The gated output is nearly free to compute again.
+  // The gated output is nearly free to compute again, and so are values without zeros.
   if (gates_attention() && !p.in_halves()) p.add(Gate{gated_attention_, attention_, attention_gate_});
+  if (has_zeros() && !p.in_halves()) p.add(DropZeros{values_, attention_});
   if (!p.in_halves()) p.add(LinearWeightGradient{wo_, dbranch, wo_input()});
-  p.add(LinearInputGradient{attention_gradient_, dbranch, wo_});
+  p.add(LinearInputGradient{has_zeros() ? values_gradient_ : attention_gradient_, dbranch, wo_});
+  if (has_zeros()) p.add(AddZeros{attention_gradient_, values_gradient_});
   if (gates_attention()) {
     p.step("gradient of attention's gate");
     p.add(GateGradient{attention_gradient_, attention_gate_, attention_});
@@ -122,8 +124,8 @@ void LlamaBlock::attention_backward(Program& p, const Ref& doutput, Recompute le
   const Ref dqkv = shares_heads() ? qkv_heads_gradient_ : qkv_gradient_;
   const Ref keys_values = shares_keys() ? keys_values_ : qkv_.part(q, 2 * k);
   const Ref dkeys_values = shares_keys() ? keys_values_gradient_ : dqkv.part(q, 2 * k);
-  p.add(AttentionGradient{reach(), s_.attention_multiplier, dqkv.part(0, q), dkeys_values.part(0, k),
-                          dkeys_values.part(k, k), shares_heads() ? attention_heads_gradient_ : attention_gradient_,
+  p.add(AttentionGradient{reach(), score_scale(), dqkv.part(0, q), dkeys_values.part(0, k), dkeys_values.part(k, k),
+                          shares_heads() ? attention_heads_gradient_ : attention_gradient_,
                           shares_heads() ? attention_heads_ : attention_, log_sum_exp_, qkv_.part(0, q),
                           keys_values.part(0, k), keys_values.part(k, k)});
   if (shares_keys()) {
@@ -136,6 +138,10 @@ void LlamaBlock::attention_backward(Program& p, const Ref& doutput, Recompute le
     p.add(HeadsToRows{qkv_gradient_, qkv_heads_gradient_, exchange_, /*has_keys=*/true});
   }
 
+  if (latent_) {
+    if (level == Recompute::kNorms) latent_->norm_again(p);  // else its rows are there
+    return latent_->backward(p, input_gradient_, qkv_gradient_, attention_input());
+  }
   if (s_.qk_norm) norm_heads_backward(p);
   if (s_.qkv_bias) {
     p.step("the biases' gradients");
@@ -201,8 +207,9 @@ void LlamaBlock::weight_gradients(Program& p) {
   }
   p.step("wo's gradient");
   p.add(LinearWeightGradient{wo_, p.all_rows(of_attention_.gradient), wo_input()});
-  p.step("wq's, wk's and wv's gradients");
+  p.step(latent_ ? "gradients of the latents' products" : "wq's, wk's and wv's gradients");
   const Ref input = p.all_rows(attention_input());
+  if (latent_) return latent_->weight_gradients(p, qkv_gradient_, input);
   p.add(LinearWeightGradient{wqkv_, qkv_gradient_, input});
   if (gates_attention()) p.add(LinearWeightGradient{wg_, attention_gate_, input});
 }

@@ -21,7 +21,8 @@ TEST_F(ImportTest, ATypeOfAModelWithoutItsNameIsRefused) {
             "error: a.json:1: model_type = \"olmo2\": without a model's name, Transformers takes the sizes that its "
             "class has by default\n  fix: write name = \"olmo2\" and the sizes in [model] of "
             "the result, or import the rest: --leave-out model_type");
-  EXPECT_THAT(text("gpt2"), HasSubstr("a.json:1: model_type = \"gpt2\": the families are afmoe, arcee, dots1, "));
+  EXPECT_THAT(text("gpt2"),
+              HasSubstr("a.json:1: model_type = \"gpt2\": the families are afmoe, arcee, deepseek_v3, dots1, "));
   const std::string named = R"({"max_steps": 4, "model_type": "olmo2", "model_name_or_path": "Qwen/Qwen3-0.6B"})";
   EXPECT_EQ(import({{"a.json", named}}, {.ranks = 1}).config.model.flavor, "0.6B") << "the name counts, as there";
 }
