@@ -287,10 +287,18 @@ void ShardedWeights::zero_frozen_gradients(int64_t unit, const at::Tensor& gradi
 
 void ShardedWeights::sum_whole_parameters(int64_t unit, const at::Tensor& gradients) {
   const plan::Unit& of = plan_.units[static_cast<size_t>(unit)];
-  if (ranks_.tensor == nullptr || of.of_experts) return;
-  for (int64_t i = of.first_parameter; i < of.first_parameter + of.num_parameters; ++i) {
-    const plan::Parameter& p = plan_.parameters[static_cast<size_t>(i)];
-    if (p.is_whole() && trained(i)) ranks_.tensor->all_reduce(gradients.narrow(0, p.offset, p.numel));
+  // Ranks that have different experts have each as a whole.
+  if (ranks_.tensor == nullptr || (of.of_experts && ranks_.experts != nullptr)) return;
+  const auto end = of.first_parameter + of.num_parameters;
+  const auto at = [&](int64_t i) -> const plan::Parameter& { return plan_.parameters[static_cast<size_t>(i)]; };
+  const auto counts = [&](int64_t i) { return at(i).is_whole() && trained(i); };
+  for (int64_t i = of.first_parameter; i < end; ++i) {
+    if (!counts(i)) continue;
+    const int64_t begin = at(i).offset;
+    int64_t numel = at(i).numel;
+    // One call for neighbours: a layer has a bias of each expert.
+    for (; i + 1 < end && counts(i + 1) && at(i + 1).offset == begin + numel; ++i) numel += at(i + 1).numel;
+    ranks_.tensor->all_reduce(gradients.narrow(0, begin, numel));
   }
 }
 
