@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/activations.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
 #include <span>
+
+#include "support/errors.h"
 
 namespace hearth::plan {
 namespace {
@@ -95,6 +98,46 @@ TEST(Activations, OfAPartOfAModelAreNotOverwrittenEitherAndTheirRowsAreShared) {
       EXPECT_EQ(shape_of(plan, "gathered_rows"), (std::vector<int64_t>{14, 24}));
       EXPECT_EQ(shape_of(plan, "qkv"), (std::vector<int64_t>{14, 24}));
     }
+  }
+}
+
+ModelShape latent_shape(int64_t of_queries) {
+  config::Model m;
+  m.dim = 24, m.n_layers = 2, m.n_heads = 4, m.hidden_dim = 36, m.q_lora_rank = of_queries, m.kv_lora_rank = 10;
+  m.qk_nope_head_dim = 6, m.qk_rope_head_dim = 2, m.v_head_dim = 5;
+  return model_shape(m, 258);
+}
+
+TEST(Activations, OfLatentAttentionAreNotOverwrittenEither) {
+  for (const int64_t of_queries : {0, 12}) {
+    for (const ModelShape& shape : {latent_shape(of_queries), model_part(latent_shape(of_queries), {1, 2})}) {
+      for (const Backward backward : {Backward::kWhole, Backward::kInHalves}) {
+        for (const Recompute level : {kNone, kNorms, kAttention, kBlock})
+          run_on_bytes(activation_plan(shape, 2, 7, DType::kFloat32, 5, backward, Levels(2, level)));
+      }
+    }
+  }
+}
+
+// A buffer lives from its write to its last read: what another step wrote before is not alive in between.
+TEST(Activations, PartsOfABufferAreWrittenInOneStep) {
+  for (const bool in_one : {true, false}) {
+    models::Program p(small_shape(1), {1, 4, DType::kFloat32, 4}, Backward::kNone);
+    const models::Ref from = p.add_buffer("from", 0, {4, 2}), both = p.add_buffer("both", 0, {4, 4});
+    p.begin(models::Pass::kForward, models::Section::kForward);
+    p.step("first");
+    p.add(models::Receive{from});
+    p.add(models::Copy{both.part(0, 2), from});
+    if (!in_one) p.step("second");
+    p.add(models::Copy{both.part(2, 2), from});
+    p.step("last");
+    p.add(models::Copy{from, both.part(0, 2)});
+    const auto plan = [&] { activation_plan(p, 0); };
+    if (in_one)
+      EXPECT_NO_THROW(plan());
+    else
+      EXPECT_THAT(test::error_of(plan).message(),
+                  testing::HasSubstr("\"layer 0: second\" writes a part of both, and a step before it another one"));
   }
 }
 
