@@ -12,11 +12,11 @@
 
 namespace hearth {
 
-// Runs `body` as main() does, and returns the process's exit code. An exception becomes a message on stderr. One that is
-// not an Error, such as std::exception, is our bug (5).
+// Runs `body` as main() does, and returns the process's exit code. An exception becomes a message on stderr. One that
+// is not an Error, such as std::exception, is our bug (5).
 //
-// What a command prints to stdout is its result, so an stdout that does not take it is an error: a script on a full disk
-// would go on with half a list. A training drops the lines that do not reach their reader (metrics/console.h).
+// What a command prints to stdout is its result, so an stdout that does not take it is an error: a script on a full
+// disk would go on with half a list. A training drops the lines that do not reach their reader (metrics/console.h).
 int run_and_report(int (*body)(int argc, char** argv), int argc, char** argv);
 
 // Opens /dev/null in place of stdin, stdout and stderr where the caller closed them, as in `hearth train RUN.toml >&-`.

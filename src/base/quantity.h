@@ -17,8 +17,9 @@ constexpr int64_t round_up(int64_t a, int64_t multiple) { return div_ceil(a, mul
 std::string format_bytes(int64_t bytes);  // three digits or more: "512 B", "1.50 KiB", "11.2 MiB", "153.2 GiB"
 // Texts of two amounts that a reader compares: different amounts get different texts, with more digits if necessary.
 std::pair<std::string, std::string> format_bytes_apart(int64_t a, int64_t b);
-// "48 GiB", "1.5GB", "1024 B": a number and B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB or TB (of 1000). Empty if
-// `text` is not of this form, negative or beyond int64_t. Only 0 needs no unit: who writes 48 does not mean 48 bytes.
+// "48 GiB", "1.5GB", "1024 B": a number and B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB or TB (of 1000). Empty
+// if `text` is not of this form, negative or beyond int64_t. Only 0 needs no unit: who writes 48 does not mean 48
+// bytes.
 std::optional<int64_t> parse_bytes(std::string_view text);
 // A number of things: "1 file", "20 files". Pass the noun in the singular; its plural gets an s, or es after ch.
 std::string counted(int64_t count, std::string_view noun);

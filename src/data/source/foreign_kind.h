@@ -25,8 +25,8 @@ struct ForeignKind {
 // commands. Nothing for text, which may be in an 8-bit encoding, and for an empty file.
 std::optional<ForeignKind> foreign_kind(std::string_view first_bytes, const Path& path);
 
-// Throws user_error that names the kind, if these are a file's bytes and no text. For commands that read texts whole, as
-// they are in the file.
+// Throws user_error that names the kind, if these are a file's bytes and no text. For commands that read texts whole,
+// as they are in the file.
 void require_text(std::string_view bytes, const Path& path);
 
 // Finds text files whose later parts are no text, because an archive was appended or blocks of a disk were lost. Looks
