@@ -57,6 +57,7 @@ struct Reader::State {
   formats::MemberCrcs crcs;                           // of items without a checksum
   // Of another program's files: the layout of each item, by tensor.
   std::vector<std::vector<formats::TensorLayout>> outside;
+  std::map<const formats::Item*, OutsideTensor::Piece::Mxfp4> packed;  // by its item
   struct Run {
     size_t from;  // index in metadata.tensors
     int64_t first, count;
@@ -79,6 +80,8 @@ struct Reader::State {
   void read_in_order(const formats::StoredTensor& tensor, const mesh::Box& box, std::span<std::byte> out);
   void read_runs(const std::vector<Run>& runs, const mesh::Box& box, std::span<std::byte> out);
   void read_reordered(const formats::StoredTensor& tensor, const mesh::Box& box, std::span<std::byte> out);
+  void read_packed(const formats::StoredTensor& tensor, const OutsideTensor::Piece::Mxfp4& mxfp4, const mesh::Box& box,
+                   std::span<std::byte> out);
 
   void check_checksum(const formats::StoredTensor& tensor, const formats::Item& item) {
     if (!manifest || checked.contains({item.file, item.offset})) return;
@@ -142,6 +145,7 @@ Reader Reader::over(const Path& folder, std::vector<OutsideTensor> tensors) {
   auto state = std::make_unique<State>();
   state->folder = folder;
   state->files.emplace(folder);
+  std::vector<std::pair<size_t, OutsideTensor::Piece::Mxfp4>> mxfp4s;
   for (OutsideTensor& tensor : tensors) {
     formats::StoredTensor& stored = state->metadata.tensors.emplace_back();
     std::vector<formats::TensorLayout>& layouts = state->outside.emplace_back();
@@ -149,11 +153,14 @@ Reader Reader::over(const Path& folder, std::vector<OutsideTensor> tensors) {
       const int64_t bytes = piece.box.numel() * dtype_size(tensor.info.dtype);
       stored.items.push_back({tensor.info.name, piece.box, piece.file, piece.layout.data_offset, bytes, 0});
       layouts.push_back(std::move(piece.layout));
+      if (piece.mxfp4) mxfp4s.emplace_back(state->metadata.tensors.size() - 1, std::move(*piece.mxfp4));
     }
     state->by_name[tensor.info.name] = state->infos.size();
     state->infos.push_back(tensor.info);
     stored.info = std::move(tensor.info);
   }
+  for (auto& [index, packed] : mxfp4s)  // a packed tensor has one item
+    state->packed[&state->metadata.tensors[index].items.front()] = std::move(packed);
   return Reader(std::move(state));
 }
 
@@ -272,6 +279,8 @@ void Reader::State::read_in_order(const formats::StoredTensor& tensor, const mes
   formats::check_coverage(tensor, box, folder.string());
   for (const formats::Item& item : tensor.items) {
     if (!mesh::overlaps(item.box, box)) continue;
+    if (const auto of_item = packed.find(&item); of_item != packed.end())
+      return read_packed(tensor, of_item->second, box, out);
     check_checksum(tensor, item);
     const formats::TensorLayout stored = layout(tensor, item);
     formats::ReadBytes seen;
@@ -279,6 +288,14 @@ void Reader::State::read_in_order(const formats::StoredTensor& tensor, const mes
       seen = [&](int64_t at, std::span<const std::byte> bytes) { crcs.add(item.file, stored.member, at, bytes); };
     formats::copy_box(files->open(item.file), stored, item.box, box, out, seen);
   }
+}
+
+void Reader::State::read_packed(const formats::StoredTensor& tensor, const OutsideTensor::Piece::Mxfp4& mxfp4,
+                                const mesh::Box& box, std::span<std::byte> out) {
+  const formats::ByteRange range = formats::scales_of(mxfp4.rows, tensor.info.shape[1], box);
+  std::vector<std::byte> scales(static_cast<size_t>(range.length));
+  files->open(mxfp4.scales_file).read_at(range.offset, scales);
+  formats::read_mxfp4(files->open(tensor.items.front().file), mxfp4.rows, scales, box, out);
 }
 
 // Reads the whole heads around `box` and takes its rows from them.

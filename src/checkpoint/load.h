@@ -17,6 +17,7 @@
 #include "checkpoint/manifest.h"
 #include "formats/dcp.h"
 #include "formats/item.h"
+#include "formats/mxfp4.h"
 #include "mesh/tensor_box.h"
 #include "tokenizer/tokenizer.h"
 
@@ -28,6 +29,12 @@ struct OutsideTensor {
     mesh::Box box;
     std::string file;  // in the folder
     formats::TensorLayout layout;
+    // A matrix of numbers of four bits, which read() gives as bfloat16. `layout` then has its sizes only.
+    struct Mxfp4 {
+      std::string scales_file;  // in the folder
+      formats::Mxfp4Rows rows;
+    };
+    std::optional<Mxfp4> mxfp4 = std::nullopt;
   };
   mesh::TensorInfo info;
   std::vector<Piece> pieces;

@@ -17,8 +17,8 @@ enum class QkNormScope { kHead, kAllHeads };
 constexpr auto choice_names(QkNormScope) { return choices("head", "all_heads"); }
 
 // The function between the matrices of the feed-forward (ops/activation.h).
-enum class Activation { kSilu, kGelu, kGeluTanh, kRelu2 };
-constexpr auto choice_names(Activation) { return choices("silu", "gelu", "gelu_tanh", "relu2"); }
+enum class Activation { kSilu, kGelu, kGeluTanh, kRelu2, kClampedSwiglu };
+constexpr auto choice_names(Activation) { return choices("silu", "gelu", "gelu_tanh", "relu2", "clamped_swiglu"); }
 
 // How a router's products become the scores of experts (torchtitan's names).
 enum class ScoreFunc { kSoftmax, kSigmoid };
@@ -26,11 +26,12 @@ constexpr auto choice_names(ScoreFunc) { return choices("softmax", "sigmoid"); }
 
 struct BlockOptions {
   NormPlacement norm_placement = NormPlacement::kInputs;
-  bool qkv_bias = false;        // q, k and v have biases
-  bool output_bias = false;     // attention's output matrix has a bias
-  bool ffn_bias = false;        // the matrices of the feed-forward have biases
-  bool qk_norm = false;         // queries and keys are normed before their rotation
-  bool attention_gate = false;  // attention's output is multiplied by sigmoids of a product of its input (Trinity)
+  bool qkv_bias = false;         // q, k and v have biases
+  bool output_bias = false;      // attention's output matrix has a bias
+  bool ffn_bias = false;         // the matrices of the feed-forward have biases, and those of experts
+  bool qk_norm = false;          // queries and keys are normed before their rotation
+  bool attention_gate = false;   // attention's output is multiplied by sigmoids of a product of its input (Trinity)
+  bool attention_sinks = false;  // the softmax of attention has one more score, a number of each head (gpt-oss)
   QkNormScope qk_norm_scope = QkNormScope::kHead;
   Activation activation = Activation::kSilu;
   bool gated_ffn = true;                    // w2 (f(w1 y) w3 y); else w2 f(w1 y)
@@ -57,6 +58,7 @@ struct BlockOptions {
   int64_t moe_top_k = 2;           // experts of a token
   int64_t num_shared_experts = 0;  // of every token, besides: one feed-forward, as wide as these
   ScoreFunc score_func = ScoreFunc::kSoftmax;
+  bool router_bias = false;          // a bias is added to the products that become scores (gpt-oss)
   bool expert_bias = false;          // experts are chosen by score + bias, which follows their loads (DeepSeek-V3)
   int64_t num_expert_groups = 1;     // of neighbouring experts; 1: none
   int64_t num_limited_groups = 1;    // the groups that a token's experts may be in

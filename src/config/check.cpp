@@ -61,6 +61,8 @@ void check_model(Rules& rules, const Model& m) {
 
 void check_experts(Rules& rules, const RunConfig& c) {
   const Model& m = c.model;
+  rules.require(m.gated_ffn || m.activation != Activation::kClampedSwiglu, {"model.activation", "model.gated_ffn"},
+                "clamped_swiglu is a function of w1 x and w3 x", "remove model.gated_ffn = false");
   rules.require(m.num_experts > 0 || !family_of(m).hugging_face.experts.exist(), {"model.num_experts", "model.name"},
                 fmt::format("model.name = \"{}\" is a family with experts, and model.num_experts = 0", m.name),
                 "give model.num_experts and model.moe_top_k, or a model.flavor");
@@ -69,9 +71,10 @@ void check_experts(Rules& rules, const RunConfig& c) {
                 "a token takes some of a layer's experts");
   rules.require(m.n_dense_layers < m.n_layers, "model.n_dense_layers", "leaves no layer with experts of",
                 "model.n_layers", "give fewer, or remove model.num_experts");
-  rules.require(m.gated_ffn && !m.ffn_bias, {"model.num_experts", m.gated_ffn ? "model.ffn_bias" : "model.gated_ffn"},
-                "experts are w2 (f(w1 x) * w3 x), without biases",
+  rules.require(m.gated_ffn, {"model.num_experts", "model.gated_ffn"}, "experts are w2 (f(w1 x) * w3 x)",
                 "remove model.num_experts, or leave the feed-forward as it is by default");
+  rules.require(!m.ffn_bias || m.num_shared_experts == 0, {"model.num_shared_experts", "model.ffn_bias"},
+                "shared experts have no biases", "remove one of them");
   rules.require(m.score_func == ScoreFunc::kSoftmax || m.moe_z_loss_coeff == 0,
                 {"model.moe_z_loss_coeff", "model.score_func"}, "the z-loss is of the denominator of a softmax",
                 "remove model.moe_z_loss_coeff");

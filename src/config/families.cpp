@@ -83,7 +83,7 @@ void set_class(HuggingFaceClass& c, const FamilyFile& file, const TomlEntry& ent
       set("scales_embeddings", c.scales_embeddings) || set("prediction_layers", c.prediction_layers) ||
       set("rotary_dim", c.has_rotary_dim) || set("top_k_field", c.experts.top_k_field) ||
       set("moe_layer_end_index", c.experts.has_end_index) || set("other_types", c.other_types) ||
-      set("scales_scores", c.scales_scores);
+      set("scales_scores", c.scales_scores) || set("needs_rope", c.needs_rope) || set("mxfp4", c.experts.may_be_mxfp4);
   HEARTH_CHECK(is_known, "src/models/{}/{}:{}: [hugging_face] has no {}", file.family, file.name, entry.line,
                entry.key);
   if (!window.empty()) c.window = window_named(window);

@@ -74,6 +74,7 @@ struct ExpertFields {
   int64_t width = 0;              // moe_intermediate_size; 0: it has no such field, and intermediate_size is it
   bool has_dense_layers = false;  // mlp_only_layers and decoder_sparse_step
   bool has_end_index = false;     // moe_layer_end_index: the last layer with experts; -1: the model's
+  bool may_be_mxfp4 = false;      // its class reads experts of 4 bits (convert/hugging_face/stacked.h)
   bool exist() const { return !count_field.empty(); }
 };
 
@@ -111,6 +112,7 @@ struct HuggingFaceClass {
   bool has_rotary_dim = false;        // rotary_dim: the number of a head's elements that rotate (MiniMax-M2)
   bool query_position_scale = false;  // it has rope_parameters.llama_4_scaling_beta
   bool scales_scores = false;         // by rope_parameters.mscale_all_dim (DeepSeek-V3)
+  bool needs_rope = false;            // config.json must have rope_parameters, or rope_scaling of transformers 4
   bool layered_rope = false;          // layers with a window have a rope of their own
   double rope_local_theta = 0;        // with layered_rope: the base of theirs, where config.json lacks it
   ExpertFields experts = {};

@@ -123,7 +123,11 @@ void add_block(FieldTable& t) {
      "each element of attention's output is multiplied by the sigmoid of a product of attention's input (Trinity, "
      "arXiv 2505.06708)"},
     {"output_bias", &Model::output_bias, kRefuse, "", "a bias is added to the output of attention"},
-    {"ffn_bias", &Model::ffn_bias, kRefuse, "", "biases are added to the products of the feed-forward's matrices"},
+    {"attention_sinks", &Model::attention_sinks, kRefuse, "",
+     "each head has a learned number that joins its scores in the softmax of attention, with a value of zero: a "
+     "position may attend to nothing (gpt-oss)"},
+    {"ffn_bias", &Model::ffn_bias, kRefuse, "",
+     "biases are added to the products of the feed-forward's matrices, or of each expert's (gpt-oss)"},
     {"qk_norm", &Model::qk_norm, kRefuse, "",
      "queries and keys go through an RMSNorm before their rotation, one for queries and one for keys"},
     {"qk_norm_scope", &Model::qk_norm_scope, kRefuse, "",
@@ -131,7 +135,7 @@ void add_block(FieldTable& t) {
      {}, {is("model.qk_norm", true)}},
     {"activation", &Model::activation, kRefuse, "",
      "the function of the feed-forward: silu (Llama), gelu, its approximation with tanh (Gemma), or the square of relu "
-     "(AFM)"},
+     "(AFM); clamped_swiglu is (clamp(w3 x, -7, 7) + 1) g sigmoid(1.702 g) with g = min(w1 x, 7) (gpt-oss)"},
     {"gated_ffn", &Model::gated_ffn, kRefuse, "",
      "the feed-forward is w2 (f(w1 x) * w3 x), as in Llama; else w2 f(w1 x), without w3 (AFM)"},
     {"embedding_multiplier", &Model::embedding_multiplier, kRefuse, "",
@@ -201,6 +205,8 @@ void add_experts(FieldTable& t) {
     {"score_func", &Model::score_func, kRefuse, "",
      "the scores of a token's experts: softmax over all experts (Qwen3, Mixtral), or each expert's sigmoid "
      "(DeepSeek-V3, GLM-4.5)", {}, {sparse}},
+    {"router_bias", &Model::router_bias, kRefuse, "",
+     "a learned bias is added to the products that become the scores of a token's experts (gpt-oss)", {}, {sparse}},
     {"expert_bias", &Model::expert_bias, kRefuse, "",
      "experts are chosen by their scores plus a bias. It has no gradient: after each step an expert that got fewer "
      "tokens than the mean gets load_balance_coeff more, others less (arXiv 2408.15664). The weights of the chosen are "

@@ -18,7 +18,7 @@ namespace {
 struct NameRow {
   std::string hearth, hugging_face, torchtitan, llada, heads;
   int64_t dimension = -1;
-  bool is_rotated = false, is_joined = false, by_head = false, is_row = false;
+  bool is_rotated = false, is_joined = false, by_head = false, is_row = false, is_stacked = false;
 };
 using NameTable = std::vector<NameRow>;
 
@@ -35,7 +35,7 @@ NameTable read_table(const config::FamilyFile& file) {
     const bool is_known = set("hugging_face", row.hugging_face) || set("torchtitan", row.torchtitan) ||
                           set("llada", row.llada) || set("dimension", row.dimension) || set("heads", row.heads) ||
                           set("is_rotated", row.is_rotated) || set("is_joined", row.is_joined) ||
-                          set("by_head", row.by_head) || set("is_row", row.is_row);
+                          set("by_head", row.by_head) || set("is_row", row.is_row) || set("is_stacked", row.is_stacked);
     HEARTH_CHECK(is_known, "src/models/{}/{}:{}: {}", file.family, file.name, entry.line, entry.key);
   }
   return table;
@@ -156,6 +156,28 @@ std::vector<std::string> joined_in_hugging_face(std::string_view name, std::stri
 
 bool alternate_by_head(std::string_view name, std::string_view family) {
   return has_in_table(name, family, &NameRow::by_head);
+}
+
+std::vector<std::string> stacked_in_hugging_face(std::string_view name, std::string_view family) {
+  std::vector<std::string> names;
+  for (const NameRow& row : names_of(family)) {
+    const auto numbers = row.is_stacked ? matched(row.hugging_face, name) : std::nullopt;
+    if (numbers) names.push_back(numbered(row.hearth, *numbers));
+  }
+  return names;
+}
+
+StackedPlace stacked_place(std::string_view name, std::string_view family) {
+  const NameTable& table = names_of(family);
+  const auto own =
+      std::find_if(table.begin(), table.end(), [&](const NameRow& row) { return matched(row.hearth, name); });
+  StackedPlace found;
+  if (own == table.end() || !own->is_stacked) return found;
+  for (auto row = table.begin(); row != table.end(); ++row) {
+    if (row == own) found.place = found.count;
+    if (row->is_stacked && row->hugging_face == own->hugging_face) ++found.count;
+  }
+  return found;
 }
 
 bool is_row_in_hugging_face(std::string_view name, std::string_view family) {

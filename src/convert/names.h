@@ -31,6 +31,16 @@ std::vector<std::string> joined_in_hugging_face(std::string_view name, std::stri
 // Whether these rows alternate: each head's queries, keys and values follow each other (NeoBERT).
 bool alternate_by_head(std::string_view name, std::string_view family);
 
+// All experts of a layer may be one tensor there (convert/hugging_face/stacked.h). Hearth's names of the weights whose
+// columns alternate in it, each with a `*` for the expert's number; empty: no such tensor. `name`: Hugging Face's.
+std::vector<std::string> stacked_in_hugging_face(std::string_view name, std::string_view family);
+// The number of weights whose columns alternate there, and the weight's place among them; count 0: not stacked. `name`:
+// Hearth's.
+struct StackedPlace {
+  int64_t count = 0, place = 0;
+};
+StackedPlace stacked_place(std::string_view name, std::string_view family);
+
 // Whether the vector is a matrix of one row there (ERNIE 4.5's biases of experts). `name`: Hearth's.
 bool is_row_in_hugging_face(std::string_view name, std::string_view family);
 

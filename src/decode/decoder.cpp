@@ -131,8 +131,8 @@ at::Tensor Decoder::forward(const Activations& a, std::span<const int32_t> token
   Inputs inputs;
   inputs.batch = &batch;
   const auto run = [&](Section section, int64_t layer, const UnitTensors& unit) {
-    inputs.attend_cached = [&, layer](const at::Tensor& out, const at::Tensor& qkv) {
-      attend(layer, places, out, qkv);
+    inputs.attend_cached = [&, layer](const at::Tensor& out, const at::Tensor& qkv, const at::Tensor& sinks) {
+      attend(layer, places, out, qkv, sinks);
     };
     model::execute(a, a.program().ops_of(section, layer), unit, inputs);
   };
@@ -158,7 +158,8 @@ at::Tensor Decoder::forward(const Activations& a, std::span<const int32_t> token
 }
 
 // Rotates the new queries and keys, adds keys and values to the cache, and attends to all that the layer sees.
-void Decoder::attend(int64_t layer, const Places& places, const at::Tensor& out, const at::Tensor& qkv) const {
+void Decoder::attend(int64_t layer, const Places& places, const at::Tensor& out, const at::Tensor& qkv,
+                     const at::Tensor& sinks) const {
   const plan::ModelShape& s = shape_;
   const models::Layer& kind = s.layers[static_cast<size_t>(layer)];
   const int64_t N = qkv.size(0);
@@ -168,11 +169,11 @@ void Decoder::attend(int64_t layer, const Places& places, const at::Tensor& out,
   if (!places.slots.empty()) {
     rotate(heads, s, kind, places.ropes, 0);
     return cache.attend_to_each(out_NHK, q.squeeze(0), k.squeeze(0), v.squeeze(0), places.slots.at(cache.length()),
-                                s.score_scale(kind));
+                                s.score_scale(kind), sinks);
   }
   const int64_t before = size(places.row);
   rotate(heads, s, kind, ropes_, table_row(before, before + N));
-  cache.attend(out_NHK.unsqueeze(0), q, k, v, places.row, before, s.score_scale(kind));
+  cache.attend(out_NHK.unsqueeze(0), q, k, v, places.row, before, s.score_scale(kind), sinks);
 }
 
 }  // namespace hearth::decode

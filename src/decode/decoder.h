@@ -58,7 +58,8 @@ class Decoder {
   // The logits after the last tokens, [logits, V].
   at::Tensor forward(const model::Activations& activations, std::span<const int32_t> tokens, const Places& places,
                      int64_t logits);
-  void attend(int64_t layer, const Places& places, const at::Tensor& out, const at::Tensor& qkv) const;
+  void attend(int64_t layer, const Places& places, const at::Tensor& out, const at::Tensor& qkv,
+              const at::Tensor& sinks) const;
   std::unique_ptr<model::Activations> activations(int64_t tokens, int64_t logits) const;
 
   const plan::ModelShape shape_;

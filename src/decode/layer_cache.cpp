@@ -18,13 +18,13 @@ LayerCache::LayerCache(int64_t rows, int64_t capacity, int64_t window, int64_t G
       values_(ops::zeros(keys_.sizes(), dtype, device)) {}
 
 void LayerCache::attend(const at::Tensor& out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                        int64_t row, int64_t before, double scale) const {
-  if (window_ > 0) return attend_in_ring(out, q, k, v, row, before, scale);
+                        int64_t row, int64_t before, double scale, const at::Tensor& sinks) const {
+  if (window_ > 0) return attend_in_ring(out, q, k, v, row, before, scale, sinks);
   const at::Tensor keys = keys_.narrow(0, row, 1), values = values_.narrow(0, row, 1);
   const int64_t N = q.size(1);
   ops::copy_(keys.narrow(1, before, N), k);
   ops::copy_(values.narrow(1, before, N), v);
-  ops::decode_attention(out, q, keys, values, before + N, /*reach=*/-1, scale);
+  ops::decode_attention(out, q, keys, values, before + N, /*reach=*/-1, scale, sinks);
 }
 
 namespace {
@@ -43,7 +43,7 @@ void for_each_piece(const at::Tensor& ring, const at::Tensor& positions, int64_t
 
 // A new position may see old ones that the ring forgets for it. So old and new ones are put in order first.
 void LayerCache::attend_in_ring(const at::Tensor& out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                int64_t row, int64_t before, double scale) const {
+                                int64_t row, int64_t before, double scale, const at::Tensor& sinks) const {
   const int64_t N = q.size(1), old = std::min(before, window_ - 1), kept = std::min(N, window_);
   const auto in_order = [&](const at::Tensor& cache, const at::Tensor& fresh) {
     if (old == 0) return fresh;
@@ -53,7 +53,7 @@ void LayerCache::attend_in_ring(const at::Tensor& out, const at::Tensor& q, cons
     ops::copy_(all.narrow(1, old, N), fresh);
     return all;
   };
-  ops::decode_attention(out, q, in_order(keys_, k), in_order(values_, v), old + N, window_ - 1, scale);
+  ops::decode_attention(out, q, in_order(keys_, k), in_order(values_, v), old + N, window_ - 1, scale, sinks);
   for (const auto& [cache, fresh] : {std::pair(keys_, k), std::pair(values_, v)})
     for_each_piece(cache.narrow(0, row, 1), fresh.narrow(1, N - kept, kept), before + N - kept,
                    [](const at::Tensor& slots, const at::Tensor& positions) { ops::copy_(slots, positions); });
@@ -72,10 +72,10 @@ LayerCache::Slots LayerCache::slots(std::span<const int64_t> rows_N, std::span<c
 }
 
 void LayerCache::attend_to_each(const at::Tensor& out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                const Slots& slots, double scale) const {
+                                const Slots& slots, double scale, const at::Tensor& sinks) const {
   ops::scatter_rows(keys_.flatten(0, 1), k, slots.index_N);
   ops::scatter_rows(values_.flatten(0, 1), v, slots.index_N);
-  ops::decode_attention_of_rows(out, q, keys_, values_, slots.rows_N, slots.lengths_N, scale);
+  ops::decode_attention_of_rows(out, q, keys_, values_, slots.rows_N, slots.lengths_N, scale, sinks);
 }
 
 }  // namespace hearth::decode

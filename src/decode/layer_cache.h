@@ -22,9 +22,9 @@ class LayerCache {
   int64_t length() const { return keys_.size(1); }  // slots of a row
 
   // The next N positions of a row that has `before`: adds k and v [1, N, G, K], and attends with q -> out [1, N, H, K].
-  // `scale`: ops/attention.h.
+  // `scale`, `sinks`: ops/attention.h.
   void attend(const at::Tensor& out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t row,
-              int64_t before, double scale) const;
+              int64_t before, double scale, const at::Tensor& sinks) const;
 
   // Where the next position of each of N rows goes, and how many slots it then sees; on the device.
   struct Slots {
@@ -35,11 +35,11 @@ class LayerCache {
   Slots slots(std::span<const int64_t> rows_N, std::span<const int64_t> sizes_N) const;
   // One position for each of N rows: k and v [N, G, K], q and out [N, H, K].
   void attend_to_each(const at::Tensor& out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                      const Slots& slots, double scale) const;
+                      const Slots& slots, double scale, const at::Tensor& sinks) const;
 
  private:
   void attend_in_ring(const at::Tensor& out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t row,
-                      int64_t before, double scale) const;
+                      int64_t before, double scale, const at::Tensor& sinks) const;
 
   const int64_t window_;      // 0: a row is no ring
   at::Tensor keys_, values_;  // [rows, length, G, K]

@@ -8,17 +8,22 @@ namespace {
 // 1 / (1 + exp(-g)), with exp kept finite. NaN becomes a number here; the product with g makes it NaN again.
 __device__ inline float sigmoid(float g) { return 1 / (1 + expf(fminf(-g, 88))); }
 
-// The functions: f(g), and f'(g) beside it. Formulas are in ops/activation.h.
+// The functions: f(g), and f'(g) beside it. Formulas are in ops/activation.h. Gated: f(g) factor(u), and the gradient
+// of u, where d is that of the factor.
 struct Activated {
   float value, slope;
 };
-struct Silu {
+struct Gated {
+  __device__ static float factor(float u) { return u; }
+  __device__ static float passed(float d, float /*u*/) { return d; }
+};
+struct Silu : Gated {
   __device__ static Activated at(float g) {
     const float s = sigmoid(g), silu = g * s;
     return {silu, fmaf(silu, 1 - s, s)};
   }
 };
-struct Gelu {
+struct Gelu : Gated {
   __device__ static Activated at(float g) {
     const float cdf = 0.5f * (1 + erff(g * 0.70710678118654752f));
     const float density = 0.39894228040143268f * expf(fmaxf(-0.5f * g * g, -88));
@@ -27,18 +32,28 @@ struct Gelu {
 };
 // (1 + tanh(z)) / 2 is sigmoid(2 z); 1.59... is 2 sqrt(2 / pi). Beyond 10 the sigmoid is 0 or 1 in float32; the clamp
 // keeps its argument and the argument's slope finite.
-struct GeluTanh {
+struct GeluTanh : Gated {
   __device__ static Activated at(float g) {
     const float c = fminf(fmaxf(g, -10), 10), square = c * c;
     const float s = sigmoid(c * 1.59576912160573071f * fmaf(square, 0.044715f, 1)), gelu = g * s;
     return {gelu, fmaf(gelu * (1 - s), fmaf(square, 3 * 0.044715f, 1) * 1.59576912160573071f, s)};
   }
 };
-struct Relu2 {
+struct Relu2 : Gated {
   __device__ static Activated at(float g) {
     const float positive = g <= 0 ? 0 : g;  // NaN stays NaN
     return {positive * positive, 2 * positive};
   }
+};
+// NaN stays NaN.
+struct ClampedSwiglu {
+  static constexpr float kLimit = 7, kSteepness = 1.702f;
+  __device__ static Activated at(float g) {
+    const float c = g > kLimit ? kLimit : g, s = sigmoid(kSteepness * c), value = c * s;
+    return {value, g > kLimit ? 0 : fmaf(kSteepness * value, 1 - s, s)};
+  }
+  __device__ static float factor(float u) { return (u > kLimit ? kLimit : u < -kLimit ? -kLimit : u) + 1; }
+  __device__ static float passed(float d, float u) { return fabsf(u) > kLimit ? 0 : d; }
 };
 
 template <class T, int W, class Function, bool kGated>
@@ -53,7 +68,7 @@ __global__ void __launch_bounds__(256) activation_forward_kernel(Rows a, ConstRo
   for (int k = 0; k < W; ++k) {
     const float value = Function::at(g[k]).value;
     if constexpr (kGated) {
-      out.set(k, value * u[k]);
+      out.set(k, value * Function::factor(u[k]));
     } else {
       out.set(k, value);
     }
@@ -77,9 +92,9 @@ __global__ void __launch_bounds__(256)
   for (int k = 0; k < W; ++k) {
     const Activated gate = Function::at(g[k]);
     if constexpr (kGated) {
-      d_gate.set(k, gradient[k] * u[k] * gate.slope);
-      d_up.set(k, gradient[k] * gate.value);
-      if constexpr (kAgain) again.set(k, gate.value * u[k]);
+      d_gate.set(k, gradient[k] * Function::factor(u[k]) * gate.slope);
+      d_up.set(k, Function::passed(gradient[k] * gate.value, u[k]));
+      if constexpr (kAgain) again.set(k, gate.value * Function::factor(u[k]));
     } else {
       d_gate.set(k, gradient[k] * gate.slope);
       if constexpr (kAgain) again.set(k, gate.value);
@@ -105,9 +120,11 @@ int with_function(ActivationKind kind, bool gated, const Body& body) {
     case ActivationKind::kGeluTanh:
       return of(GeluTanh());
     case ActivationKind::kRelu2:
+      return of(Relu2());
+    case ActivationKind::kClampedSwiglu:
       break;
   }
-  return of(Relu2());
+  return of(ClampedSwiglu());
 }
 
 }  // namespace

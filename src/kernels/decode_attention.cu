@@ -16,6 +16,7 @@ struct Decode {
   int64_t length, reach;
   const int32_t *rows_B, *lengths_B;
   float scale;
+  const float* sinks_H;
 };
 
 template <class T, int W>
@@ -30,7 +31,8 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(Decode a) {
   if (me < K) q[me] = a.scale * to_float(row_of<const T>(a.q, b, i, h)[me]);
   __syncthreads();
 
-  float sums[W] = {}, largest = kHidden, total = 0;
+  // A sink is a score whose value is zero.
+  float sums[W] = {}, largest = a.sinks_H == nullptr ? kHidden : a.sinks_H[h], total = a.sinks_H == nullptr ? 0 : 1;
   const int64_t begin = a.reach >= 0 && length - 1 > a.reach ? length - 1 - a.reach : 0;
   for (int64_t first = begin; first < length; first += kThreads) {
     const int count = static_cast<int>(length - first < kThreads ? length - first : kThreads);
@@ -82,10 +84,11 @@ bool heads_aligned(const Heads& x) {
 }  // namespace
 
 int decode_attention(void* stream, Type type, Heads out, Heads q, Heads k_cache, Heads v_cache, int64_t length,
-                     int64_t reach, const int32_t* rows_B, const int32_t* lengths_B, float scale) {
+                     int64_t reach, const int32_t* rows_B, const int32_t* lengths_B, float scale,
+                     const float* sinks_H) {
   if (q.K > kMaxK) return kTooWide;
   const float factor = scale > 0 ? scale : 1 / sqrtf(static_cast<float>(q.K));
-  const Decode arguments = {out, q, k_cache, v_cache, length, reach, rows_B, lengths_B, factor};
+  const Decode arguments = {out, q, k_cache, v_cache, length, reach, rows_B, lengths_B, factor, sinks_H};
   return with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const bool aligned =

@@ -45,7 +45,7 @@ struct Places {
 enum class NormKind : int32_t { kRmsNorm, kLayerNorm, kNpLayerNorm, kRmsNormNeox, kRmsNorm1p };
 
 // plan::Activation, in its order.
-enum class ActivationKind : int32_t { kSilu, kGelu, kGeluTanh, kRelu2 };
+enum class ActivationKind : int32_t { kSilu, kGelu, kGeluTanh, kRelu2, kClampedSwiglu };
 
 // One AdamW update; ops/adamw.h. Values that change from step to step are in device memory, in Decision.
 struct AdamWUpdate {
@@ -160,9 +160,10 @@ struct Table {
                 double z_factor, double max_norm);
 
   // q [B, N, H, K] with caches [B, C, G, K] of `length` filled rows: ops::decode_attention. With rows_B and lengths_B,
-  // and N = 1: ops::decode_attention_of_rows; null: query b has cache b, of `length` rows.
+  // and N = 1: ops::decode_attention_of_rows; null: query b has cache b, of `length` rows. sinks_H: null for none.
   int (*decode_attention)(void* stream, Type, Heads out, Heads q, Heads k_cache, Heads v_cache, int64_t length,
-                          int64_t reach, const int32_t* rows_B, const int32_t* lengths_B, float scale);
+                          int64_t reach, const int32_t* rows_B, const int32_t* lengths_B, float scale,
+                          const float* sinks_H);
 
   // x [R, C] to float8 e4m3fn with one factor a row: out[r][c] = x[r][c] * (1 / scale[r]), scale[r] = max |x[r]| / 448
   // (at least 1e-12). Transposed: out [C, R], one factor for each column of x. Both at once read x twice, not four

@@ -180,7 +180,17 @@ class Executor {
     ops::attention_backward(a.heads(op.dq), a.heads(op.dk), a.heads(op.dv), a.heads(op.dout), a.heads(op.out),
                             a(op.log_sum_exp), a.heads(op.q), a.heads(op.k), a.heads(op.v), mask(op.reach), op.scale);
   }
-  void operator()(const models::CachedAttention& op) const { inputs.attend_cached(a(op.out), a(op.qkv)); }
+  void operator()(const models::AttentionSinks& op) const {
+    ops::add_sinks(a.heads(op.out), a(op.log_sum_exp), of_own_heads(unit.weight(op.sinks), a(op.log_sum_exp)));
+  }
+  void operator()(const models::SinksGradient& op) const {
+    const at::Tensor lse = a(op.log_sum_exp);
+    ops::sinks_gradient(of_own_heads(unit.gradient(op.sinks), lse), a.heads(op.dout), a.heads(op.out), lse,
+                        of_own_heads(unit.weight(op.sinks), lse));
+  }
+  void operator()(const models::CachedAttention& op) const {
+    inputs.attend_cached(a(op.out), a(op.qkv), unit.weight(op.sinks));
+  }
 
   void operator()(const models::Gate& op) const { ops::gate_forward(a(op.out), a(op.x), a(op.gate)); }
   void operator()(const models::GateGradient& op) const { ops::gate_backward(a(op.dout), a(op.gate), a(op.x)); }
@@ -195,7 +205,8 @@ class Executor {
   void operator()(const models::AddZeros& op) const { add_zeros(a, op); }
 
   void operator()(const models::Route& op) const {
-    ops::route(routing(op.to), a(op.x), {unit.weight(op.gate), unit.weight(op.bias)}, op.router, rows_of(op.rows));
+    ops::route(routing(op.to), a(op.x), {unit.weight(op.gate), unit.weight(op.bias), unit.weight(op.logit_bias)},
+               op.router, rows_of(op.rows));
   }
   void operator()(const models::SumLoads& op) const {
     for (comm::Group* group : {a.context.heads, a.context.keys, op.tensor ? a.tensor : nullptr}) {
@@ -236,6 +247,15 @@ class Executor {
     const UnitTensors::Sum sum = unit.begun_gradient(op.weight);
     ops::experts_weight_gradient(sum.tensor, a(op.dy), a(op.x), a(op.ends), sum.accumulate);
   }
+  void operator()(const models::AddExpertsBias& op) const {
+    ops::add_experts_bias(a(op.x), unit.weight(op.weight), a(op.ends), a(op.factors));
+  }
+  void operator()(const models::ExpertsBiasGradient& op) const {
+    ops::experts_bias_gradient(unit.gradient(op.weight), a(op.dx), a(op.ends), a(op.factors));
+  }
+  void operator()(const models::BiasFactorsGradient& op) const {
+    ops::bias_factors_gradient(a(op.dfactors), a(op.dx), unit.weight(op.weight), a(op.ends));
+  }
 
   void operator()(const models::Loss& op) const {
     const OutputWeights output{unit.weight(op.weight), unit.weight(op.bias)};
@@ -247,6 +267,11 @@ class Executor {
   }
 
  private:
+  // The sinks of the heads that this rank has in attention. Ranks of context parallel have all sinks.
+  at::Tensor of_own_heads(const at::Tensor& sinks_H, const at::Tensor& lse_BHQ) const {
+    const int64_t heads = lse_BHQ.size(1), rank = a.context.heads == nullptr ? 0 : a.context.heads->rank();
+    return sinks_H.narrow(0, rank * heads, heads);
+  }
   ops::RoutedRows rows_of(const models::SequenceRows& sequences) const {
     if (inputs.batch == nullptr) return {sequences};
     return {sequences, inputs.batch->counts_T, inputs.batch->row_tokens_B};

@@ -58,8 +58,8 @@ struct Inputs {
   ops::AttentionMask mask{};          // used by attention
   at::Tensor sums_2{};                // Loss adds to it (ops/cross_entropy.h)
   LossScale scale{};
-  // CachedAttention of heads [N, heads, K]: qkv -> out.
-  std::function<void(const at::Tensor& out, const at::Tensor& qkv)> attend_cached{};
+  // CachedAttention of heads [N, heads, K]: qkv -> out. `sinks` [H]: undefined if the model has none.
+  std::function<void(const at::Tensor& out, const at::Tensor& qkv, const at::Tensor& sinks)> attend_cached{};
 };
 
 // Collective over the ranks that share the layers or the sequences.

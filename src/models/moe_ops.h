@@ -45,7 +45,7 @@ struct SequenceRows {
 
 struct Route {
   Router router;
-  Weight gate, bias;  // bias: [E], or none
+  Weight gate, logit_bias, bias;  // both biases: [E], or none; the first is of the products with the gate
   Ref x;
   Routing to;
   SequenceRows rows;
@@ -171,6 +171,29 @@ struct ExpertsWeightGradient {
   Ref dy, x, ends;
   Refs reads() const { return {dy, x, ends}; }
   Refs writes() const { return {}; }
+};
+// x[slot] += the bias of its expert, times factors[slot] if they exist. `weight`: the experts' biases, one after
+// another.
+struct AddExpertsBias {
+  Ref x;
+  Weight weight;
+  Ref ends, factors{};
+  Refs reads() const { return factors.exists() ? Refs{x, ends, factors} : Refs{x, ends}; }
+  Refs writes() const { return {x}; }
+};
+struct ExpertsBiasGradient {
+  Weight weight;
+  Ref dx, ends, factors{};
+  Refs reads() const { return factors.exists() ? Refs{dx, ends, factors} : Refs{dx, ends}; }
+  Refs writes() const { return {}; }
+};
+// dfactors[slot] += dx[slot] . the bias of its expert
+struct BiasFactorsGradient {
+  Ref dfactors, dx;
+  Weight weight;
+  Ref ends;
+  Refs reads() const { return {dfactors, dx, ends}; }
+  Refs writes() const { return {dfactors}; }
 };
 
 }  // namespace hearth::models

@@ -232,6 +232,20 @@ struct AttentionGradient {
   Refs reads() const { return {q, k, v, dout, out, log_sum_exp}; }
   Refs writes() const { return {dq, dk, dv}; }
 };
+// The softmax of attention gets one more score, a number of each head, whose value is zero. `log_sum_exp` becomes the
+// one with it, and `out` is multiplied by the others' share. What AttentionGradient makes of both is then right.
+struct AttentionSinks {
+  Weight sinks;
+  Ref out, log_sum_exp;
+  Refs reads() const { return {out, log_sum_exp}; }
+  Refs writes() const { return {out, log_sum_exp}; }
+};
+struct SinksGradient {
+  Weight sinks;
+  Ref dout, out, log_sum_exp;
+  Refs reads() const { return {dout, out, log_sum_exp}; }
+  Refs writes() const { return {}; }
+};
 // out = x sigmoid(gate)
 struct Gate {
   Ref out, x, gate;
@@ -247,6 +261,7 @@ struct GateGradient {
 // Token by token: rotates q and k, keeps k and v in the cache of the layer, and attends to all that is there.
 struct CachedAttention {
   Ref out, qkv;
+  Weight sinks;
   Refs reads() const { return {qkv}; }
   Refs writes() const { return {out}; }
 };
@@ -287,9 +302,10 @@ using Op =
                  SumOverRanks, NormPartForward, NormPartDots, NormPartGradient, Linear, LinearInputGradient,
                  LinearWeightGradient, SharedLinearGradients, AddBias, BiasGradient, Copy, Scale, Add, GatherRows,
                  SumRows, RowsToHeads, HeadsToRows, GatherKeys, SumKeyGradients, Rotate, Attention, AttentionGradient,
-                 Gate, GateGradient, CachedAttention, Activate, ActivateGradient, Loss, Route, SumLoads, Dispatch,
-                 Combine, ScaleSlots, FactorsGradient, RouteGradient, RouterInputGradient, RouterWeightGradient,
-                 SendCounts, ShareCounts, SendRows, ReturnRows, ExpertsLinear, ExpertsInputGradient,
-                 ExpertsWeightGradient, ExpandLatents, ExpandLatentsGradient, DropZeros, AddZeros>;
+                 AttentionSinks, SinksGradient, Gate, GateGradient, CachedAttention, Activate, ActivateGradient, Loss,
+                 Route, SumLoads, Dispatch, Combine, ScaleSlots, FactorsGradient, RouteGradient, RouterInputGradient,
+                 RouterWeightGradient, SendCounts, ShareCounts, SendRows, ReturnRows, ExpertsLinear,
+                 ExpertsInputGradient, ExpertsWeightGradient, AddExpertsBias, ExpertsBiasGradient, BiasFactorsGradient,
+                 ExpandLatents, ExpandLatentsGradient, DropZeros, AddZeros>;
 
 }  // namespace hearth::models

@@ -25,11 +25,16 @@ HWY_INLINE V32 sigmoid(F32 d, V32 g) {
   return hn::Div(one, hn::Add(one, e));
 }
 
-// The functions: f(g), and f'(g) beside it.
+// The functions: f(g), and f'(g) beside it. Gated: f(g) factor(u), and the gradient of u, where x is that of the
+// factor.
 struct Activated {
   V32 value, slope;
 };
-struct Silu {
+struct Gated {
+  static HWY_INLINE V32 factor(F32 /*d*/, V32 u) { return u; }
+  static HWY_INLINE V32 passed(F32 /*d*/, V32 x, V32 /*u*/) { return x; }
+};
+struct Silu : Gated {
   static HWY_INLINE V32 value(F32 d, V32 g) { return hn::Mul(g, sigmoid(d, g)); }
   static HWY_INLINE Activated both(F32 d, V32 g) {  // s + g s (1 - s)
     const V32 s = sigmoid(d, g), silu = hn::Mul(g, s);
@@ -56,7 +61,7 @@ HWY_INLINE V32 normal_cdf(F32 d, V32 g) {
   const V32 inside = hn::IfThenElse(hn::Ge(argument, limit), hn::Set(d, 1.0f), hn::MulAdd(half, erf, half));
   return hn::IfThenZeroElse(hn::Le(argument, hn::Neg(limit)), inside);
 }
-struct Gelu {
+struct Gelu : Gated {
   static HWY_INLINE V32 value(F32 d, V32 g) { return hn::Mul(g, normal_cdf(d, g)); }
   static HWY_INLINE Activated both(F32 d, V32 g) {  // cdf + g exp(-g^2 / 2) / sqrt(2 pi)
     const V32 cdf = normal_cdf(d, g);
@@ -68,7 +73,7 @@ struct Gelu {
 
 // (1 + tanh(z)) / 2 is sigmoid(2 z), so this is silu with another argument of the sigmoid. Beyond 10 the sigmoid is 0
 // or 1 in float32; the clamp keeps the argument and its slope finite.
-struct GeluTanh {
+struct GeluTanh : Gated {
   static constexpr float kLinear = 1.59576912160573071f, kCubic = 0.044715f;  // 2 sqrt(2 / pi)
   static HWY_INLINE V32 clamped(F32 d, V32 g) { return hn::Max(hn::Min(g, hn::Set(d, 10.0f)), hn::Set(d, -10.0f)); }
   // sigmoid(2 z) for a clamped c
@@ -84,13 +89,39 @@ struct GeluTanh {
   }
 };
 
-struct Relu2 {
+struct Relu2 : Gated {
   // NaN stays NaN.
   static HWY_INLINE V32 positive(F32 d, V32 g) { return hn::IfThenZeroElse(hn::Le(g, hn::Zero(d)), g); }
   static HWY_INLINE V32 value(F32 d, V32 g) { return hn::Mul(positive(d, g), positive(d, g)); }
   static HWY_INLINE Activated both(F32 d, V32 g) {
     const V32 p = positive(d, g);
     return {hn::Mul(p, p), hn::Add(p, p)};
+  }
+};
+
+// NaN stays NaN.
+struct ClampedSwiglu {
+  static constexpr float kLimit = 7, kSteepness = 1.702f;
+  static HWY_INLINE V32 least(F32 d, V32 x) {
+    const V32 limit = hn::Set(d, kLimit);
+    return hn::IfThenElse(hn::Gt(x, limit), limit, x);
+  }
+  static HWY_INLINE V32 value(F32 d, V32 g) {
+    const V32 c = least(d, g);
+    return hn::Mul(c, sigmoid(d, hn::Mul(c, hn::Set(d, kSteepness))));
+  }
+  static HWY_INLINE Activated both(F32 d, V32 g) {  // s + 1.702 c s (1 - s), and 0 beyond the limit
+    const V32 c = least(d, g), steepness = hn::Set(d, kSteepness);
+    const V32 s = sigmoid(d, hn::Mul(c, steepness)), f = hn::Mul(c, s);
+    const V32 slope = hn::MulAdd(hn::Mul(f, steepness), hn::Sub(hn::Set(d, 1.0f), s), s);
+    return {f, hn::IfThenZeroElse(hn::Gt(g, hn::Set(d, kLimit)), slope)};
+  }
+  static HWY_INLINE V32 factor(F32 d, V32 u) {
+    const V32 most = hn::Set(d, -kLimit), v = least(d, u);
+    return hn::Add(hn::IfThenElse(hn::Lt(v, most), most, v), hn::Set(d, 1.0f));
+  }
+  static HWY_INLINE V32 passed(F32 d, V32 x, V32 u) {
+    return hn::IfThenZeroElse(hn::Gt(hn::Abs(u), hn::Set(d, kLimit)), x);
   }
 };
 
@@ -106,6 +137,8 @@ HWY_INLINE void with_function(plan::Activation function, const Body& body) {
       return body(GeluTanh());
     case plan::Activation::kRelu2:
       return body(Relu2());
+    case plan::Activation::kClampedSwiglu:
+      return body(ClampedSwiglu());
   }
 }
 
@@ -120,7 +153,8 @@ HWY_INLINE void forward_row(plan::Activation function, T* a, const T* gate, cons
       });
     }
     for_lanes(d, F, [&](int64_t f, int64_t count) HWY_ATTR {
-      store(hn::Mul(Function::value(d, load(d, gate + f, count)), load(d, up + f, count)), d, a + f, count);
+      store(hn::Mul(Function::value(d, load(d, gate + f, count)), Function::factor(d, load(d, up + f, count))), d,
+            a + f, count);
     });
   });
 }
@@ -139,11 +173,11 @@ HWY_INLINE void backward_row(plan::Activation function, T* d_gate, T* d_up, T* a
       });
     }
     for_lanes(d, F, [&](int64_t f, int64_t count) HWY_ATTR {
-      const V32 u = load(d, up + f, count), gradient = load(d, da + f, count);
+      const V32 u = load(d, up + f, count), gradient = load(d, da + f, count), factor = Function::factor(d, u);
       const Activated x = Function::both(d, load(d, gate + f, count));
-      store(hn::Mul(hn::Mul(gradient, u), x.slope), d, d_gate + f, count);
-      store(hn::Mul(gradient, x.value), d, d_up + f, count);
-      if (a != nullptr) store(hn::Mul(x.value, u), d, a + f, count);
+      store(hn::Mul(hn::Mul(gradient, factor), x.slope), d, d_gate + f, count);
+      store(Function::passed(d, hn::Mul(gradient, x.value), u), d, d_up + f, count);
+      if (a != nullptr) store(hn::Mul(x.value, factor), d, a + f, count);
     });
   });
 }

@@ -9,6 +9,9 @@
 //   gelu_tanh   f(g) = g (1 + tanh(sqrt(2 / pi) (g + 0.044715 g^3))) / 2         its approximation
 //   relu2       f(g) = max(g, 0)^2                                               arXiv 2109.08668
 //
+//   clamped_swiglu, always with a gate: a = f(c) (v + 1) with c = min(g, 7), v = u within [-7, 7], and
+//               f(c) = c / (1 + exp(-1.702 c))                                   gpt-oss, arXiv 2508.10925
+//
 // a [T, F].
 #pragma once
 

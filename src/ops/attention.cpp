@@ -23,12 +23,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
-// One query of one head against `length` cached rows; `p` is scratch of that length.
+// One query of one head against `length` cached rows; `p` is scratch of that length. `sink`: minus infinity for none.
 template <class T>
 HWY_INLINE void decode_row(T* out, const T* q, const T* k, const T* v, int64_t stride_k, int64_t stride_v,
-                           int64_t length, int64_t K, float scale, float* p) {
+                           int64_t length, int64_t K, float scale, float sink, float* p) {
   const F32 d;
-  float largest = -std::numeric_limits<float>::infinity();
+  float largest = sink;
   for (int64_t j = 0; j < length; ++j) {
     V32 dot = hn::Zero(d);
     for_lanes(d, K, [&](int64_t i, int64_t count) HWY_ATTR {
@@ -37,7 +37,7 @@ HWY_INLINE void decode_row(T* out, const T* q, const T* k, const T* v, int64_t s
     p[j] = scale * sum(d, dot);
     largest = std::max(largest, p[j]);
   }
-  double denominator = 0;
+  double denominator = static_cast<double>(std::exp(sink - largest));
   for (int64_t j = 0; j < length; ++j) {
     p[j] = std::exp(p[j] - largest);
     denominator += static_cast<double>(p[j]);
@@ -52,12 +52,12 @@ HWY_INLINE void decode_row(T* out, const T* q, const T* k, const T* v, int64_t s
 }
 
 void decode_f32(float* out, const float* q, const float* k, const float* v, int64_t stride_k, int64_t stride_v,
-                int64_t length, int64_t K, float scale, float* p) {
-  decode_row(out, q, k, v, stride_k, stride_v, length, K, scale, p);
+                int64_t length, int64_t K, float scale, float sink, float* p) {
+  decode_row(out, q, k, v, stride_k, stride_v, length, K, scale, sink, p);
 }
 void decode_bf16(c10::BFloat16* out, const c10::BFloat16* q, const c10::BFloat16* k, const c10::BFloat16* v,
-                 int64_t stride_k, int64_t stride_v, int64_t length, int64_t K, float scale, float* p) {
-  decode_row(out, q, k, v, stride_k, stride_v, length, K, scale, p);
+                 int64_t stride_k, int64_t stride_v, int64_t length, int64_t K, float scale, float sink, float* p) {
+  decode_row(out, q, k, v, stride_k, stride_v, length, K, scale, sink, p);
 }
 
 }  // namespace hearth::ops::HWY_NAMESPACE
@@ -119,7 +119,7 @@ auto decode_kernel(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(decode_bf16); }
 
 template <class T>
 void decode(const HeadTensor<T>& out, const HeadTensor<const T>& q, const HeadTensor<const T>& k,
-            const HeadTensor<const T>& v, int64_t length, int64_t reach, double given_scale) {
+            const HeadTensor<const T>& v, int64_t length, int64_t reach, double given_scale, const float* sinks) {
   const int64_t H = q.N, N = q.S, group = H / k.N;
   const float scale = given_scale > 0 ? static_cast<float>(given_scale) : 1 / std::sqrt(static_cast<float>(q.K));
   const auto kernel = decode_kernel(T());
@@ -129,7 +129,8 @@ void decode(const HeadTensor<T>& out, const HeadTensor<const T>& q, const HeadTe
       const int64_t b = item / (H * N), h = item / N % H, i = item % N;
       const int64_t last = length - N + i, first = reach < 0 ? 0 : std::max<int64_t>(0, last - reach);
       kernel(out.at(b, i, h), q.at(b, i, h), k.at(b, first, h / group), v.at(b, first, h / group), k.stride_s,
-             v.stride_s, last + 1 - first, q.K, scale, scores.data());
+             v.stride_s, last + 1 - first, q.K, scale,
+             sinks == nullptr ? -std::numeric_limits<float>::infinity() : sinks[h], scores.data());
     }
   });
 }
@@ -193,7 +194,8 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
 }
 
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
-                      const at::Tensor& v_cache_BCGK, int64_t length, int64_t reach, double scale) {
+                      const at::Tensor& v_cache_BCGK, int64_t length, int64_t reach, double scale,
+                      const at::Tensor& sinks_H) {
   const trace::SpanScope span(trace::SpanKind::kOp, "decode_attention");
   check_shapes(q_BNHK, k_cache_BCGK, v_cache_BCGK);
   const int64_t B = q_BNHK.size(0), N = q_BNHK.size(1), H = q_BNHK.size(2);
@@ -204,44 +206,49 @@ void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, cons
       const auto last = static_cast<int32_t>(length - N + i % N);
       visible.push_back({reach < 0 ? 0 : std::max(0, last - static_cast<int32_t>(reach)), last + 1});
     }
-    reference::attention_forward<double>(heads<double>(out_BNHK), nullptr, heads<const double>(q_BNHK),
-                                         heads<const double>(k_cache_BCGK), heads<const double>(v_cache_BCGK),
-                                         visible.data(), scale);
+    const at::Tensor lse_BHN = at::empty({B, H, N}, q_BNHK.options());
+    reference::attention_forward<double>(heads<double>(out_BNHK), flat<double>(lse_BHN, B * H * N),
+                                         heads<const double>(q_BNHK), heads<const double>(k_cache_BCGK),
+                                         heads<const double>(v_cache_BCGK), visible.data(), scale);
+    if (sinks_H.defined()) add_sinks(out_BNHK, lse_BHN, sinks_H);
     return;
   }
   if (N == length && N > 1) {  // a prompt: as in training
     const at::Tensor lse_BHS = at::empty({B, H, N}, q_BNHK.options().dtype(at::kFloat));
     attention_forward(out_BNHK, lse_BHS, q_BNHK, k_cache_BCGK.narrow(1, 0, N), v_cache_BCGK.narrow(1, 0, N),
                       {.causal = true, .reach = reach}, scale);
+    if (sinks_H.defined()) add_sinks(out_BNHK, lse_BHS, sinks_H);
     return;
   }
+  const at::Tensor sinks = sinks_H.defined() ? sinks_H.to(at::kFloat).contiguous() : at::Tensor();
   if (on_gpu(q_BNHK)) {
-    return gpu::decode_attention(out_BNHK, q_BNHK, k_cache_BCGK, v_cache_BCGK, length, reach, {}, {}, scale);
+    return gpu::decode_attention(out_BNHK, q_BNHK, k_cache_BCGK, v_cache_BCGK, length, reach, {}, {}, scale, sinks);
   }
   with_element_type(q_BNHK, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, double>) {
       decode(heads<T>(out_BNHK), heads<const T>(q_BNHK), heads<const T>(k_cache_BCGK), heads<const T>(v_cache_BCGK),
-             length, reach, scale);
+             length, reach, scale, sinks.defined() ? flat<const float>(sinks, H) : nullptr);
     }
   });
 }
 
 void decode_attention_of_rows(const at::Tensor& out_NHK, const at::Tensor& q_NHK, const at::Tensor& k_cache_RCGK,
                               const at::Tensor& v_cache_RCGK, const at::Tensor& rows_N, const at::Tensor& lengths_N,
-                              double scale) {
+                              double scale, const at::Tensor& sinks_H) {
   const int64_t N = q_NHK.size(0);
   HEARTH_CHECK(rows_N.numel() == N && lengths_N.numel() == N);
   if (on_gpu(q_NHK)) {
     const trace::SpanScope span(trace::SpanKind::kOp, "decode_attention");
     return gpu::decode_attention(out_NHK.unsqueeze(1), q_NHK.unsqueeze(1), k_cache_RCGK, v_cache_RCGK, 0, -1, rows_N,
-                                 lengths_N, scale);
+                                 lengths_N, scale,
+                                 sinks_H.defined() ? sinks_H.to(at::kFloat).contiguous() : at::Tensor());
   }
   for (int64_t n = 0; n < N; ++n) {
     const int64_t row = flat<const int32_t>(rows_N, N)[n];
     decode_attention(out_NHK.narrow(0, n, 1).unsqueeze(0), q_NHK.narrow(0, n, 1).unsqueeze(0),
                      k_cache_RCGK.narrow(0, row, 1), v_cache_RCGK.narrow(0, row, 1),
-                     flat<const int32_t>(lengths_N, N)[n], /*reach=*/-1, scale);
+                     flat<const int32_t>(lengths_N, N)[n], /*reach=*/-1, scale, sinks_H);
   }
 }
 

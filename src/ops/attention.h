@@ -40,16 +40,26 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
                         const at::Tensor& q_BQHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
                         const AttentionMask& mask, double scale = 0);
 
+// Sinks [H] (gpt-oss, arXiv 2508.10925): the softmax of head h has one more score, sinks_H[h], whose value is zero.
+// add_sinks makes lse the log of the whole denominator, and multiplies out by the share of the other scores. With these
+// two, attention_backward gives the gradients of q, k and v.
+void add_sinks(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, const at::Tensor& sinks_H);
+// dsinks += minus the sum over positions of exp(sink - lse) dout . out, of what add_sinks has left. dsinks: float64
+// with float64, else float32.
+void sinks_gradient(const at::Tensor& dsinks_H, const at::Tensor& dout_BQHK, const at::Tensor& out_BQHK,
+                    const at::Tensor& lse_BHQ, const at::Tensor& sinks_H);
+
 // Inference with a cache: q [B, N, H, K] are the last N of `length` positions (1 <= N <= length <= C). The first
 // `length` rows of the caches [B, C, G, K] are their keys and values, including the N new ones. Query i sees positions
-// 0 .. length - N + i, with `reach` only so many before its own. out [B, N, H, K].
+// 0 .. length - N + i, with `reach` only so many before its own. out [B, N, H, K]. sinks_H: undefined for none.
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
-                      const at::Tensor& v_cache_BCGK, int64_t length, int64_t reach = -1, double scale = 0);
+                      const at::Tensor& v_cache_BCGK, int64_t length, int64_t reach = -1, double scale = 0,
+                      const at::Tensor& sinks_H = {});
 
 // The same for one query of each of N sequences of different lengths, in one call: query n sees the first lengths_N[n]
 // positions of cache rows_N[n] of [R, C, G, K]. q, out [N, H, K]; rows and lengths int32, contiguous, on their device.
 void decode_attention_of_rows(const at::Tensor& out_NHK, const at::Tensor& q_NHK, const at::Tensor& k_cache_RCGK,
                               const at::Tensor& v_cache_RCGK, const at::Tensor& rows_N, const at::Tensor& lengths_N,
-                              double scale = 0);
+                              double scale = 0, const at::Tensor& sinks_H = {});
 
 }  // namespace hearth::ops

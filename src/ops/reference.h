@@ -182,6 +182,8 @@ void attention_backward(HeadTensor<T> dq, HeadTensor<T> dk, HeadTensor<T> dv, He
   }
 }
 
+inline constexpr double kClampLimit = 7;  // of clamped_swiglu
+
 // f(g) = g gate, and f'(g); ops/activation.h has the formulas.
 struct Activated {
   double gate, slope;
@@ -203,9 +205,23 @@ inline Activated activated(plan::Activation function, double g) {
     }
     case plan::Activation::kRelu2:
       break;
+    case plan::Activation::kClampedSwiglu: {
+      const double c = g > kClampLimit ? kClampLimit : g, s = 1 / (1 + std::exp(-1.702 * c));
+      return {g > kClampLimit ? c / g * s : s, g > kClampLimit ? 0 : s + 1.702 * c * s * (1 - s)};
+    }
   }
   const double positive = g <= 0 ? 0 : g;  // NaN stays NaN
   return {positive, 2 * positive};
+}
+
+// What u of a gated activation multiplies by, and its derivative.
+struct UpFactor {
+  double value, slope;
+};
+inline UpFactor up_factor(plan::Activation function, double u) {
+  if (function != plan::Activation::kClampedSwiglu) return {u, 1};
+  if (std::abs(u) > kClampLimit) return {std::copysign(kClampLimit, u) + 1, 0};
+  return {u + 1, 1};
 }
 
 // x [T, F], or [T, 2F] with a gate.
@@ -214,7 +230,7 @@ void activation_forward(plan::Activation function, Matrix<T> a, Matrix<const T> 
   const bool gated = x.cols > a.cols;
   for (int64_t t = 0; t < a.rows; ++t) {
     for (int64_t f = 0; f < a.cols; ++f) {
-      const double g = double(x.row(t)[f]), u = gated ? double(x.row(t)[a.cols + f]) : 1;
+      const double g = double(x.row(t)[f]), u = gated ? up_factor(function, double(x.row(t)[a.cols + f])).value : 1;
       a.row(t)[f] = T(g * activated(function, g).gate * u);  // as backward recomputes it
     }
   }
@@ -227,11 +243,12 @@ void activation_backward(plan::Activation function, Matrix<T> dx, Matrix<const T
   const bool gated = x.cols > F;
   for (int64_t t = 0; t < da.rows; ++t) {
     for (int64_t f = 0; f < F; ++f) {
-      const double g = double(x.row(t)[f]), u = gated ? double(x.row(t)[F + f]) : 1, d = double(da.row(t)[f]);
+      const double g = double(x.row(t)[f]), d = double(da.row(t)[f]);
+      const UpFactor up = gated ? up_factor(function, double(x.row(t)[F + f])) : UpFactor{1, 0};
       const auto [gate, slope] = activated(function, g);
-      dx.row(t)[f] = T(d * u * slope);
-      if (gated) dx.row(t)[F + f] = T(d * g * gate);
-      if (a.data != nullptr) a.row(t)[f] = T(g * gate * u);
+      dx.row(t)[f] = T(d * up.value * slope);
+      if (gated) dx.row(t)[F + f] = T(d * g * gate * up.slope);
+      if (a.data != nullptr) a.row(t)[f] = T(g * gate * up.value);
     }
   }
 }

@@ -64,8 +64,8 @@ TEST(Check, ExpertsFitTheModelAndTheRun) {
             one("model.name = \"mixtral\" is a family with experts, and model.num_experts = 0"));
   EXPECT_EQ(with({"model.n_dense_layers=4"}),
             one("model.n_dense_layers = 4 leaves no layer with experts of model.n_layers = 4"));
-  EXPECT_EQ(with({"model.gated_ffn=false"}), one("experts are w2 (f(w1 x) * w3 x), without biases"));
-  EXPECT_EQ(with({"model.ffn_bias=true"}), one("experts are w2 (f(w1 x) * w3 x), without biases"));
+  EXPECT_EQ(with({"model.gated_ffn=false"}), one("experts are w2 (f(w1 x) * w3 x)"));
+  EXPECT_EQ(with({"model.ffn_bias=true", "model.num_shared_experts=1"}), one("shared experts have no biases"));
   EXPECT_EQ(with({"training.cuda_graph=true", "training.device=cuda"}),
             one("a recorded step has the same numbers of rows each time, and experts have not"));
   EXPECT_TRUE(with({"model.expert_bias=true", "model.score_func=sigmoid", "model.num_expert_groups=2",

@@ -40,7 +40,8 @@ TEST(Choices, OfAModelHaveTheNamesOnDisk) {
   expect_names<Activation>({{Activation::kSilu, "silu"},
                             {Activation::kGelu, "gelu"},
                             {Activation::kGeluTanh, "gelu_tanh"},
-                            {Activation::kRelu2, "relu2"}});
+                            {Activation::kRelu2, "relu2"},
+                            {Activation::kClampedSwiglu, "clamped_swiglu"}});
   expect_names<QkNormScope>({{QkNormScope::kHead, "head"}, {QkNormScope::kAllHeads, "all_heads"}});
 }
 

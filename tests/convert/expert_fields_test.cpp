@@ -109,6 +109,39 @@ TEST(ExpertFields, ThatHearthDoesNotComputeAreRefused) {
   EXPECT_THAT(error("mixtral", R"(, "moe_intermediate_size": 8)"), HasSubstr("is not one of mixtral"));
 }
 
+// Fields of the released files.
+TEST(ExpertFields, OfGptOssAreThoseOfItsReleasedFiles) {
+  const std::string rope = R"(, "rope_theta": 150000, "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0,
+      "factor": 32.0, "original_max_position_embeddings": 4096, "rope_type": "yarn", "truncate": false})";
+  const std::string released = rope + R"(, "num_key_value_heads": 8, "head_dim": 16, "attention_bias": true,
+      "experts_per_token": 2, "num_experts_per_tok": 2, "num_local_experts": 4, "initial_context_length": 4096,
+      "swiglu_limit": 7.0, "sliding_window": 128, "router_aux_loss_coef": 0.9, "output_router_logits": false,
+      "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "hidden_act": "silu",
+      "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]})";
+  const config::Model m = read("gpt_oss", released);
+  EXPECT_TRUE(m.attention_sinks && m.router_bias && m.ffn_bias && m.qkv_bias && m.output_bias && m.route_norm);
+  EXPECT_EQ(m.activation, config::Activation::kClampedSwiglu);
+  EXPECT_EQ(m.num_experts, 4);
+  EXPECT_EQ(m.moe_top_k, 2);
+  EXPECT_EQ(m.hidden_dim, 48);
+  EXPECT_EQ(m.sliding_window, 128);
+  EXPECT_EQ(m.full_attention_interval, 2);
+  EXPECT_EQ(m.rope_scaling_factor, 32);
+  EXPECT_FALSE(m.rope_truncate);
+  EXPECT_THAT(error("gpt_oss", ""), HasSubstr("has no rope_parameters"));
+  for (const char* field : {"swiglu_limit", "swiglu_alpha", "attention_bias"})
+    EXPECT_THAT(error("gpt_oss", fmt::format("{}, \"{}\": 6.5", rope, field)),
+                HasSubstr(fmt::format("{} = 6.5", field)));
+  EXPECT_THAT(error("gpt_oss", rope + R"(, "num_experts_per_tok": 4, "experts_per_token": 2)"),
+              HasSubstr("num_experts_per_tok and experts_per_token differ"));
+  EXPECT_THAT(error("gpt_oss", rope + R"(, "quantization_config": {"quant_method": "mxfp4", "bits": 3})"),
+              HasSubstr("quantization_config = "));
+  EXPECT_THAT(error("mixtral", R"(, "quantization_config": {"quant_method": "mxfp4"})"),
+              HasSubstr("quantization_config = "));
+  EXPECT_THAT(error("mixtral", R"(, "experts_per_token": 2)"), HasSubstr("is not one of mixtral"));
+  EXPECT_THAT(error("llama", R"(, "swiglu_limit": 7.0)"), HasSubstr("swiglu_limit = 7.0"));
+}
+
 // The fields of its published files.
 TEST(ExpertFields, OfMiniMaxSayHowManyElementsOfAHeadRotate) {
   const std::string published = R"(, "head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2,

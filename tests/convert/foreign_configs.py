@@ -10,6 +10,9 @@ def rope_of(a):
     if a["type"] == "phi3":  # half of a head rotates; texts of more than 16 tokens have the long factors
         rope |= {"rope_type": "longrope", "short_factor": [1, 1.1, 1.5, 2], "long_factor": [1, 2.5, 3, 9.5],
                  "partial_rotary_factor": 0.5}
+    if a["type"] == "gpt_oss":
+        rope |= {"rope_type": "yarn", "factor": 8.0, "beta_fast": 4.0, "beta_slow": 0.5, "truncate": False,
+                 "original_max_position_embeddings": 8}
     if a["type"] == "ministral3":
         rope |= {"rope_type": "yarn", "factor": 8.0, "mscale": 1.0, "mscale_all_dim": 1.0, "beta_fast": 4.0,
                  "beta_slow": 0.5, "original_max_position_embeddings": 8, "llama_4_scaling_beta": 0.5}
@@ -44,7 +47,7 @@ def config_of(a):
                 max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), eos_token_id=2)
     names = {"smollm3": "SmolLM3", "seed_oss": "SeedOss", "gemma3_text": "Gemma3Text", "qwen3_moe": "Qwen3Moe",
              "glm4_moe": "Glm4Moe", "minimax_m2": "MiniMaxM2", "ernie4_5_moe": "Ernie4_5_Moe",
-             "deepseek_v3": "DeepseekV3"}
+             "deepseek_v3": "DeepseekV3", "gpt_oss": "GptOss"}
     made = getattr(transformers, names.get(a["type"], a["type"].capitalize()) + "Config")
     more = {"smollm3": {"no_rope_layer_interval": 2}, "olmo3": {"sliding_window": 7},
             "olmoe": {"num_experts": 6, "num_experts_per_tok": 2}}.get(a["type"], {})
@@ -82,6 +85,9 @@ def config_of(a):
         return made(**keys, head_dim=a["K"] or 16, num_local_experts=6, num_experts_per_tok=2,
                     rotary_dim=(a["K"] or 16) // 2, attn_type_list=[1] * a["L"], num_mtp_modules=3,
                     use_routing_bias=True, scoring_func="sigmoid", pad_token_id=None)
+    if a["type"] == "gpt_oss":
+        return made(**keys, head_dim=a["K"] or 16, num_local_experts=6, num_experts_per_tok=2, sliding_window=7,
+                    pad_token_id=None)
     if a["type"] == "ernie4_5_moe":
         return made(**keys, head_dim=a["K"] or 16, moe_num_experts=6, moe_k=2, moe_num_shared_experts=1,
                     moe_intermediate_size=a["F"] // 2, moe_layer_start_index=1, num_nextn_predict_layers=1,

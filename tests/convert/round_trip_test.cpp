@@ -104,14 +104,15 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();
   // Heads that are not 96 / 6.
-  const std::set<std::string_view> wide = {
-      "afmoe", "deepseek_v3", "dots1",      "ernie4_5",   "ernie4_5_moe", "exaone4", "gemma",     "gemma3_text",
-      "glm4",  "glm4_moe",    "minimax_m2", "ministral3", "mistral",      "qwen3",   "qwen3_moe", "seed_oss"};
+  const std::set<std::string_view> wide = {"afmoe",     "deepseek_v3", "dots1",       "ernie4_5", "ernie4_5_moe",
+                                           "exaone4",   "gemma",       "gemma3_text", "glm4",     "glm4_moe",
+                                           "gpt_oss",   "minimax_m2",  "ministral3",  "mistral",  "qwen3",
+                                           "qwen3_moe", "seed_oss"};
   for (const char* type :
-       {"afmoe",   "arcee",       "deepseek_v3", "dots1",    "ernie4_5",  "ernie4_5_moe", "exaone4",
-        "gemma",   "gemma3_text", "glm4",        "glm4_moe", "granite",   "minimax_m2",   "ministral3",
-        "mistral", "mixtral",     "modernbert",  "neobert",  "olmo",      "olmo2",        "olmo3",
-        "olmoe",   "phi3",        "qwen2",       "qwen3",    "qwen3_moe", "seed_oss",     "smollm3"}) {
+       {"afmoe",       "arcee",      "deepseek_v3", "dots1",    "ernie4_5", "ernie4_5_moe", "exaone4",    "gemma",
+        "gemma3_text", "glm4",       "glm4_moe",    "gpt_oss",  "granite",  "minimax_m2",   "ministral3", "mistral",
+        "mixtral",     "modernbert", "neobert",     "olmo",     "olmo2",    "olmo3",        "olmoe",      "phi3",
+        "qwen2",       "qwen3",      "qwen3_moe",   "seed_oss", "smollm3"}) {
     foreign(fmt::format("make {0}/{1} type={1} meta=0 V=131 K={2}", at, type, wide.contains(type) ? 24 : 0));
     converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/native", at, type));
     converted(fmt::format("--to hf {0}/{1}/native {0}/{1}/back", at, type));
@@ -127,8 +128,8 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   EXPECT_THAT(refused(fmt::format("--to native {0}/moonlight/hf {0}/halves --rope-pairs halves", at)),
               HasSubstr("pairs of latent attention have one order"));
   // Queries and keys of the other order of pairs, with their biases and norms.
-  for (const char* type :
-       {"ernie4_5", "ernie4_5_moe", "glm4", "minimax_m2", "neobert", "olmo2", "phi3", "qwen2", "qwen3", "seed_oss"}) {
+  for (const char* type : {"ernie4_5", "ernie4_5_moe", "glm4", "gpt_oss", "minimax_m2", "neobert", "olmo2", "phi3",
+                           "qwen2", "qwen3", "seed_oss"}) {
     const bool are_neighbours =
         std::set<std::string_view>{"ernie4_5", "ernie4_5_moe", "glm4", "neobert"}.contains(type);
     const char* other = are_neighbours ? "halves" : "interleaved";
@@ -147,7 +148,7 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   EXPECT_THAT(refused(fmt::format("--to meta {0}/olmo2/native {0}/out", at)),
               HasSubstr("model.norm_placement = \"outputs\" has no home"));
   for (const char* format : {"meta", "neox --to-qkv-layout split", "torchtitan"})
-    for (const char* type : {"modernbert", "neobert", "mixtral"})
+    for (const char* type : {"modernbert", "neobert", "mixtral", "gpt_oss"})
       EXPECT_THAT(refused(fmt::format("--to {1} {0}/{2}/native {0}/out", at, format, type)), HasSubstr("has no home"));
   EXPECT_THAT(converted(fmt::format("--to dcp {0}/mixtral/native {0}/mixtral/dcp", at)),
               HasSubstr("torchtitan cannot load this folder: its Llama has no model.route_norm"));

@@ -33,7 +33,7 @@ void logits_with_cache_equal_logits_without(DType dtype, bool tied, double toler
   const plan::ModelShape shape = plan::model_shape(m, 101);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   test::LocalWeights weights(plan, dtype, 3);
-  if (shape.qk_norm) weights.vary_vectors(plan);
+  if (shape.qk_norm || shape.attention_sinks) weights.vary_vectors(plan);
   constexpr int64_t S = 23;
   at::manual_seed(1);
   const at::Tensor tokens = at::randint(shape.V, {S}, at::kInt);
@@ -98,6 +98,13 @@ TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfLatentAttention) {
                                            "deepseek_v3", set);
   }
 }
+TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfGptOss) {
+  const auto set = [](config::Model& m) {
+    m.num_experts = 5, m.moe_top_k = 2, m.sliding_window = 7, m.full_attention_interval = 2;
+  };
+  for (const auto& [dtype, tolerance] : {std::pair(DType::kFloat64, 1e-12), std::pair(DType::kFloat32, 2e-6)})
+    logits_with_cache_equal_logits_without(dtype, false, tolerance, config::NormType::kRmsNorm, false, "gpt_oss", set);
+}
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoWhereLayersDoNotRotate) {
   logits_with_cache_equal_logits_without(DType::kFloat64, true, 1e-12, config::NormType::kRmsNorm, false, "smollm3");
 }
@@ -159,7 +166,7 @@ void each_row_has_the_logits_of_its_own_sequence(int64_t window) {
   m.sliding_window = window;
   m.full_attention_interval = window > 0 ? 2 : 0;
   m.dim = 48, m.n_layers = 3, m.n_heads = 6, m.n_kv_heads = 2, m.hidden_dim = 64, m.head_dim = 12;
-  m.qkv_bias = m.qk_norm = true;
+  m.qkv_bias = m.qk_norm = true, m.attention_sinks = window > 0;
   const plan::ModelShape shape = plan::model_shape(m, 101);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   test::LocalWeights weights(plan, DType::kFloat64, 3);

@@ -69,9 +69,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "type=ministral3 meta=0 K=24", "type=gemma meta=0 K=24 tied=1", "type=glm4 meta=0 K=24",
                     "type=gemma3_text meta=0 K=24 tied=1", "type=exaone4 meta=0 K=24", "type=qwen3_moe meta=0 K=24",
                     "type=glm4_moe meta=0 K=24", "type=afmoe meta=0 K=24 L=5", "type=dots1 meta=0 K=24 L=4",
-                    "type=minimax_m2 meta=0 K=24", "type=ernie4_5_moe meta=0 K=24 tied=1",
-                    "type=deepseek_v3 meta=0 K=22", "type=deepseek_v3 meta=0", "type=olmoe meta=0",
-                    "type=mixtral meta=0"),
+                    "type=minimax_m2 meta=0 K=24", "type=ernie4_5_moe meta=0 K=24 tied=1", "type=gpt_oss meta=0 K=24",
+                    "type=gpt_oss meta=0 D=96 F=96 L=2", "type=deepseek_v3 meta=0 K=22", "type=deepseek_v3 meta=0",
+                    "type=olmoe meta=0", "type=mixtral meta=0"),
     [](const auto& info) { return fmt::format("Model{}", info.index); });
 
 // An encoder has logits at all positions at once; the file has those of the last one.

@@ -106,7 +106,7 @@ TEST_P(AttentionKernel, HeadsThatAreTooWideAreRefused) {
   EXPECT_NE(code, 0);
   EXPECT_STREQ(table().error_text(code), "heads are wider than 256, the kernel's limit");
   EXPECT_EQ(table().decode_attention(nullptr, Type::kFloat32, heads(x), heads(x), heads(x), heads(x), 1, -1, nullptr,
-                                     nullptr, 0),
+                                     nullptr, 0, nullptr),
             code);
 }
 
@@ -122,10 +122,13 @@ TEST_P(AttentionKernel, DecodingAgreesWithTheCpuInFloat64) {
           const double scale = length == 3 ? 0.3 : 0;
           const at::Tensor q = random({B, N, H, K}, type), out = at::empty_like(q), expected = doubles(q.sizes());
           for (const int64_t reach : {-1, 130}) {
-            ops::decode_attention(expected, wide(q), wide(k), wide(v), length, reach, scale);
-            run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), length, reach,
-                                         nullptr, nullptr, static_cast<float>(scale)));
-            EXPECT_LE(relative_error(out, expected), bound(type, 1e-6));
+            for (const bool has_sinks : {false, true}) {
+              const at::Tensor sinks = has_sinks ? at::tensor({-1.5F, 0.0F, 2.0F, 30.0F}) : at::Tensor();
+              ops::decode_attention(expected, wide(q), wide(k), wide(v), length, reach, scale, sinks);
+              run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), length, reach,
+                                           nullptr, nullptr, static_cast<float>(scale), data<float>(sinks)));
+              EXPECT_LE(relative_error(out, expected), bound(type, 1e-6));
+            }
           }
           EXPECT_LE(relative_error(out, expected), bound(type, 1e-6));
         }
@@ -150,7 +153,7 @@ TEST_P(AttentionKernel, DecodingOfRowsReadsTheCacheOfEach) {
                             wide(v).narrow(0, row, 1), lengths[static_cast<size_t>(i)]);
     }
     run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), 0, -1, rows.data(),
-                                 lengths.data(), 0));
+                                 lengths.data(), 0, nullptr));
     EXPECT_LE(relative_error(out, expected), bound(type, 1e-6));
   }
 }

@@ -116,7 +116,8 @@ TEST_P(OpsOnGpu, BiasesAndNormsOfHeadsInRows) {
 TEST_P(OpsOnGpu, ActivationsAndScale) {
   HEARTH_NEEDS_GPU(GetParam());
   using plan::Activation;
-  for (const Activation function : {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu2}) {
+  for (const Activation function :
+       {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu2, Activation::kClampedSwiglu}) {
     for (const int64_t width : {kF, 2 * kF}) {
       compare([&](const Inputs& in) -> Results {
         const at::Tensor x = in.values({kT, width}), a = in.zeros({kT, kF}), da = in.values({kT, kF});
@@ -167,16 +168,19 @@ TEST_P(OpsOnGpu, AttentionOfRowsAndDocuments) {
               mask.longest_document = 40;
             }
             attention_forward(out, lse, part(qkv, 0, kH), part(qkv, kH, kG), part(qkv, kH + kG, kG), mask, multiplier);
+            const at::Tensor sinks = causal ? in.values({kH}) : at::Tensor(), dsinks = in.floats({kH});
+            if (causal) add_sinks(out, lse, sinks);
+            if (causal) sinks_gradient(dsinks, dout, out, lse, sinks);
             attention_backward(part(dqkv, 0, kH), part(dqkv, kH, kG), part(dqkv, kH + kG, kG), dout, out, lse,
                                part(qkv, 0, kH), part(qkv, kH, kG), part(qkv, kH + kG, kG), mask, multiplier);
             const at::Tensor last = in.zeros({kB, 1, kH, kK});
             decode_attention(last, part(qkv, 0, kH).narrow(1, kS - 1, 1), part(qkv, kH, kG), part(qkv, kH + kG, kG), kS,
-                             -1, multiplier);
+                             -1, multiplier, sinks);
             const at::Tensor of_rows = in.zeros({kB, kH, kK});
             const auto rows = in.there(at::tensor({1, 0}, at::kInt)), lengths = in.there(at::tensor({7, 40}, at::kInt));
             decode_attention_of_rows(of_rows, part(qkv, 0, kH).select(1, 5), part(qkv, kH, kG), part(qkv, kH + kG, kG),
-                                     rows, lengths, multiplier);
-            return {out, lse, dqkv, last, of_rows};
+                                     rows, lengths, multiplier, sinks);
+            return {out, lse, dqkv, last, of_rows, dsinks};
           },
           5e-6, 2e-2);
     }

@@ -43,7 +43,8 @@ class ActivationKernel : public DeviceTest {
 };
 
 using plan::Activation;
-constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu2};
+constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu2,
+                                       Activation::kClampedSwiglu};
 
 TEST_P(ActivationKernel, AgreesWithTheCpuInFloat64AlsoInPlaceAndOnStridedRows) {
   for (const Activation function : kActivations) {

@@ -94,7 +94,7 @@ inline const std::vector<Layout> kExpertLayouts = {
 // Every task clips, accumulates gradients over micro-batches, has a z-loss and a vocabulary that no layout divides.
 //   kCausal     windows of text; YaRN, with queries that are scaled by their positions
 //   kDocuments  attention within documents, several a window; two sequences a micro-batch; another norm; a layer
-//               without rotation; windows; biases of all matrices; no gate; Granite's multipliers
+//               without rotation; windows; biases of all matrices; sinks of attention; no gate; Granite's multipliers
 //   kMasked     hidden tokens, with micro-batches that hide nothing; tied weights, with a multiplier of embeddings;
 //               blocks are computed again; OLMo 2's norms with one added to their weights; windows to both sides, in
 //               every second layer, with a rotation of their own; a norm of embeddings, and a bias of logits
@@ -154,7 +154,7 @@ class Layouts : public ::testing::Test {
       c.model.norm_type = config::NormType::kLayerNorm;
       c.model.no_rope_layer_interval = 3;
       c.model.sliding_window = 5;
-      c.model.output_bias = c.model.ffn_bias = true;
+      c.model.output_bias = c.model.ffn_bias = c.model.attention_sinks = true;
       c.model.activation = config::Activation::kRelu2;
       c.model.gated_ffn = false;
       c.model.residual_multiplier = 0.4;

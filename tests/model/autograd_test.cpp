@@ -177,6 +177,8 @@ INSTANTIATE_TEST_SUITE_P(
                ModelCase::kGranite),
         styled(ModelCase{"GraniteTied", 32, 2, 4, 4, 48, 61, 2, 17, 1000, true, false, NormType::kRmsNorm, true},
                ModelCase::kGranite),
+        styled(windowed(ModelCase{"GptOssWithoutExperts", 48, 3, 6, 2, 80, 97, 3, 33, 20, false, true}, 7),
+               ModelCase::kGptOss),
         styled(ModelCase{"ArceeWithNormsOfOutputs", 48, 2, 6, 2, 80, 97, 3, 33, 20, false, true, NormType::kRmsNorm1p},
                ModelCase::kArcee),
         styled(windowed(ModelCase{"EncoderTied", 48, 4, 4, 4, 80, 97, 3, 33, 20, true, true, NormType::kLayerNorm,

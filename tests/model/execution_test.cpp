@@ -169,7 +169,7 @@ struct ExecutedModel {
   const char* name;
   bool causal = true, sparse = false, documents = false, tied = false, biases = false, normed_heads = false;
   bool like_olmo2 = false, like_gemma = false, ungated = false, like_modernbert = false, experts = false,
-       like_glm = false;
+       like_glm = false, like_gpt_oss = false;
   int64_t window = 0;
   int64_t latent = -1;  // of queries, in latent attention; -1: no latent attention
 };
@@ -187,7 +187,8 @@ const ExecutedModel kExecuted[] = {
     {.name = "experts", .like_olmo2 = true, .experts = true},
     {.name = "GLM-4.5's experts", .biases = true, .experts = true, .like_glm = true},
     {.name = "latent attention", .documents = true, .latent = 20},
-    {.name = "latent attention without a latent of queries", .latent = 0}};
+    {.name = "latent attention without a latent of queries", .latent = 0},
+    {.name = "gpt-oss", .experts = true, .like_gpt_oss = true, .window = 3}};
 
 plan::ModelShape executed_shape(const ExecutedModel& c) {
   config::Model m;
@@ -212,6 +213,7 @@ plan::ModelShape executed_shape(const ExecutedModel& c) {
     m.num_experts = 6, m.moe_top_k = 2, m.moe_hidden_dim = 24, m.n_dense_layers = 1, m.route_norm = true;
     m.moe_aux_loss_coeff = 0.1, m.moe_z_loss_coeff = c.like_glm ? 0 : 0.01;
   }
+  if (c.like_gpt_oss) config::apply(config::find_family("gpt_oss"), m);
   if (c.like_glm) {
     config::apply(config::find_family("glm4_moe"), m);
     m.attention_gate = true;
@@ -272,7 +274,7 @@ TEST(Execution, EveryOpOfSeveralRanksReadsAndWritesWhatItSays) {
   };
   for (const Layout layout : {Layout{2, 1}, Layout{1, 2}, Layout{1, 8}, Layout{2, 1, 2}, Layout{1, 2, 2}}) {
     for (const ExecutedModel& c : {kExecuted[0], kExecuted[3], kExecuted[4], kExecuted[5], kExecuted[6], kExecuted[7],
-                                   kExecuted[9], kExecuted[10], kExecuted[12], kExecuted[13]}) {
+                                   kExecuted[9], kExecuted[10], kExecuted[12], kExecuted[13], kExecuted[14]}) {
       if (layout.experts > 1 && !c.experts) continue;
       const plan::ModelShape whole = executed_shape(c);
       comm::run_ranks(layout.tensor * layout.context, 60, [&](comm::Group& world) {

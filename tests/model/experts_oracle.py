@@ -12,7 +12,7 @@ import transformers
 
 CLASSES = {"qwen3_moe": "Qwen3Moe", "olmoe": "Olmoe", "mixtral": "Mixtral", "glm4_moe": "Glm4Moe",
            "afmoe": "Afmoe", "dots1": "Dots1", "minimax_m2": "MiniMaxM2", "ernie4_5_moe": "Ernie4_5_Moe",
-           "deepseek_v3": "DeepseekV3"}
+           "deepseek_v3": "DeepseekV3", "gpt_oss": "GptOss"}
 SIGMOID = ("glm4_moe", "afmoe", "dots1", "minimax_m2", "deepseek_v3")
 GATE = "mlp.gate.e_score_correction_bias"
 BIASES = {"glm4_moe": GATE, "dots1": GATE, "deepseek_v3": GATE, "afmoe": "mlp.expert_bias",
@@ -21,10 +21,10 @@ BIASES = {"glm4_moe": GATE, "dots1": GATE, "deepseek_v3": GATE, "afmoe": "mlp.ex
 
 
 def names_of(case):
-    """Our name -> (the class's parameter, the expert's index in it or None, its rows or None)."""
-    F, norms, glm = case["F"], case["family"] not in ("mixtral", "ernie4_5_moe"), case["family"] == "glm4_moe"
+    """Our name -> (the class's parameter, the expert's index in it or None, its rows or a function of the expert's)."""
+    F, glm, gpt_oss = case["F"], case["family"] == "glm4_moe", case["family"] == "gpt_oss"
+    norms, afmoe = case["family"] not in ("mixtral", "ernie4_5_moe", "gpt_oss"), case["family"] == "afmoe"
     latent = case["family"] == "deepseek_v3"
-    afmoe = case["family"] == "afmoe"
     names = {"tok_embeddings.weight": ("model.embed_tokens.weight", None, None),
              "norm.weight": ("model.norm.weight", None, None), "output.weight": ("lm_head.weight", None, None)}
     for i in range(case["L"]):
@@ -44,7 +44,7 @@ def names_of(case):
             names |= {f"{ours}attention.{a}.weight": (f"{theirs}self_attn.{b}.weight", None, None) for a, b in pairs}
         for a, b in () if latent else (("wq", "q_proj"), ("wk", "k_proj"), ("wv", "v_proj"), ("wo", "o_proj")):
             names[f"{ours}attention.{a}.weight"] = (f"{theirs}self_attn.{b}.weight", None, None)
-            if glm and a != "wo":
+            if gpt_oss or (glm and a != "wo"):
                 names[f"{ours}attention.{a}.bias"] = (f"{theirs}self_attn.{b}.bias", None, None)
         for norm in ("q_norm", "k_norm") if norms and not latent else ():
             names[f"{ours}attention.{norm}.weight"] = (f"{theirs}self_attn.{norm}.weight", None, None)
@@ -52,7 +52,11 @@ def names_of(case):
             for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
                 names[f"{ours}feed_forward.{a}.weight"] = (f"{theirs}mlp.{b}.weight", None, None)
             continue
-        router = "mlp.router.gate.weight" if afmoe else "mlp.gate.weight"
+        if gpt_oss:
+            names[ours + "attention.sinks"] = (theirs + "self_attn.sinks", None, None)
+            names[ours + "moe.router.gate.bias"] = (theirs + "mlp.router.bias", None, None)
+        router = {"afmoe": "mlp.router.gate.weight", "gpt_oss": "mlp.router.weight"}.get(case["family"],
+                                                                                        "mlp.gate.weight")
         names[ours + "moe.router.gate.weight"] = (theirs + router, None, None)
         if case["family"] in BIASES:
             names[ours + "moe.expert_bias"] = (theirs + BIASES[case["family"]], None, None)
@@ -61,6 +65,15 @@ def names_of(case):
                 names[f"{ours}moe.shared_experts.{a}.weight"] = (f"{theirs}mlp.shared_experts.{b}.weight", None, None)
         for e in range(case["E"]):
             expert = f"{ours}moe.experts.{e}."
+            if gpt_oss:  # [inputs, outputs], with gate and up in alternation
+                gate_up, down = theirs + "mlp.experts.gate_up_proj", theirs + "mlp.experts.down_proj"
+                names[expert + "w1.weight"] = (gate_up, e, lambda x: x[:, ::2].t())
+                names[expert + "w3.weight"] = (gate_up, e, lambda x: x[:, 1::2].t())
+                names[expert + "w2.weight"] = (down, e, lambda x: x.t())
+                names[expert + "w1.bias"] = (gate_up + "_bias", e, lambda x: x[::2])
+                names[expert + "w3.bias"] = (gate_up + "_bias", e, lambda x: x[1::2])
+                names[expert + "w2.bias"] = (down + "_bias", e, lambda x: x)
+                continue
             names[expert + "w1.weight"] = (theirs + "mlp.experts.gate_up_proj", e, slice(0, F))
             names[expert + "w3.weight"] = (theirs + "mlp.experts.gate_up_proj", e, slice(F, 2 * F))
             names[expert + "w2.weight"] = (theirs + "mlp.experts.down_proj", e, slice(None))
@@ -94,11 +107,17 @@ def model_of(case):
             "ernie4_5_moe": {"head_dim": case["K"], "intermediate_size": case["F_dense"], "moe_intermediate_size": F,
                              "moe_num_experts": case["E"], "moe_layer_start_index": case["dense"],
                              "moe_num_shared_experts": case["shared"]},
+            "gpt_oss": {"head_dim": case["K"], "intermediate_size": F, "num_local_experts": case["E"],
+                        "sliding_window": 7},
             "mixtral": {"intermediate_size": F, "num_local_experts": case["E"], "sliding_window": None}}
-    name, rope = CLASSES[case["family"]], {"rope_type": "default", "rope_theta": case["rope_theta"]}
+    name = CLASSES[case["family"]]
+    rope = {"rope_type": "default", "rope_theta": case["rope_theta"]}
     if case["mscale_all_dim"] > 0:
         rope |= {"rope_type": "yarn", "factor": 40.0, "original_max_position_embeddings": 8, "mscale": 0.7,
                  "mscale_all_dim": case["mscale_all_dim"]}
+    if case["family"] == "gpt_oss":
+        rope |= {"rope_type": "yarn", "factor": 4.0, "beta_fast": 4.0, "beta_slow": 0.5, "truncate": False,
+                 "original_max_position_embeddings": 8}
     config = getattr(transformers, name + "Config")(
         hidden_size=case["D"], num_hidden_layers=case["L"], num_attention_heads=case["H"],
         num_key_value_heads=case["G"], vocab_size=case["V"], rms_norm_eps=case["norm_eps"],
@@ -118,7 +137,9 @@ def run(folder):
     assert set(parameters) == theirs, set(parameters) ^ theirs
 
     def view(tensor, expert, rows):
-        return tensor if expert is None else tensor[expert][rows]
+        if expert is None:
+            return tensor
+        return rows(tensor[expert]) if callable(rows) else tensor[expert][rows]
 
     with torch.no_grad():
         for ours, (theirs, expert, rows) in names.items():
@@ -128,7 +149,8 @@ def run(folder):
     for name, module in model.named_modules():
         if name.endswith(("mlp.gate", "mlp.router")):
             module.register_forward_hook(lambda module, inputs, outputs: routers.append(
-                (torch.nn.functional.linear(inputs[0].reshape(-1, case["D"]), getattr(module, "gate", module).weight),
+                (torch.nn.functional.linear(inputs[0].reshape(-1, case["D"]), getattr(module, "gate", module).weight,
+                                            module.bias if case["family"] == "gpt_oss" else None),
                  outputs[2])))
     tokens = torch.from_numpy(np.fromfile(folder / "tokens.bin", dtype=np.int32).reshape(B, S)).long()
     labels = torch.from_numpy(np.fromfile(folder / "labels.bin", dtype=np.int32).reshape(B, S)).long()

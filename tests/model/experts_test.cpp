@@ -5,6 +5,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +51,9 @@ constexpr ExpertsCase kCases[] = {{"Qwen3's experts", "qwen3_moe", 8, 3},
                                   {"ERNIE 4.5", "ernie4_5_moe", 8, 3, 1, 0.2, 0.1, 2},
                                   {"its class without shared experts", "ernie4_5_moe", 6, 2, 0, 0.3},
                                   {"DeepSeek-V3", "deepseek_v3", 8, 3, 1, 0.2, 0, 1, 4, 2, 2.5, 22, 1.3},
-                                  {"Moonlight", "deepseek_v3", 6, 2, 1, 0.2, 0, 2, 1, 1, 2.4}};
+                                  {"Moonlight", "deepseek_v3", 6, 2, 1, 0.2, 0, 2, 1, 1, 2.4},
+                                  {"gpt-oss", "gpt_oss", 8, 3, 0, 0.2, 0.1},
+                                  {"its class with one expert of a token", "gpt_oss", 5, 1}};
 
 config::Model model_of(const ExpertsCase& c) {
   config::Model m;
@@ -78,6 +81,11 @@ config::Model model_of(const ExpertsCase& c) {
     m.route_norm = c.dense > 0;
     m.sliding_window = 7, m.layer_types = {"full_attention", "sliding_attention"};
   }
+  if (std::string_view(c.family) == "gpt_oss") {
+    m.sliding_window = 7, m.full_attention_interval = 2, m.head_dim = 10;
+    m.rope_type = config::RopeType::kYarn, m.rope_scaling_factor = 4, m.rope_original_seq_len = 8;
+    m.rope_beta_fast = 4, m.rope_beta_slow = 0.5, m.rope_truncate = false;
+  }
   if (std::string_view(c.family) == "afmoe") {
     m.sliding_window = 7, m.full_attention_interval = m.no_rope_layer_interval = 2;
     m.embedding_multiplier = std::sqrt(48.0);
@@ -92,13 +100,20 @@ Prepared prepare(const ExpertsCase& c, const Path& folder) {
   p.plan = plan::parameter_plan(p.shape);
   p.weights = std::make_unique<test::LocalWeights>(p.plan, DType::kFloat32, 17);
   make_folders(folder);
+  at::manual_seed(29);
   for (const plan::Parameter& parameter : p.plan.parameters) {
     at::Tensor w = parameter_view(p.weights->gather(parameter.unit), parameter);
     if (parameter.init == plan::Init::kOnes) w.copy_(at::linspace(0.5, 1.5, parameter.numel));
     // Scores that differ, so that a wrong weight of an expert shows.
     if (parameter.name.ends_with("gate.weight")) w.mul_(30);
     if (parameter.name.ends_with("bias")) w.copy_(at::linspace(-0.3, 0.4, parameter.numel).cos().mul(0.5));
-    if (parameter.name.find("experts") != std::string::npos) w.mul_(5);
+    const bool of_expert = parameter.name.find("experts") != std::string::npos;
+    if (of_expert && parameter.name.ends_with("bias")) w.copy_(at::randn({parameter.numel}) * 0.5);  // each its own
+    if (of_expert) w.mul_(5);
+    if (parameter.name.ends_with("sinks")) w.copy_(at::linspace(-2, 3, parameter.numel));
+    // Some products are beyond the limits of the activation.
+    if (c.family == std::string_view("gpt_oss") && parameter.name.ends_with("w1.weight")) w.mul_(5);
+    if (c.family == std::string_view("gpt_oss") && parameter.name.ends_with("w3.weight")) w.mul_(5);
     write_bytes(folder / (parameter.name + ".bin"), w);
   }
   at::manual_seed(23);

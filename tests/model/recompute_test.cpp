@@ -79,6 +79,16 @@ plan::ModelShape shape_with_latents(int64_t of_queries) {
   return plan::model_shape(m, 61);
 }
 
+// gpt-oss: sinks of attention, and experts with biases.
+plan::ModelShape shape_like_gpt_oss() {
+  config::Model m;
+  m.dim = 96, m.n_layers = 3, m.n_heads = 6, m.n_kv_heads = 3, m.hidden_dim = 40, m.sliding_window = 9;
+  m.full_attention_interval = 2;
+  config::apply(config::find_family("gpt_oss"), m);
+  m.num_experts = 8, m.moe_top_k = 3;
+  return plan::model_shape(m, 61);
+}
+
 void same_as_none(const plan::ModelShape& shape, DType dtype, const std::vector<Levels>& all_levels) {
   const Result none = run(shape, dtype, {});
   for (const Levels& levels : all_levels) {
@@ -106,6 +116,8 @@ TEST(Recompute, EveryLevelHasTheGradientsOfNoneBitForBit) {
       same_as_none(shape_with_experts(placement, shared), DType::kBFloat16,
                    {Levels(3, kNorms), Levels(3, kAttention), Levels(3, kBlock)});
   for (const int64_t of_queries : {0, 56}) same_as_none(shape_with_latents(of_queries), DType::kBFloat16, levels);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
+    same_as_none(shape_like_gpt_oss(), dtype, {Levels(3, kNorms), Levels(3, kAttention), Levels(3, kBlock)});
   for (const bool gated : {true, false}) same_as_none(shape_like_gemma(gated), DType::kFloat32, levels);
   same_as_none(small_shape(NormType::kNpLayerNorm, AttentionScope::kDocument), DType::kFloat64, {Levels(3, kBlock)});
 }

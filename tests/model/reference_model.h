@@ -21,6 +21,7 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
@@ -50,7 +51,7 @@ struct ModelCase {
   bool like_olmo2 = false;  // norms of outputs, and of all heads of queries and keys
   int64_t no_rope_layer_interval = 0;
   int64_t second_F = 0;  // the feed-forward width of every second layer, if it differs
-  enum Style { kPlain, kGemma, kGranite, kArcee, kEncoder, kLatent } style = kPlain;
+  enum Style { kPlain, kGemma, kGranite, kArcee, kEncoder, kLatent, kGptOss } style = kPlain;
   int64_t window = 0;  // of every layer but each third
 };
 
@@ -86,6 +87,10 @@ inline config::Model model_config(const ModelCase& c) {
   if (c.style == ModelCase::kArcee) {
     m.activation = config::Activation::kRelu2, m.gated_ffn = false, m.output_bias = m.ffn_bias = true;
     m.norm_placement = config::NormPlacement::kOutputs, m.residual_multiplier = 0.7;
+  }
+  if (c.style == ModelCase::kGptOss) {
+    m.activation = config::Activation::kClampedSwiglu, m.attention_sinks = true;
+    m.qkv_bias = m.output_bias = m.ffn_bias = true;
   }
   if (c.style == ModelCase::kEncoder) {
     m.activation = config::Activation::kGelu, m.logits_divisor = 1.5;
@@ -165,6 +170,7 @@ struct LatentReference {
 inline at::Tensor activated(config::Activation function, const at::Tensor& x) {
   if (function == config::Activation::kSilu) return at::silu(x);
   if (function == config::Activation::kRelu2) return at::relu(x).square();
+  if (function == config::Activation::kClampedSwiglu) return x.clamp_max(7) * at::sigmoid(1.702 * x.clamp_max(7));
   return at::gelu(x, function == config::Activation::kGelu ? "none" : "tanh");
 }
 
@@ -212,7 +218,12 @@ inline at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s,
       mask = mask.logical_or(c.masked ? distance.abs().gt(c.window / 2) : distance.ge(c.window));
     }
     const at::Tensor scores = (at::matmul(q, k.transpose(2, 3)) * scale).masked_fill(mask, -INFINITY);
-    const at::Tensor o = at::matmul(scores.softmax(-1), v).transpose(1, 2).reshape({c.B, c.S, -1});
+    at::Tensor shares = scores.softmax(-1);
+    if (s.attention_sinks) {
+      const at::Tensor sinks = p(of + "sinks").view({1, s.H, 1, 1}).expand({c.B, s.H, c.S, 1});
+      shares = at::cat({scores, sinks}, -1).softmax(-1).narrow(-1, 0, c.S);
+    }
+    const at::Tensor o = at::matmul(shares, v).transpose(1, 2).reshape({c.B, c.S, -1});
     const auto branch = [&](const at::Tensor& out, const char* w) {
       return (outputs ? norm(out, p, n + w, c, s.norm.eps) : out) * s.residual_multiplier;
     };
@@ -220,8 +231,9 @@ inline at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s,
     const at::Tensor z = inputs ? norm(x, p, n + "ffn_norm.weight", c, s.norm.eps) : x;
     const auto first = [&](const char* w) { return linear(z, n + "feed_forward." + w, s.ffn_bias); };
     const at::Tensor gate = activated(s.activation, first("w1"));
-    x = x + branch(linear(s.gated_ffn ? gate * first("w3") : gate, n + "feed_forward.w2", s.ffn_bias),
-                   "post_ffn_norm.weight");
+    at::Tensor up = s.gated_ffn ? first("w3") : at::Tensor();
+    if (s.activation == config::Activation::kClampedSwiglu) up = up.clamp(-7, 7) + 1;
+    x = x + branch(linear(s.gated_ffn ? gate * up : gate, n + "feed_forward.w2", s.ffn_bias), "post_ffn_norm.weight");
   }
   const at::Tensor output = p(s.tied ? "tok_embeddings.weight" : "output.weight");
   x = norm(x, p, "norm.weight", c, s.norm.eps);

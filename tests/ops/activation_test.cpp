@@ -6,6 +6,7 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/relu.h>
+#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -17,8 +18,11 @@ namespace {
 
 using plan::Activation;
 
-// The exponential of gelu_tanh enlarges the rounding errors of its cubic argument.
-double error_of(Activation function) { return function == Activation::kGeluTanh ? 8e-7 : 2e-7; }
+// The exponential of gelu_tanh enlarges the rounding errors of its cubic argument, and that of clamped_swiglu those of
+// a product with 1.702.
+double error_of(Activation function) {
+  return function == Activation::kGeluTanh ? 8e-7 : function == Activation::kClampedSwiglu ? 4e-7 : 2e-7;
+}
 
 at::Tensor of_aten(Activation function, const at::Tensor& g) {
   switch (function) {
@@ -29,9 +33,16 @@ at::Tensor of_aten(Activation function, const at::Tensor& g) {
     case Activation::kGeluTanh:
       return at::gelu(g, "tanh");
     case Activation::kRelu2:
+      return at::relu(g).square();
+    case Activation::kClampedSwiglu:
       break;
   }
-  return at::relu(g).square();
+  const at::Tensor c = g.clamp_max(7);
+  return c * at::sigmoid(1.702 * c);
+}
+
+at::Tensor of_up(Activation function, const at::Tensor& u) {
+  return function == Activation::kClampedSwiglu ? u.clamp(-7, 7) + 1 : u;
 }
 
 class Activations : public testing::TestWithParam<std::tuple<Activation, bool, at::ScalarType, int64_t, int64_t>> {
@@ -46,7 +57,7 @@ class Activations : public testing::TestWithParam<std::tuple<Activation, bool, a
   at::Tensor oracle(const at::Tensor& x) const {
     if (!gated()) return of_aten(function(), x);
     const auto halves = x.chunk(2, 1);
-    return of_aten(function(), halves[0]) * halves[1];
+    return of_aten(function(), halves[0]) * of_up(function(), halves[1]);
   }
 };
 
@@ -74,7 +85,7 @@ TEST_P(Activations, BackwardAgreesWithAutogradAlsoInPlace) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Activations,
                          testing::Combine(testing::Values(Activation::kSilu, Activation::kGelu, Activation::kGeluTanh,
-                                                          Activation::kRelu2),
+                                                          Activation::kRelu2, Activation::kClampedSwiglu),
                                           testing::Bool(), testing::Values(at::kFloat, at::kDouble, at::kBFloat16),
                                           testing::Values<int64_t>(0, 1, 65), testing::Values<int64_t>(1, 17, 704)));
 

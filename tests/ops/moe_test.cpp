@@ -4,11 +4,13 @@
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -75,10 +77,16 @@ TEST(Routing, OfTheLoopsAndOfAtenAreTheSame) {
       const bool has_bias = router.score_func == config::ScoreFunc::kSigmoid || router.normalizes;  // as ERNIE 4.5 has
       const at::Tensor x = at::randn({T, D}).to(types.rows);
       const RouterWeights weights{at::randn({E, D}).to(types.rows) * 0.2,
-                                  has_bias ? (at::randn({E}) * 0.1).to(types.rows) : at::Tensor()};
+                                  has_bias ? (at::randn({E}) * 0.1).to(types.rows) : at::Tensor(),
+                                  router.normalizes ? at::randn({E}).to(types.rows) : at::Tensor()};
       const RoutingTensors ours = empty_routing(types.exact), theirs = empty_routing(types.exact);
       route(ours, x, weights, router, kSequences);
       aten::route(theirs, x, weights, router, kSequences);
+      at::Tensor logits = x.to(types.exact).matmul(weights.gate_ED.to(types.exact).t());
+      if (router.normalizes) logits = logits + weights.logit_bias_E.to(types.exact);
+      const bool is_softmax = router.score_func == config::ScoreFunc::kSoftmax;
+      EXPECT_LT(hearth::test::relative_distance(ours.scores_TE, is_softmax ? logits.softmax(-1) : at::sigmoid(logits)),
+                1e-5);
       for (const auto tensor : {&RoutingTensors::experts_Tk, &RoutingTensors::slots_Tk, &RoutingTensors::choices_1N,
                                 &RoutingTensors::ends_1E, &RoutingTensors::loads_BE})
         EXPECT_TRUE(at::equal(ours.*tensor, theirs.*tensor));
@@ -321,6 +329,34 @@ TEST(Experts, MultiplyTheirOwnRows) {
       EXPECT_LT(hearth::test::relative_distance(part(dx), part(dy).matmul(own(w))), types.tolerance);
       EXPECT_LT(hearth::test::relative_distance(own(once), part(dy).t().matmul(part(x))), types.tolerance);
     }
+  }
+}
+
+TEST(Experts, AddTheirOwnBiases) {
+  at::manual_seed(6);
+  const int32_t ends[] = {4, 4, 9, 10, 31, 31, 40, static_cast<int32_t>(N)};  // two experts have no rows
+  const at::Tensor ends_1E = from_int32(ends).view({1, E});
+  const at::Tensor expert_N = at::searchsorted(ends_1E.flatten(), at::arange(N), /*out_int32=*/false, /*right=*/true);
+  for (const Types& types : kTypes) {
+    const at::Tensor x = at::randn({N, F}).to(types.rows), bias = at::randn({E * F}).to(types.rows);
+    const at::Tensor factors = at::randn({N, 1}).to(types.exact), dfactors = at::randn({N, 1}).to(types.exact);
+    const at::Tensor of_rows = bias.view({E, F}).index_select(0, expert_N).to(at::kDouble);  // [N, F]
+    for (const bool weighs : {false, true}) {
+      const at::Tensor weight = weighs ? factors : at::Tensor();
+      const at::Tensor share = weighs ? factors.to(at::kDouble) : at::ones({N, 1}, at::kDouble);
+      const at::Tensor sum = x.clone(), dbias = at::full({E * F}, 2.0, types.exact);
+      add_experts_bias(sum, bias, ends_1E, weight);
+      EXPECT_LT(hearth::test::relative_distance(sum, x.to(at::kDouble) + share * of_rows), types.tolerance);
+      experts_bias_gradient(dbias, x, ends_1E, weight);
+      const at::Tensor expected =
+          at::full({E, F}, 2.0, at::kDouble).index_add(0, expert_N, x.to(at::kDouble) * share).flatten();
+      EXPECT_LT(hearth::test::relative_distance(dbias, expected), types.tolerance);
+    }
+    const at::Tensor more = dfactors.clone();
+    bias_factors_gradient(more, x, bias, ends_1E);
+    EXPECT_LT(hearth::test::relative_distance(
+                  more, dfactors.to(at::kDouble) + (x.to(at::kDouble) * of_rows).sum(-1, /*keepdim=*/true)),
+              types.tolerance);
   }
 }
 

@@ -96,7 +96,7 @@ class ConfigReader {
   const config::HuggingFaceClass& type() const { return family_->hugging_face; }
 
   void check_field(const std::string& name, const HfJson& value) const {
-    if (is_key(type(), name)) return;
+    if (is_key(type(), name) || (name == "quantization_config" && is_mxfp4(type(), value))) return;
     const FieldRule rule = hugging_face_field(name);
     if (rule.effect == FieldEffect::kNone || rule.effect == FieldEffect::kRead) return;
     if (means_the_only_value(type(), name, value)) return;

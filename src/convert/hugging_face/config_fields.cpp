@@ -17,7 +17,8 @@ constexpr std::string_view kIgnored =
     " begin_suppress_tokens cache_implementation chunk_size_feed_forward decoder_start_token_id diversity_penalty "
     "do_sample dtype embd_pdrop"
     " early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty finetuning_task"
-    " forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label initializer_range label2id"
+    " forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label initial_context_length initializer_range"
+    " label2id"
     " length_penalty load_balance_coeff max_length max_sequence_length min_length model_type moe_capacity"
     " mtp_transformer_layers neftune_noise_alpha no_repeat_ngram_size"
     " num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states output_router_logits"
@@ -38,7 +39,7 @@ constexpr std::string_view kUsed =
     " query_pre_attn_scalar sliding_window_pattern _sliding_window_pattern num_experts num_local_experts"
     " num_experts_per_tok moe_intermediate_size mlp_only_layers decoder_sparse_step n_routed_experts"
     " num_nextn_predict_layers num_mtp_modules rotary_dim moe_num_experts moe_k moe_layer_end_index"
-    " global_attn_every_n_layers mup_enabled qk_head_dim ";
+    " global_attn_every_n_layers mup_enabled qk_head_dim experts_per_token ";
 
 // Fields that must have one of these values, or null.
 struct Fixed {
@@ -60,6 +61,8 @@ constexpr Fixed kFixed[] = {
     {"tie_encoder_decoder", "[false]"},
     {"pruned_heads", "[{}]"},
     {"quantization_config", "[]"},
+    {"swiglu_alpha", "[]"},  // gpt-oss
+    {"swiglu_limit", "[]"},
     {"use_mrope", "[false]"},  // Qwen2.5
     {"rope_interleaved", "[false]"},
     {"full_attn_mod", "[1]"},  // Phi-4-mini; its class reads neither this nor the next two

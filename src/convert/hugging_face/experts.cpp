@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 // Every class with experts reads the first two, whichever it writes: transformers 4 and 5 differ in it.
 constexpr const char* kCounts[] = {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"};
 constexpr size_t kCountsOfAll = 2;
-constexpr const char* kTopKs[] = {"num_experts_per_tok", "moe_k"};
+constexpr const char* kTopKs[] = {"num_experts_per_tok", "moe_k", "experts_per_token"};
 constexpr const char *kWidth = "moe_intermediate_size", *kDense = "mlp_only_layers", *kStep = "decoder_sparse_step",
                      *kEnd = "moe_layer_end_index";
 
@@ -45,6 +45,7 @@ void read_experts(const Json& fields, const config::HuggingFaceClass& type, conf
   for (size_t i = 0; i < std::size(kCounts); ++i)
     known(kCounts[i], e.exist() && (i < kCountsOfAll || e.count_field == kCounts[i]));
   known(kTopKs[1], e.top_k_field == kTopKs[1]);
+  known(kTopKs[2], e.may_be_mxfp4);  // released gpt-oss has it, too
   known(kEnd, e.has_end_index);
   const bool has_width = known(kWidth, e.width > 0);
   const bool has_dense = known(kDense, e.has_dense_layers);

@@ -49,4 +49,14 @@ bool means_the_only_value(const config::HuggingFaceClass& type, const std::strin
   return false;
 }
 
+// Whether a quantization_config says what the class reads: experts of 4 bits (stacked.h). Other weights are as
+// elsewhere.
+template <class Json>
+bool is_mxfp4(const config::HuggingFaceClass& type, const Json& value) {
+  if (!type.experts.may_be_mxfp4 || !value.is_object() || value.value("quant_method", Json()) != "mxfp4") return false;
+  for (const auto& [name, setting] : value.items())
+    if (name != "quant_method" && name != "modules_to_not_convert" && name != "dequantize") return false;
+  return true;
+}
+
 }  // namespace hearth::convert

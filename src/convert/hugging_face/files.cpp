@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "config/families.h"
 #include "convert/hugging_face/llada.h"
+#include "convert/hugging_face/stacked.h"
 #include "convert/names.h"
 #include "convert/open.h"
 #include "formats/lfs_pointer.h"
@@ -208,7 +209,7 @@ std::vector<checkpoint::OutsideTensor> with_our_names(const Path& folder, const 
   const std::string_view family = config::family_of(description.model).name;
   const bool is_llada = description.objective == config::ObjectiveKind::kMaskedDiffusion;
   Renaming renaming(folder.string());
-  std::vector<checkpoint::OutsideTensor> named;
+  std::vector<checkpoint::OutsideTensor> named = split_stacked(folder, description, tensors, renaming, notes);
   for (checkpoint::OutsideTensor& tensor : tensors) {
     std::string& name = tensor.info.name;
     if (is_computed(name)) continue;

@@ -92,6 +92,8 @@ class RopeReader {
     }
     if (!found && type_.query_position_scale)
       refuse("has no rope_parameters", fmt::format("{}'s class scales queries by them", type_.model_type));
+    if (!found && type_.needs_rope)
+      refuse("has no rope_parameters", fmt::format("{}'s class has some of its own", type_.model_type));
     model = found.value_or(plain_);
     if (rotary_dim > 0 && config::rotary_width(model) != rotary_dim)
       refuse(fmt::format("{} = {}, and {} = {}", kRotaryDim, rotary_dim, kPartial, model.partial_rotary_factor),

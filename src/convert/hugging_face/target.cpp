@@ -9,6 +9,7 @@
 #include "convert/hugging_face/config.h"
 #include "convert/hugging_face/llada.h"
 #include "convert/hugging_face/neobert.h"
+#include "convert/hugging_face/stacked.h"
 #include "convert/names.h"
 #include "convert/target.h"
 #include "formats/safetensors.h"
@@ -21,15 +22,20 @@ namespace {
 using CardJson = nlohmann::ordered_json;
 
 // A tensor of a file, and the weights whose rows it has: one after the other, or an equal part of each for every group.
+// Or the weights of all experts.
 struct FileTensor {
   mesh::TensorInfo info;
   std::vector<Transfer> parts;
   int64_t num_groups = 1;
+  int64_t stacked = 0;  // weights whose columns alternate (stacked.h); 0: rows
 };
 
 // One tensor has one type: float32 where the weights differ.
-void add_rows(FileTensor& tensor, const Transfer& part) {
-  tensor.info.shape[0] += part.to.shape[0];
+void add_part(FileTensor& tensor, const Transfer& part) {
+  if (tensor.stacked == 0)
+    tensor.info.shape[0] += part.to.shape[0];
+  else if (std::ssize(tensor.parts) % tensor.stacked == 0)
+    ++tensor.info.shape[0];
   tensor.parts.push_back(part);
   if (part.to.dtype == tensor.info.dtype) return;
   tensor.info.dtype = DType::kFloat32;
@@ -45,9 +51,19 @@ std::vector<FileTensor> file_tensors(const TargetModel& model) {
         is_llada ? to_llada(tensor.to.name) : to_hugging_face(tensor.to.name, family);
     HEARTH_CHECK(name.has_value(), "{} has no name there", tensor.to.name);
     const std::vector<std::string> joined = joined_in_hugging_face(tensor.to.name, family);
-    if (tensor.to.name != joined.front()) {  // the model has them in the order of the rows
-      HEARTH_CHECK(!tensors.empty() && tensors.back().info.name == *name, "{} comes too early", tensor.to.name);
-      add_rows(tensors.back(), tensor);
+    const StackedPlace stacked = stacked_place(tensor.to.name, family);
+    const bool is_same = !tensors.empty() && tensors.back().info.name == *name;
+    if (tensor.to.name != joined.front() || (stacked.count > 0 && is_same)) {  // the model has them in this order
+      const bool fits =
+          is_same && (stacked.count == 0 || std::ssize(tensors.back().parts) % stacked.count == stacked.place);
+      HEARTH_CHECK(fits, "{} comes too early", tensor.to.name);
+      add_part(tensors.back(), tensor);
+      continue;
+    }
+    if (stacked.count > 0) {
+      HEARTH_CHECK(stacked.place == 0, "{} comes too early", tensor.to.name);
+      const std::vector<int64_t> shape = stacked_shape(tensor.to.shape, stacked.count);
+      tensors.push_back({{*name, tensor.to.dtype, shape}, {tensor}, stacked.count});
       continue;
     }
     FileTensor& file = tensors.emplace_back(FileTensor{{*name, tensor.to.dtype, tensor.to.shape}, {tensor}});
@@ -95,11 +111,16 @@ void write_weights(const Path& folder, const TargetModel& model, ConvertProgress
       total += bytes_of(tensor.info);
     }
     formats::SafetensorsWriter writer(folder / name, infos);
+    const auto write = [&](std::span<const std::byte> bytes) { writer.write(bytes); };
     for (const FileTensor& tensor : files[i]) {
+      if (tensor.stacked > 0) {
+        write_stacked(model.reader, tensor.parts, tensor.stacked, progress, write);
+        continue;
+      }
       for (int64_t group = 0; group < tensor.num_groups; ++group) {
         for (const Transfer& part : tensor.parts)
           transfer(model.reader, part, rows_of_group(part, group, tensor.num_groups), progress,
-                   [&](const mesh::Box&, std::span<const std::byte> bytes) { writer.write(bytes); });
+                   [&](const mesh::Box&, std::span<const std::byte> bytes) { write(bytes); });
       }
     }
     writer.finish();

@@ -38,6 +38,7 @@ LlamaBlock::LlamaBlock(const ModelShape& layer) : s_(layer) {
     q_norm_ = list_.add({{"attention.q_norm.weight", {per_head ? s_.K : Q}, cut, norm_law()}});
     k_norm_ = list_.add({{"attention.k_norm.weight", {per_head ? s_.K : KV}, cut, norm_law()}});
   }
+  if (s_.attention_sinks) sinks_ = list_.add({{"attention.sinks", {s_.H}, kRows, in}});
   wo_ = list_.add({{"attention.wo.weight", {D, s_.H * s_.value_width()}, kColumns, out}});
   if (s_.output_bias) of_attention_.bias = list_.add({{"attention.wo.bias", {D}, kNothing, {Init::kZeros}}});
   if (norms_outputs()) of_attention_.output_norm = add_norm("post_attention_norm.weight");
@@ -194,7 +195,7 @@ void LlamaBlock::attend(Program& p, bool is_repeated) {
   if (s_.qk_norm) norm_heads(p, product);
   if (p.uses_cache) {
     p.step("attention", is_repeated);
-    return p.add(CachedAttention{attention_, qkv_});
+    return p.add(CachedAttention{attention_, qkv_, sinks_});
   }
   if (shares_heads()) {
     p.step("exchange of heads", is_repeated);
@@ -208,6 +209,7 @@ void LlamaBlock::attend(Program& p, bool is_repeated) {
   const Ref keys_values = shares_keys() ? keys_values_ : qkv_.part(q, 2 * k);
   p.add(Attention{reach(), score_scale(), out, log_sum_exp_, qkv_.part(0, q), keys_values.part(0, k),
                   keys_values.part(k, k)});
+  if (sinks_.exists()) p.add(AttentionSinks{sinks_, out, log_sum_exp_});
   if (!shares_heads()) return;
   p.step("exchange of heads", is_repeated);
   p.add(HeadsToRows{attention_, attention_heads_, exchange_, /*has_keys=*/false});

@@ -11,7 +11,8 @@
 // layers without rope (SmolLM3, arXiv 2501.18795); norms of inputs and of outputs (Gemma 2, arXiv 2408.00118); biases
 // of the other matrices; other functions than silu, and w2 f(w1 y) without w3 (AFM); multipliers of both branches and
 // of the scores of attention (Granite 3); and a first layer without a norm of attention's input (ModernBERT, arXiv
-// 2412.13663); and a gate of attention's output, wo (attention(...) * sigmoid(wg y)) (Trinity, arXiv 2505.06708).
+// 2412.13663); a gate of attention's output, wo (attention(...) * sigmoid(wg y)) (Trinity, arXiv 2505.06708); and
+// sinks of attention (gpt-oss, arXiv 2508.10925): softmax over a query's scores and one number of the head.
 // models/rope.h has the options of rope, models/moe/ the feed-forward of experts, and models/mla/ latent attention.
 #pragma once
 
@@ -95,7 +96,7 @@ class LlamaBlock : public Block {
   const ModelShape s_;  // of the layer alone
 
   // Parameters, besides the branches' norms.
-  Weight wqkv_, bqkv_, wg_, q_norm_, k_norm_, wo_, w13_, b13_, w2_;
+  Weight wqkv_, bqkv_, wg_, q_norm_, k_norm_, sinks_, wo_, w13_, b13_, w2_;
   std::optional<Latent> latent_;    // in place of wq, wk and wv
   std::optional<Experts> experts_;  // in place of w1, w2 and w3
 

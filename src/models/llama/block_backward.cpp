@@ -124,10 +124,11 @@ void LlamaBlock::attention_backward(Program& p, const Ref& doutput, Recompute le
   const Ref dqkv = shares_heads() ? qkv_heads_gradient_ : qkv_gradient_;
   const Ref keys_values = shares_keys() ? keys_values_ : qkv_.part(q, 2 * k);
   const Ref dkeys_values = shares_keys() ? keys_values_gradient_ : dqkv.part(q, 2 * k);
+  const Ref dout = shares_heads() ? attention_heads_gradient_ : attention_gradient_;
+  const Ref out = shares_heads() ? attention_heads_ : attention_;
+  if (sinks_.exists()) p.add(SinksGradient{sinks_, dout, out, log_sum_exp_});
   p.add(AttentionGradient{reach(), score_scale(), dqkv.part(0, q), dkeys_values.part(0, k), dkeys_values.part(k, k),
-                          shares_heads() ? attention_heads_gradient_ : attention_gradient_,
-                          shares_heads() ? attention_heads_ : attention_, log_sum_exp_, qkv_.part(0, q),
-                          keys_values.part(0, k), keys_values.part(k, k)});
+                          dout, out, log_sum_exp_, qkv_.part(0, q), keys_values.part(0, k), keys_values.part(k, k)});
   if (shares_keys()) {
     p.step("sum of the keys' and values' gradients");
     p.add(SumKeyGradients{dqkv, keys_values_gradient_, key_exchange_});

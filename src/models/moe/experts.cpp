@@ -28,25 +28,32 @@ Experts::Experts(const ModelShape& layer, ParameterList& list, const Laws& laws)
     : s_(layer), E_(layer.layers.front().experts), router_(router_of(layer)) {
   const int64_t D = s_.D, F = s_.F();
   gate_ = list.add({{"moe.router.gate.weight", {E_, D}, Cut::kNothing, laws.w3}});
+  if (s_.router_bias) logit_bias_ = list.add({{"moe.router.gate.bias", {E_}, Cut::kNothing, {Init::kZeros}}});
   if (s_.expert_bias)
     bias_ = list.add({{.name = "moe.expert_bias", .shape = {E_}, .law = {Init::kZeros}, .is_balanced = true}});
   if (s_.layers.front().shared_F > 0) add_shared(list, laws);
-  const auto spec = [&](int64_t expert, const char* matrix, std::vector<int64_t> shape, Cut cut, const Law& law) {
-    return ParameterSpec{.name = fmt::format("moe.experts.{}.{}.weight", expert, matrix),
+  const auto spec = [&](int64_t expert, const char* name, std::vector<int64_t> shape, Cut cut, const Law& law) {
+    return ParameterSpec{.name = fmt::format("moe.experts.{}.{}", expert, name),
                          .shape = std::move(shape),
                          .cut = cut,
                          .law = law,
                          .expert = expert,
                          .used = static_cast<double>(router_.top_k) / static_cast<double>(E_)};
   };
-  std::vector<ParameterSpec> first, second;
+  std::vector<ParameterSpec> first, second, first_biases, second_biases;
   for (int64_t expert = 0; expert < E_; ++expert) {
-    first.push_back(spec(expert, "w1", {F, D}, Cut::kRows, laws.in));
-    first.push_back(spec(expert, "w3", {F, D}, Cut::kRows, laws.w3));
-    second.push_back(spec(expert, "w2", {D, F}, Cut::kColumns, laws.out));
+    first.push_back(spec(expert, "w1.weight", {F, D}, Cut::kRows, laws.in));
+    first.push_back(spec(expert, "w3.weight", {F, D}, Cut::kRows, laws.w3));
+    second.push_back(spec(expert, "w2.weight", {D, F}, Cut::kColumns, laws.out));
+    first_biases.push_back(spec(expert, "w1.bias", {F}, Cut::kRows, {Init::kZeros}));
+    first_biases.push_back(spec(expert, "w3.bias", {F}, Cut::kRows, {Init::kZeros}));
+    second_biases.push_back(spec(expert, "w2.bias", {D}, Cut::kNothing, {Init::kZeros}));
   }
   w13_ = list.add(first);
   w2_ = list.add(second);
+  if (!s_.ffn_bias) return;
+  b13_ = list.add(first_biases);
+  b2_ = list.add(second_biases);
 }
 
 void Experts::add_shared(ParameterList& list, const Laws& laws) {
@@ -184,7 +191,7 @@ void Experts::expand(Program& p, const Ref& x, bool is_repeated) {
   const Ref all = has_shared() ? p.all_rows(x) : x;
   const Ref own = !has_shared() ? routed_rows(p, x) : shares() ? x : all;
   if (!is_repeated) {
-    p.add(Route{router_, gate_, bias_, own, routing_, sequence_rows(p)});
+    p.add(Route{router_, gate_, logit_bias_, bias_, own, routing_, sequence_rows(p)});
     const bool cut = shares() && s_.tensor.size > 1;  // the rows of a sequence, over ranks that share the layers
     if ((s_.context > 1 || cut) && router_.balances() && p.backward != Backward::kNone)
       p.add(SumLoads{routing_.loads, cut});
@@ -199,15 +206,17 @@ void Experts::expand(Program& p, const Ref& x, bool is_repeated) {
   send(p, rows, own);
   p.step("w1 w3 of experts", is_repeated);
   p.add(ExpertsLinear{gate_up_, rows, w13_, ends_});
+  if (b13_.exists()) p.add(AddExpertsBias{gate_up_, b13_, ends_});
 }
 
-// Rows are weighed before the product with w2: p (w2 h) = w2 (p h).
+// Rows are weighed before the product with w2: p (w2 h + b) = w2 (p h) + p b.
 void Experts::contract(Program& p, const Ref& out, bool is_repeated) {
   p.step("activation of experts", is_repeated);
   p.add(Activate{s_.activation, gated_, gate_up_});
   p.add(ScaleSlots{gated_, factors_});
   p.step("w2 of experts", is_repeated);
   p.add(ExpertsLinear{row_outputs_, gated_, w2_, ends_});
+  if (adds_output_bias()) p.add(AddExpertsBias{row_outputs_, b2_, ends_, factors_});
   p.step("sum of experts", is_repeated);
   share_rows(p, out);
   bring_back(p, out, row_outputs_);
@@ -222,6 +231,7 @@ void Experts::backward(Program& p, const Ref& dx, const Ref& dout, const Ref& x)
   p.step("the factors' gradient");
   p.add(Activate{s_.activation, activated_, gate_up_});
   p.add(FactorsGradient{factors_gradient_, gated_gradient_, activated_});
+  if (adds_output_bias()) p.add(BiasFactorsGradient{factors_gradient_, dout_, b2_, ends_});
   if (shares()) p.add(ReturnRows{sent_factors_gradient_, factors_gradient_, arrived_factors_, arrivals_});
   p.add(ScaleSlots{gated_gradient_, factors_});
   // The input of w2 is nearly free to compute again, and large.
@@ -230,7 +240,7 @@ void Experts::backward(Program& p, const Ref& dx, const Ref& dout, const Ref& x)
     p.add(Copy{gated_, activated_});
   } else {
     p.step("w2's gradients");
-    p.add(ExpertsWeightGradient{w2_, dout_, activated_, ends_});
+    output_weight_gradients(p, activated_);
   }
   p.step("activation's gradient");
   p.add(ActivateGradient{s_.activation, gate_up_, gated_gradient_, Ref{}});
@@ -254,8 +264,13 @@ void Experts::weight_gradients(Program& p, const Ref& dout, const Ref& x) {
   const Ref dall = has_shared() ? p.all_rows(dout) : dout;
   if (has_shared()) p.add(LinearWeightGradient{shared_w2_, dall, shared_gated_});
   if (!shares()) send(p, dout_, has_shared() ? dall : routed_rows(p, dout));
-  p.add(ExpertsWeightGradient{w2_, dout_, gated_, ends_});
+  output_weight_gradients(p, gated_);
   gradients_in(p, x);
+}
+
+void Experts::output_weight_gradients(Program& p, const Ref& gated) {
+  p.add(ExpertsWeightGradient{w2_, dout_, gated, ends_});
+  if (adds_output_bias()) p.add(ExpertsBiasGradient{b2_, dout_, ends_, factors_});
 }
 
 void Experts::gradients_in(Program& p, const Ref& x) {
@@ -264,8 +279,10 @@ void Experts::gradients_in(Program& p, const Ref& x) {
   const Ref own = !has_shared() ? routed_rows(p, x) : shares() ? x : all;
   if (has_shared()) p.add(LinearWeightGradient{shared_w13_, shared_gate_up_, all});
   p.add(RouterWeightGradient{gate_, logits_gradient_, own});
+  if (logit_bias_.exists()) p.add(BiasGradient{logit_bias_, logits_gradient_});
   if (!shares()) send(p, rows_, own);
   p.add(ExpertsWeightGradient{w13_, gate_up_, shares() ? input_ : rows_, ends_});
+  if (b13_.exists()) p.add(ExpertsBiasGradient{b13_, gate_up_, ends_});
 }
 
 }  // namespace hearth::models

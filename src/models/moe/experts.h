@@ -8,6 +8,9 @@
 // not in p; experts are chosen within a token's best groups; and shared experts, a feed-forward for all tokens, are
 // added to y. As all matrices without experts, tensor-parallel ranks have parts of it.
 //
+// gpt-oss (arXiv 2508.10925) has biases: of the gate, before the softmax, and of all matrices of an expert. An expert's
+// output, with its bias, is what p_e multiplies.
+//
 // No token is dropped, whatever the experts' loads (MegaBlocks, arXiv 2211.15841). Rows are sorted by expert, and each
 // expert multiplies its own. Products of the gate are in float32. Backward reads the routing that forward has left, and
 // never computes it again: a tie that falls otherwise would give another model.
@@ -62,11 +65,14 @@ class Experts {
   Ref shared_gradients(Program& p, const Ref& dout);
   void share_input_gradient(Program& p, const Ref& dx);
   void gradients_in(Program& p, const Ref& x);
+  // Tensor-parallel ranks have summands of an expert's output: one of them adds the bias.
+  bool adds_output_bias() const { return b2_.exists() && (shares() || s_.tensor.rank == 0); }
+  void output_weight_gradients(Program& p, const Ref& gated);
 
   const ModelShape s_;  // of the layer alone
   const int64_t E_;
   const Router router_;
-  Weight gate_, bias_, w13_, w2_;
+  Weight gate_, logit_bias_, bias_, w13_, w2_, b13_, b2_;
   Weight shared_w13_{}, shared_w2_{};
 
   // Buffers. T: the tokens that this rank routes. N = T * k rows: one for each choice. M: the rows of the experts that

@@ -222,12 +222,12 @@ void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, co
 
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
                       const at::Tensor& v_cache_BCGK, int64_t length, int64_t reach, const at::Tensor& rows_B,
-                      const at::Tensor& lengths_B, double scale) {
+                      const at::Tensor& lengths_B, double scale, const at::Tensor& sinks_H) {
   const auto type = type_of(q_BNHK);
   check_gpu(gpu_kernels().decode_attention(gpu_stream(), type, heads(out_BNHK, type), heads(q_BNHK, type),
                                            heads(k_cache_BCGK, type), heads(v_cache_BCGK, type), length, reach,
                                            pointer<const int32_t>(rows_B), pointer<const int32_t>(lengths_B),
-                                           static_cast<float>(scale)),
+                                           static_cast<float>(scale), pointer<const float>(sinks_H)),
             "decode_attention");
 }
 

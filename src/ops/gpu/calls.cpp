@@ -112,7 +112,9 @@ void rope(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, con
 static_assert(static_cast<int>(plan::Activation::kSilu) == static_cast<int>(kernels::ActivationKind::kSilu) &&
               static_cast<int>(plan::Activation::kGelu) == static_cast<int>(kernels::ActivationKind::kGelu) &&
               static_cast<int>(plan::Activation::kGeluTanh) == static_cast<int>(kernels::ActivationKind::kGeluTanh) &&
-              static_cast<int>(plan::Activation::kRelu2) == static_cast<int>(kernels::ActivationKind::kRelu2));
+              static_cast<int>(plan::Activation::kRelu2) == static_cast<int>(kernels::ActivationKind::kRelu2) &&
+              static_cast<int>(plan::Activation::kClampedSwiglu) ==
+                  static_cast<int>(kernels::ActivationKind::kClampedSwiglu));
 
 void activation_forward(plan::Activation function, const at::Tensor& a_TF, const at::Tensor& x_TN) {
   const auto type = type_of(a_TF);

@@ -61,6 +61,6 @@ void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, co
                         const AttentionMask& mask, double scale);
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
                       const at::Tensor& v_cache_BCGK, int64_t length, int64_t reach, const at::Tensor& rows_B,
-                      const at::Tensor& lengths_B, double scale);
+                      const at::Tensor& lengths_B, double scale, const at::Tensor& sinks_H);
 
 }  // namespace hearth::ops::gpu

@@ -71,7 +71,8 @@ void route(const RoutingTensors& to, const at::Tensor& x_TD, const RouterWeights
            const RoutedRows& rows) {
   const at::ScalarType exact = to.scores_TE.scalar_type();
   const int64_t E = weights.gate_ED.size(0), T = x_TD.size(0), k = router.top_k;
-  const at::Tensor logits = at::matmul(x_TD.to(exact), weights.gate_ED.to(exact).t());
+  const at::Tensor products = at::matmul(x_TD.to(exact), weights.gate_ED.to(exact).t());
+  const at::Tensor logits = weights.logit_bias_E.defined() ? products + weights.logit_bias_E.to(exact) : products;
   if (router.score_func == config::ScoreFunc::kSoftmax) {
     copy_(to.scores_TE, at::softmax(logits, -1));
     copy_(to.log_sums_1T, at::logsumexp(logits, -1).view({1, T}));

@@ -2,6 +2,7 @@
 #include "ops/moe/moe.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include "ops/access.h"
 #include "ops/gpu/gpu.h"
 #include "ops/matmul.h"
+#include "ops/rows.h"
 #include "ops/tensor.h"
 #include "trace/spans.h"
 
@@ -147,6 +149,51 @@ void experts_weight_gradient(const at::Tensor& dw, const at::Tensor& dy, const a
     const at::Tensor own = matrix_of(dw, expert, ends_1E.numel());
     if (rows > 0) return matmul_weight_gradient(own, dy.narrow(0, begin, rows), x.narrow(0, begin, rows), accumulate);
     if (!accumulate) zero_(own);
+  });
+}
+
+namespace {
+
+// The bias of an expert.
+at::Tensor bias_of(const at::Tensor& biases, int64_t expert, int64_t experts) {
+  const int64_t width = biases.numel() / experts;
+  return biases.narrow(0, expert * width, width);
+}
+
+}  // namespace
+
+void add_experts_bias(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& ends_1E,
+                      const at::Tensor& factors_M1) {
+  const trace::SpanScope span(trace::SpanKind::kOp, "add_experts_bias");
+  for_experts(ends_1E, [&](int64_t expert, int64_t begin, int64_t rows) {
+    if (rows == 0) return;
+    const at::Tensor own = x.narrow(0, begin, rows), b = bias_of(bias, expert, ends_1E.numel());
+    if (!factors_M1.defined()) return add_bias(own, b);
+    const at::Tensor factors = factors_M1.narrow(0, begin, rows);
+    copy_(own, own.to(factors.scalar_type()) + factors * b.to(factors.scalar_type()));
+  });
+}
+
+void experts_bias_gradient(const at::Tensor& dbias, const at::Tensor& dx, const at::Tensor& ends_1E,
+                           const at::Tensor& factors_M1) {
+  const trace::SpanScope span(trace::SpanKind::kOp, "experts_bias_gradient");
+  for_experts(ends_1E, [&](int64_t expert, int64_t begin, int64_t rows) {
+    if (rows == 0) return;
+    const at::Tensor own = dx.narrow(0, begin, rows), to = bias_of(dbias, expert, ends_1E.numel());
+    if (!factors_M1.defined()) return bias_gradient(to, own);
+    const at::Tensor factors = factors_M1.narrow(0, begin, rows);
+    bias_gradient(to, own.to(factors.scalar_type()) * factors);
+  });
+}
+
+void bias_factors_gradient(const at::Tensor& dfactors_M1, const at::Tensor& dx, const at::Tensor& bias,
+                           const at::Tensor& ends_1E) {
+  const trace::SpanScope span(trace::SpanKind::kOp, "bias_factors_gradient");
+  for_experts(ends_1E, [&](int64_t expert, int64_t begin, int64_t rows) {
+    if (rows == 0) return;
+    const at::Tensor own = dx.narrow(0, begin, rows), b = bias_of(bias, expert, ends_1E.numel());
+    const at::ScalarType exact = dfactors_M1.scalar_type();
+    add_(dfactors_M1.narrow(0, begin, rows), (own.to(exact) * b.to(exact)).sum(-1, /*keepdim=*/true));
   });
 }
 

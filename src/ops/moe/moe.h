@@ -30,9 +30,10 @@ struct RoutedRows {
 // What keeps the sum of a token's scores from being 0: sigmoids may all be (transformers' classes have it, too).
 inline constexpr double kLeastSum = 1e-20;
 
-// bias_E: what is added to scores where experts are chosen, or undefined.
+// bias_E: what is added to scores where experts are chosen. logit_bias_E: what is added to the products with the gate.
+// Both may be undefined.
 struct RouterWeights {
-  at::Tensor gate_ED, bias_E = {};
+  at::Tensor gate_ED, bias_E = {}, logit_bias_E = {};
 };
 // Routes x [T, D]. Writes all of `to`.
 void route(const RoutingTensors& to, const at::Tensor& x_TD, const RouterWeights& weights, const models::Router& router,
@@ -75,6 +76,15 @@ void experts_matmul(const at::Tensor& out, const at::Tensor& x, const at::Tensor
 void experts_input_gradient(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& w, const at::Tensor& ends_1E);
 void experts_weight_gradient(const at::Tensor& dw, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& ends_1E,
                              bool accumulate);
+
+// The bias of each expert, bias [E * N], for its own rows x [M, N]: x += bias, or with factors_M1 x += factor * bias.
+// The gradient is added to dbias. dfactors_M1 += dx . bias. On a GPU they wait for `ends`.
+void add_experts_bias(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& ends_1E,
+                      const at::Tensor& factors_M1 = {});
+void experts_bias_gradient(const at::Tensor& dbias, const at::Tensor& dx, const at::Tensor& ends_1E,
+                           const at::Tensor& factors_M1 = {});
+void bias_factors_gradient(const at::Tensor& dfactors_M1, const at::Tensor& dx, const at::Tensor& bias,
+                           const at::Tensor& ends_1E);
 
 // The functions of a routing by ATen, on any device.
 namespace aten {

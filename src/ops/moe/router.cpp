@@ -20,6 +20,7 @@
 #include "ops/matmul.h"
 #include "ops/moe/arrivals.h"
 #include "ops/moe/moe.h"
+#include "ops/rows.h"
 #include "ops/tensor.h"
 #include "trace/spans.h"
 
@@ -201,6 +202,7 @@ void route(const RoutingTensors& to, const at::Tensor& x_TD, const RouterWeights
   HEARTH_CHECK(x_TD.size(0) * router.top_k <= std::numeric_limits<int32_t>::max(), "{} rows", x_TD.size(0));
   if (on_gpu(x_TD)) return aten::route(to, x_TD, weights, router, rows);
   exact_matmul(to.scores_TE, x_TD, weights.gate_ED);
+  if (weights.logit_bias_E.defined()) add_bias(to.scores_TE, weights.logit_bias_E.to(to.scores_TE.scalar_type()));
   const at::Tensor bias = weights.bias_E.defined() ? weights.bias_E.to(to.scores_TE.scalar_type()) : at::Tensor();
   with_exact(to, [&](auto zero) {
     using X = decltype(zero);

@@ -69,6 +69,9 @@ int64_t copy_box(const File& file, const TensorLayout& layout, const mesh::Box& 
     run *= inner.size;
     loops.pop_back();
   }
+  // In the order of the file, as far as strides tell: a transposed matrix would else be read once for each of its rows.
+  std::stable_sort(loops.begin(), loops.end(),
+                   [](const Loop& a, const Loop& b) { return a.from_stride > b.from_stride; });
 
   BufferedFile source(file, seen);
   const int64_t element = dtype_size(layout.dtype);
