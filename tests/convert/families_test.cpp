@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "convert/hugging_face/config.h"
+#include "convert/hugging_face/neobert.h"
 #include "foreign.h"
 #include "support/errors.h"
 
@@ -17,15 +18,18 @@ using testing::HasSubstr;
 TEST(Families, HaveTheDefaultsOfTheirClasses) {
   HEARTH_NEEDS_ORACLE();
   std::string words = "tests/convert/class_defaults.py";
+  std::vector<const config::Family*> families;
   for (const config::Family& family : config::families()) {
     const config::HuggingFaceClass& c = family.hugging_face;
+    if (c.model_type == kNeoBertType) continue;  // its class is code of its repository
+    families.push_back(&family);
     words += fmt::format(" {},{}", c.architecture, c.window == config::SlidingWindowUse::kSwitched ? 1 : 0);
     for (const config::FieldKey& key : c.keys) words += "," + key.field;
   }
   const nlohmann::json all = nlohmann::json::parse(last_line(test::run_python(words), words));
-  ASSERT_EQ(all.size(), config::families().size());
+  ASSERT_EQ(all.size(), families.size());
   for (size_t i = 0; i < all.size(); ++i) {
-    const config::Family& family = config::families()[i];
+    const config::Family& family = *families[i];
     const config::HuggingFaceClass& c = family.hugging_face;
     const nlohmann::json& found = all[i];
     nlohmann::json fields = {c.partial_rotary > 0 ? c.partial_rotary : 1.0};

@@ -191,7 +191,7 @@ TEST_F(StoredTraining, ADatasetAboveTheLimitOfTheCacheIsAWarning) {
   for (const FileEntry& entry : files_under(scratch / "data"))
     if (entry.path.native().starts_with("train-")) shards += entry.bytes;
   const auto warnings_with_limit = [&](int64_t bytes) {
-    ::setenv("HEARTH_CACHE_LIMIT", std::to_string(bytes).c_str(), 1);
+    ::setenv("HEARTH_CACHE_LIMIT", fmt::format("{} B", bytes).c_str(), 1);
     run::Run run = run::open_run(c);
     const std::vector<std::string> warnings = run::find_start(run, comm::single()->control()).warnings;
     ::unsetenv("HEARTH_CACHE_LIMIT");

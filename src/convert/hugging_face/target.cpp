@@ -21,8 +21,8 @@ namespace {
 
 using CardJson = nlohmann::ordered_json;
 
-// A tensor of a file, and the weights whose rows it has: one after the other, or an equal part of each for every group.
-// Or the weights of all experts.
+// A tensor of a file, and the weights whose rows it has: one after the other, or an equal part of each for every group;
+// or the weights of all experts.
 struct FileTensor {
   mesh::TensorInfo info;
   std::vector<Transfer> parts;
@@ -63,7 +63,7 @@ std::vector<FileTensor> file_tensors(const TargetModel& model) {
     if (stacked.count > 0) {
       HEARTH_CHECK(stacked.place == 0, "{} comes too early", tensor.to.name);
       const std::vector<int64_t> shape = stacked_shape(tensor.to.shape, stacked.count);
-      tensors.push_back({{*name, tensor.to.dtype, shape}, {tensor}, stacked.count});
+      tensors.push_back({.info = {*name, tensor.to.dtype, shape}, .parts = {tensor}, .stacked = stacked.count});
       continue;
     }
     FileTensor& file = tensors.emplace_back(FileTensor{{*name, tensor.to.dtype, tensor.to.shape}, {tensor}});
